@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 import machine
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import block_rows
-from bayesvm.compiled import loops
+from bayesvm.compiled import MANY_ENTRIES, loops
 from bayesvm.engines import Threads
 from bayesvm.kernels import RBF
 from bayesvm.model.model import Problem
@@ -254,7 +254,8 @@ def main() -> None:
         case = CASES[name]
         case = case._replace(rows=min(case.rows, args.rows or case.rows))
         X, y = data(case)
-        few = case._replace(rows=min(case.rows, 2**25 // case.width + 1))
+        many = [k for k in (case.width, case.columns) if case.rows * k >= MANY_ENTRIES]
+        few = case._replace(rows=min(case.rows, max(MANY_ENTRIES // k + 1 for k in many)))
         fit(few, X[: few.rows], y[: few.rows], max(args.threads))
         for repeat in range(args.repeats):
             turns = [(t, 0) for t in args.threads]

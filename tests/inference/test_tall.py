@@ -79,7 +79,8 @@ def test_fit_is_that_of_full_passes(make, dtype, monkeypatch):
     """
     X = make().astype(dtype)
     y = labels(X.astype(float))
-    few, problem = fitted(X, y)
+    # the squared slope of a row that decides a coefficient converges slowly in full passes too
+    few, problem = fitted(X, y, **({"tol": 1e-10} if make is outlier else {}))
     assert vb.is_tall(problem)
     assert problem.folded == (make is not offset)
     monkeypatch.setattr(penalty, "THIN_ROWS", np.inf)

@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianLinearSVC
+from bayesvm.blocks import Blocks
+from bayesvm.core.types import Term
+from bayesvm.designs.columns import Assembled
 from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian.covariances import FullCovariance
+from bayesvm.inference import wide
 from bayesvm.inference.loop import foretold_gain, natural
 from bayesvm.inference.vb import VB
-from bayesvm.inference.wide import approach
+from bayesvm.inference.wide import approach, moments_of_f
+from bayesvm.likelihoods import Logistic
+from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines import machine, penalty
-from bayesvm.model.model import Problem
+from bayesvm.model.model import Model, Problem
+from bayesvm.priors import Fixed
 
 K = 260
 
@@ -76,6 +83,34 @@ def test_the_search_begins_at_the_variance_of_the_bound() -> None:
     assert np.log(variance / end.state.priors[-1].variance) == pytest.approx(0.0, abs=0.1)
 
 
+@pytest.mark.parametrize("size", [2.0, 5.0])
+def test_spanned_sums_choose_the_same_penalty(size: float) -> None:
+    """As a search in which S is summed over rows for each set of weights, with fewer sums."""
+    rng, n = np.random.default_rng(4), 3200
+    X = rng.standard_normal((n, K))
+    f = size * X @ rng.standard_normal(K) / np.sqrt(K)
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-f)), 1, -1)
+    found: dict[float, tuple[float, int]] = {}
+    sums: list[int] = []
+    usual = Problem.gram
+
+    def count(self: Problem, w: np.ndarray) -> object:
+        sums.append(self.n)
+        return usual(self, w)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Problem, "gram", count)
+        for alike in (0.0, wide.ALIKE):
+            patch.setattr(wide, "ALIKE", alike)
+            sums.clear()
+            model = BayesianLinearSVC().fit(X, y)
+            found[alike] = model.machines_[0].state.priors[-1].variance, len(sums)
+    (want, many), (have, few) = found.values()
+    assert many == 6
+    assert few < many
+    assert np.log(have / want) == pytest.approx(0.0, abs=0.02)
+
+
 def many(kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Forty rows a coefficient; heavy tails, rare levels and a far row make f uncertain at some."""
     rng, n = np.random.default_rng(1), 40 * K
@@ -131,6 +166,31 @@ def test_one_sum_over_all_rows_is_enough(kind: str) -> None:
     np.testing.assert_allclose(a.width.cov.diag(), b.width.cov.diag(), rtol=0.02)
     np.testing.assert_allclose(few.predict_proba(X[:500]), full.predict_proba(X[:500]), atol=3e-3)
     assert few.elbo_ == pytest.approx(full.elbo_, abs=0.2)
+
+
+@pytest.mark.parametrize("kind", ["plain", "correlated", "uneven", "heavy"])
+def test_variances_of_f_are_close_at_every_row(kind: str) -> None:
+    """Whatever is left is independent of the label; largest variances are exact, up to chance."""
+    X, y = (each[: 20 * K] for each in many("correlated" if kind == "heavy" else kind))
+    if kind == "heavy":  # one scale for all columns of a row, which no column shows
+        X *= np.exp(0.7 * np.random.default_rng(2).standard_normal(len(y)))[:, None]
+    C = np.ascontiguousarray((X - X.mean(0)) / X.std(0), dtype=np.float32)
+    terms = (Term("coef", Assembled(K), Fixed(20.0)),)
+    blocks = Blocks(C, y.astype(float), np.ones(len(y)), 2600, ready=True)
+    problem = Problem(Model(terms, Tight(Logistic())), blocks, Serial(), single=True)
+    P = problem.model.precision(problem.model.init())
+    start = natural(problem.model.start(), problem.stats(problem.model.start()), P, 1.0)
+    coef, *_ = approach(problem, start, problem.model.init())
+    (m, v), (same, want) = moments_of_f(problem, coef), problem.moments(coef)
+    np.testing.assert_allclose(m, same, rtol=1e-6)
+    error, g = v / want - 1.0, problem.model.likelihood.expected(blocks.y, m, want).g
+    # 0.25 is the error of a sketch of rank 32
+    assert np.std(error) < {"plain": 0.03, "uneven": 0.03, "correlated": 0.1, "heavy": 1e-6}[kind]
+    assert v.max() == pytest.approx(want.max(), rel=0.05)
+    own = want * g**2  # by how much rows left out are predicted worse
+    spread = np.sqrt(np.mean((error * own) ** 2) / v.size)
+    level = np.std(error) / 32.0 * np.mean(own)  # known from 1024 rows
+    assert abs(np.mean(error * own)) <= 4.0 * np.hypot(spread, level)  # standard errors
 
 
 def test_mean_is_stationary(fits: tuple[BayesianLinearSVC, Problem]) -> None:

@@ -13,7 +13,7 @@ from bayesvm import BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.processes.matrices import PROBES
+from bayesvm.processes.matrices import PROBES, invert
 from bayesvm.processes.process import Gram, Labels, Sites, best_mean, fit_sites, target_sites
 
 SITES = {
@@ -331,3 +331,14 @@ def test_a_search_of_the_bound_may_pass_kernels_close_to_zero():
     augmented = VB(bound="augmented")
     model = BayesianSVC(tune="bound", inference=augmented, n_inducing=20, random_state=0)
     assert model.fit(X, y).score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1, 96, 97, 250, 1000, 1500])
+def test_inverses_of_factors_of_any_size(n, dtype):
+    rng = np.random.default_rng(n)
+    L = np.tril(rng.standard_normal((n, n))) / np.sqrt(n + 1.0) + 2.0 * np.eye(n)
+    R = invert(L.astype(dtype, order="F"))
+    assert R.dtype == dtype
+    assert not np.triu(R, 1).any()
+    np.testing.assert_allclose(R @ L, np.eye(n), atol=100 * np.finfo(dtype).eps)

@@ -1,18 +1,31 @@
 """As many points as pay, and scales from neighbourhoods of rows."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from tests.problems import frozen
 
 from bayesvm import BayesianSVC
+from bayesvm.inference import VB
 from bayesvm.kernels import RBF, Scaled, column_scales
-from bayesvm.likelihoods import Logistic
+from bayesvm.likelihoods import Logistic, SoftHinge
 from bayesvm.machines.calibration import score_link
 from bayesvm.processes import growth
 from bayesvm.processes.evidence import LabelledPoints, Search
-from bayesvm.processes.growth import better_kernel, grow, left_out_loss, look_closer
+from bayesvm.processes.growth import (
+    FIRST_FEW,
+    LOST,
+    better_kernel,
+    few_points,
+    grow,
+    left_out_loss,
+    look_closer,
+)
 from bayesvm.processes.points import choose_points
 from bayesvm.processes.process import Labels, Prior, fit_sites
+from bayesvm.processes.tune import tune
 
 N = 1200
 SITE = Logistic().tight
@@ -141,3 +154,106 @@ def test_the_estimator_takes_more_points_where_they_pay(monkeypatch):
     new, labels = problem(4.0, 1)
     best = np.mean(labels == np.sign(np.sin(4.0 * new[:, 0]) * np.cos(4.0 * new[:, 1])))
     assert rough.score(new, labels) > best - 0.03
+
+
+# ---------------------------------------------------------------------------------------------
+# Few points in the place of all
+
+
+def few_of(data, scale, classes=1, seed=0, search=None):
+    X, y = data
+    kernel, rng = Scaled(4.0, RBF(scale)), np.random.default_rng(seed)
+
+    def points(m):
+        return choose_points(X, m, "kmeans", kernel, rng)
+
+    seen = seen_of(X, y)
+    if classes > 1:
+        labels = seen.machines[0]
+        codes = np.where(X[:, 0] > 0.8, 2, y > 0)
+        each = (np.where(codes == k, 1.0, -1.0) for k in range(classes))
+        machines = tuple(Labels(side, labels.c, labels.at, N) for side in each)
+        seen = LabelledPoints(X, machines, 9.0, 2.0)
+    process = Prior(kernel, 9.0)
+    return process, seen, few_points(process, seen, SITE, points, search or Search())
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_few_points_take_the_place_of_all_where_they_lose_next_to_nothing(classes):
+    process, seen, found = few_of(SMOOTH, 0.9, classes)
+    assert found is not None
+    Z, sites = found
+    assert len(Z) == FIRST_FEW
+    assert len(sites) == classes
+    if classes > 1:
+        return
+    labels = seen.machines[0]
+    exact = fit_sites(process.at(seen.X), labels, SITE, tol=1e-9)
+    few = fit_sites(Prior(process.kernel, 9.0, Z).at(seen.X), labels, SITE, sites[0], tol=1e-9)
+    assert 0.0 <= exact.bound - few.bound < 4.0 * LOST * N
+    assert np.max(np.abs(exact.m - few.m)) < 0.1 * np.sqrt(exact.v.min())
+    np.testing.assert_allclose(few.v, exact.v, rtol=0.05)
+
+
+def test_points_are_doubled_until_they_are_enough():
+    counts = [len(few_of(ROUGH, scale)[2][0]) for scale in (0.9, 0.3)]
+    assert counts == [FIRST_FEW, 2 * FIRST_FEW]
+
+
+def test_few_points_do_not_take_the_place_of_a_rough_process():
+    assert few_of(ROUGH, 0.05)[2] is None
+
+
+def test_a_callback_ends_the_search_for_few_points():
+    search = Search(lambda progress, state: True)
+    assert few_of(SMOOTH, 0.9, search=search)[2] is None
+    assert search.stopped
+
+
+def test_the_estimator_takes_few_points_for_a_smooth_function(monkeypatch):
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.STARTED", 300)
+    X, y = (each[:500] for each in SMOOTH)
+    smooth = BayesianSVC("rbf", random_state=0).fit(X, y)
+    assert len(smooth.inducing_points_) == FIRST_FEW
+    exact = BayesianSVC("rbf", n_inducing=None, random_state=0).fit(X, y)
+    new = problem(0.8, 1)[0][:100]
+    p, q = smooth.predict_proba(new), exact.predict_proba(new)
+    assert np.max(np.abs(p - q)) < 0.02
+    # intervals are of the exact process of log odds, and nearly the same
+    few, every = smooth.predict_interval(new[:50]), exact.predict_interval(new[:50])
+    np.testing.assert_allclose(few, every, atol=0.03)
+
+
+def test_only_fits_by_the_tight_bound_to_many_rows_take_few_points(monkeypatch):
+    X, y = (each[:500] for each in SMOOTH)
+
+    def count(scale=0.9, **how):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = BayesianSVC(RBF(scale), tune=False, random_state=0, **how).fit(X, y)
+        return len(model.inducing_points_)
+
+    assert count() == 500
+    monkeypatch.setattr("bayesvm.estimators.kernel_fit.STARTED", 300)
+    assert count() == FIRST_FEW
+    assert count(approximation="fitc") == FIRST_FEW
+    assert count(0.05) == 500
+    assert count(n_inducing=None) == 500
+    assert count(inference=VB(bound="augmented", max_iter=2)) == 500
+
+
+def test_the_amplitude_of_a_smooth_kernel_is_judged_through_few_points():
+    seen, start = seen_of(*SMOOTH).thinned(550, np.random.default_rng(0)), Scaled(1.0, RBF(1.0))
+    X = seen.X
+
+    def points(kernel, m):
+        return choose_points(X, m, "kmeans", kernel, np.random.default_rng(0))
+
+    how = (start, seen, SoftHinge())
+    exact = tune("evidence", *how, np.random.default_rng(0))
+    few = tune("evidence", *how, np.random.default_rng(0), points=points)
+    assert exact.points is None
+    assert len(few.points) == FIRST_FEW
+    assert len(few.sites) == 1
+    assert few.kernel.kernel == exact.kernel.kernel
+    assert few.kernel.weight == pytest.approx(exact.kernel.weight, rel=0.1)

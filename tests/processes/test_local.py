@@ -7,7 +7,7 @@ from bayesvm import BayesianSVC
 from bayesvm.kernels import RBF, Scaled, SmoothLocal
 from bayesvm.likelihoods import Logistic
 from bayesvm.plot import RelevanceDisplay
-from bayesvm.processes.evidence import LabelledPoints, Search, parameter_prior
+from bayesvm.processes.evidence import Evidence, LabelledPoints, Search, parameter_prior
 from bayesvm.processes.local import NATS, judge_local, roughened
 from bayesvm.processes.points import ALL_ROWS, inducing_points
 from bayesvm.processes.process import Labels
@@ -72,6 +72,22 @@ def test_neighbours_show_a_local_part_that_as_many_scattered_points_do_not():
     near = seen.neighbourhoods(400, 4, np.ones(3), rng)
     assert gain_of(near) > NATS
     assert gain_of(seen.thinned(len(near.X), rng)) < NATS
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_more_points_judge_a_local_part_unless_few_show_that_there_is_none(local, monkeypatch):
+    sizes = []
+
+    def counted(process, seen, *how):
+        sizes.append(len(seen.X))
+        return Evidence(process, seen, *how)
+
+    monkeypatch.setattr("bayesvm.processes.local.FEW", 200)
+    monkeypatch.setattr("bayesvm.processes.local.Evidence", counted)
+    gain = gain_of(seen_at(*simulated(150, 0, local)))
+    assert (gain > NATS) is local
+    assert max(sizes[:2]) <= 200
+    assert sizes[2:] == [600, 600] * local
 
 
 def test_the_default_kernel_has_a_local_part_where_it_is_earned_and_rbf_has_none():

@@ -15,12 +15,18 @@ from ..core.arrays import double, inner, is_foreign, joined, part, pick, to_nump
 from ..core.types import Array, Block, Rows
 
 Pick = Callable[[Any, Any], Any]  # chosen rows of an array
-PIECE = 2**20  # labels looked at in one go
+Over = Callable[[Callable[[slice], Any], int, int], list[Any]]  # results for slices of n rows
+PIECE = 2**18  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 # unless there are many: threads that take turns at Python's lock need long calls.  A fit has so
 # many blocks then, more than cores, of at most so many bytes
 PARTS, MOST_BYTES = 64, 2**24
 ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # of a block of sparse rows, at least
+
+
+def in_turn(fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
+    """Results for slices of n rows, ``size`` each but the last."""
+    return [fn(slice(i, min(i + size, n))) for i in range(0, n, size)]
 
 
 def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2, n: int = 0) -> int:
@@ -112,10 +118,10 @@ class Blocks:
         return Blocks(X, y, scale * c, self.size, self.ready, extra, copies)
 
     def balanced(
-        self, most: int, rng: np.random.Generator, pick: Pick = pick
+        self, most: int, rng: np.random.Generator, pick: Pick = pick, over: Over = in_turn
     ) -> tuple[Blocks, Array]:
         """At most so many rows, half of each label if it has them; rows that each represents."""
-        rows, share = balanced_rows(self.y, most, rng)
+        rows, share = balanced_rows(self.y, most, rng, over)
         some = self if self.in_memory and rows.size == self.n else self.take(rows, pick=pick)
         return some.on_host(), share
 
@@ -206,12 +212,15 @@ def even_parts(order: Array, size: int) -> list[Array]:
     return np.split(order, np.cumsum(even_sizes(order.size, size))[:-1])
 
 
-def balanced_rows(y: Array, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def balanced_rows(
+    y: Array, most: int, rng: np.random.Generator, over: Over = in_turn
+) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each represents."""
     up = to_numpy(y > 0)  # a byte a row, if it has to travel
     positive = int(np.count_nonzero(up))
     both = balanced_ranks((positive, up.size - positive), most, rng)
-    rows = [nth(up, side, ranks) for side, (ranks, _) in zip((True, False), both, strict=True)]
+    sides = zip((True, False), both, strict=True)
+    rows = [nth(up, side, ranks, over) for side, (ranks, _) in sides]
     share = [np.full(ranks.size, each) for ranks, each in both]
     found = np.concatenate(rows)
     order = np.argsort(found)
@@ -263,15 +272,21 @@ def _parts(counts: Array, most: int) -> Array:
         rare |= part < least
 
 
-def nth(codes: Array, code: Any, ranks: Array) -> Array:
-    """Places of the rows of a class, by their ranks among these; of all rows no list is made."""
-    parts, before = [np.empty(0, dtype=np.intp)], 0
-    for i in range(0, codes.size, PIECE):
-        places = np.flatnonzero(codes[i : i + PIECE] == code)
-        a, b = np.searchsorted(ranks, [before, before + places.size])
-        parts.append(i + places[ranks[a:b] - before])
-        before += places.size
-    return np.concatenate(parts)
+def nth(codes: Array, code: Any, ranks: Array, over: Over = in_turn) -> Array:
+    """Places of the rows of a class, by their ranks among these; of all rows no list is made.
+
+    ``over`` applies a function to slices of the rows, as engines do.
+    """
+    counts = over(lambda at: int(np.count_nonzero(codes[at] == code)), codes.size, PIECE)
+    first = np.cumsum([0, *counts])
+    cuts = np.searchsorted(ranks, first)
+
+    def find(at: slice) -> Array:
+        k = at.start // PIECE
+        own = ranks[cuts[k] : cuts[k + 1]] - first[k]
+        return at.start + np.flatnonzero(codes[at] == code)[own]
+
+    return np.concatenate([np.empty(0, dtype=np.intp), *over(find, codes.size, PIECE)])
 
 
 # ---------------------------------------------------------------------------------------------

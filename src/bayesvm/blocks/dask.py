@@ -14,8 +14,10 @@ from ..core.types import Array, Block, Rows
 from ..inputs.sources import check_finite, is_dask, tasks
 from .arrays import (
     Blocks,
+    Over,
     Pick,
     balanced_ranks,
+    in_turn,
     nth,
 )
 
@@ -82,7 +84,7 @@ class DaskBlocks(Blocks):
         return self._gather([rows[a:b] - first for a, b, first in cuts], scale)
 
     def balanced(
-        self, most: int, rng: np.random.Generator, pick: Pick = pick
+        self, most: int, rng: np.random.Generator, pick: Pick = pick, over: Over = in_turn
     ) -> tuple[Blocks, Array]:
         """The rows that :meth:`Blocks.balanced` takes, found on the workers."""
         from dask.base import compute

@@ -127,6 +127,7 @@ class Stats:
     weight: Any = 0.0
     J: Any = None  # of squared slopes, where widths are computed in the same pass
     used: Any = 0.0  # sum of w v, with v the variance of f at a row: the trace of S Sigma
+    at: Any = None  # mean and variance of f at every row, where a fit ended with them
 
     def __add__(self, other: Stats) -> Stats:
         return self._joined(other, add)

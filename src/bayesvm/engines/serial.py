@@ -9,15 +9,11 @@ from itertools import islice
 from operator import iadd
 from typing import Any, ClassVar
 
+from ..blocks.arrays import in_turn
 from ..blocks.memory import SHARE, available
 from ..core import arrays
 from ..core.types import Block
 from ..inputs.parameters import check_parameters, is_among
-
-
-def slices(n: int, size: int) -> list[slice]:
-    """Slices of n rows, ``size`` each but the last."""
-    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class Serial:
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""
-        return [fn(at) for at in slices(n, size)]
+        return in_turn(fn, n, size)
 
     def pick(self, x: Any, rows: Any) -> Any:
         """Chosen rows."""

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any
 
@@ -17,11 +17,25 @@ import numpy as np
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
-from .serial import Serial, slices
+from ..blocks.arrays import in_turn
+from ..core.arrays import as_it_is
+from .serial import Serial
 
 GATHERED = 2**18  # entries of chosen rows that a thread copies in one go
 SHARED_COLUMNS = 3000  # K-sized algebra below this is no faster with several threads
 _kept: ContextVar[dict[int, ThreadPoolExecutor] | None] = ContextVar("kept", default=None)
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    return _counted(usable, os.environ.get("LOKY_MAX_CPU_COUNT"))
+
+
+@lru_cache
+def _counted(usable: int, limit: str | None) -> int:
+    """Cores, found once for each set of limits: joblib reads files of the system each time."""
+    return int(cpu_count())
 
 
 @dataclass(frozen=True)
@@ -45,16 +59,17 @@ class Threads(Serial):
     @property
     def workers(self) -> int:
         n = -1 if self.n_jobs is None else self.n_jobs
-        return max(1, n if n >= 0 else cpu_count() + 1 + n)
+        return max(1, n if n >= 0 else cores() + 1 + n)
 
     def collect(self, fn: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
         """Results for all blocks, in their order; only a few blocks are read ahead."""
+        most = 2 * self.workers
         with one_blas_thread(), self._pool() as pool:
             ahead: deque[Future[Any]] = deque()
             try:
                 for block in blocks:
                     ahead.append(pool.submit(fn, block))
-                    if len(ahead) > 2 * self.workers:
+                    if len(ahead) > most:
                         yield ahead.popleft().result()
                 while ahead:
                     yield ahead.popleft().result()
@@ -73,7 +88,8 @@ class Threads(Serial):
         return nullcontext(pools[self.workers])
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
-        return list(self.collect(fn, slices(n, size))) if n > size else super().over(fn, n, size)
+        parts = in_turn(as_it_is, n, size)
+        return list(self.collect(fn, parts)) if n > size else super().over(fn, n, size)
 
     def pick(self, x: Any, rows: Any) -> Any:
         plain = all(isinstance(each, np.ndarray) and each.flags.c_contiguous for each in (x, rows))

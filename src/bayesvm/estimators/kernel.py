@@ -63,9 +63,9 @@ class BayesianSVC(BayesianClassifier):
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="auto"
         ``"auto"``: a Gaussian kernel, with a local part for neighbours, ``Matern(nu=0.5)`` of a
-        shorter length scale, where every row is a point, or rows are more than 50,000 and the
-        number of points is left to us, and ``tune="evidence"`` finds that it adds five nats of
-        evidence.
+        shorter length scale, where rows are at most 5,000 or more than 50,000 and the number of
+        points is left to us, or every row is one, and ``tune="evidence"`` finds that it adds five
+        nats of evidence.
         ``"rbf"`` is the Gaussian kernel alone; ``"matern"``, ``"linear"`` and ``"poly"`` are
         others; a kernel object, from whose values tuning starts; a function of two arrays of rows;
         or ``"precomputed"``, X then being the square matrix of kernel values (of new rows with the
@@ -73,10 +73,12 @@ class BayesianSVC(BayesianClassifier):
         length scale and one per column; of a function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 5,000 rows.  Beyond it begins with 100, 200 or 400, the first that
-        leaves less than a tenth of the prior variance, and less than one, unexplained, and doubles
-        them while half of the last gain would still pay: one per cent of the log loss of rows left
-        out for each second (of one core, about) that a pass over the rows takes.
+        ``"auto"`` does so up to 5,000 rows; from 1,000 on, and by the default inference, 128, 256
+        or 512 points take their place if the variance that they leave unexplained costs the bound
+        less than 0.0005 nats a row.  Beyond it begins with 100, 200 or 400, the first that leaves
+        less than a tenth of the prior variance, and less than one, unexplained, and doubles them
+        while half of the last gain would still pay: one per cent of the log loss of rows left out
+        for each second (of one core, about) that a pass over the rows takes.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and climb the gradient of
         the bound: with the kernel, where that is tuned by ``"evidence"``, then at the kernel that

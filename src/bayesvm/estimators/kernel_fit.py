@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ from ..processes.evidence import (
     shared_evidence,
 )
 from ..processes.gibbs import Sampled
-from ..processes.growth import better_kernel, grow
+from ..processes.growth import better_kernel, few_points, grow
 from ..processes.log_odds import LogOdds
 from ..processes.machine import (
     Found,
@@ -191,6 +192,11 @@ class Settings:
         return isinstance(how, str) and how == "optimise"
 
     @property
+    def by_sites(self) -> bool:
+        """Whether a fit to rows in memory is one of sites at the points, by the tight bound."""
+        return self.scheme.is_tight and not self.likelihood.is_learned
+
+    @property
     def grows(self) -> bool:
         """Whether the number of inducing points is left to us, and they stay where they are."""
         automatic = isinstance(self.params["n_inducing"], str)
@@ -239,8 +245,9 @@ def prepare(
 ) -> Prepared:
     """Distinct rows, the kernel tuned to them, and inducing points.
 
-    By default all rows are inducing points, if they are few; of more, as many as pay.  In a stream,
-    where that is done again and again, few are fewer and others are not tried.
+    By default all rows are inducing points, if they are few, or those that can take their place; of
+    more, as many as pay.  In a stream, where that is done again and again, few are fewer and others
+    are not tried.
     """
     keep_what_is_freed()
     kept = np.flatnonzero(c > 0)
@@ -271,7 +278,7 @@ def prepare(
         every = FIRST_INDUCING if in_stream else ALL_ROWS
         return settings.inducing(points, kernel, inputs, rng, every)
 
-    def more(m: int) -> Array:
+    def some_points(kernel: Any, m: int) -> Array:
         return choose_points(points, m, params["inducing"], kernel, rng)
 
     def choose(kernel: Any) -> Array:
@@ -294,7 +301,8 @@ def prepare(
     each = arrays.one_against_rest(data.codes, n_classes)
     machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
-    met, sites, amplitude = tuple(m for m in machines if np.ptp(m.y) > 0), None, None
+    met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
+    amplitude, enough = None, None
     seen = settings.seen(points, met)
     if other is not None and met:
         taken = settings.in_one_unit(other.columns(data.X), seen, rng, watch)
@@ -306,6 +314,7 @@ def prepare(
         settings.moves and len(met) > 0,
         settings.grows and len(met) > 0 and not in_stream,
     )
+    few = grows and settings.by_sites and STARTED < len(points) <= ALL_ROWS  # may be enough
     some = seen.thinned(MOVED, rng) if moves else seen
     # matrices are of all rows where these are inducing points, else of a few hundred
     given = params["n_inducing"]
@@ -314,14 +323,19 @@ def prepare(
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
+            how["points"] = some_points if few else None
             tuned = settings.tuned(kernel, seen, rng, per_column=named, **how)
-            kernel, sites, amplitude = tuned
-        if moves and apart(kernel) is not None:
-            chosen[0] = settings.settled(kernel, choose(kernel), some, watch)
-        elif grows and apart(kernel) is not None:
-            process = Prior(kernel, settings.level, choose(kernel), settings.fitc)
-            site = settings.likelihood.tight
-            chosen[0], sites = grow(process, seen, site, more, Search(watch))
+            kernel, sites, amplitude, enough = tuned
+        process = Prior(kernel, settings.level, apart(kernel), settings.fitc)
+        by = settings.likelihood.tight, partial(some_points, kernel), Search(watch)
+        if enough is not None:
+            chosen[0] = enough
+        elif moves and process.Z is not None:
+            chosen[0] = settings.settled(kernel, process.Z, some, watch)
+        elif grows and process.Z is not None:
+            chosen[0], sites = grow(process, seen, *by)
+        elif few and (found := few_points(process, seen, *by)) is not None:
+            chosen[0], sites = found
         design = Whitened(kernel, choose(kernel), inputs)
         if design.Z is not points or not is_definite(kernel):
             design.check()
@@ -339,7 +353,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     fit: Callable[..., list[Found]] = _fit_columns
     if settings.rule == "sample" or (settings.fitc and isinstance(scheme, Gibbs)):
         fit = _fit_chains
-    elif settings.fitc or (scheme.is_tight and not settings.likelihood.is_learned):
+    elif settings.fitc or settings.by_sites:
         fit = _fit_sites
     found = fit(ready, model, settings, run, rng)
     support, rows = np.zeros((data.n_given, len(found))), data.rows[ready.kept]
@@ -363,7 +377,9 @@ def _log_odds(ready: Prepared, settings: Settings) -> LogOdds | None:
     """Processes from which intervals of probabilities are computed."""
     given, design = settings.params, ready.design
     data = given["width"] == "data" and given["probability"] == "calibrated"
-    if not data or not ready.exact or ready.amplitude is None:
+    # a few points may predict as all do, but rough functions, which count here, are of all
+    exact = ready.exact or (settings.grows and len(ready.points) <= ALL_ROWS)
+    if not data or not exact or ready.amplitude is None:
         return None
     if isinstance(design.inputs, Levelled):
         settings = replace(settings, groups=design.inputs.groups(settings.groups))

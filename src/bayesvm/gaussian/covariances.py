@@ -146,7 +146,10 @@ class FullCovariance(Covariance):
         return float(-2.0 * np.log(np.diag(self.L)).sum())
 
     def shrunk(self, k: float) -> FullCovariance:
-        return FullCovariance(np.sqrt(k) * self.L)
+        new = FullCovariance(np.sqrt(k) * self.L)
+        if "root" in self.__dict__:  # an inverse, which takes as long as the factor
+            new.__dict__["root"] = self.root / np.sqrt(k)
+        return new
 
     def vector(self) -> Array:
         L = self.L.copy()

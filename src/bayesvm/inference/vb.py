@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -45,6 +44,7 @@ MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
 FEW_TOL = 1e-6  # tolerance of a fit to them,
 FEW_TIGHT_TOL = 1e-5  # and of one whose steps are Newton's: half a nat of 50,000 rows
+INNER = 0.01  # share of the tolerance for a climb to few rows of many, whose passes are short
 RARE = 10  # rows of a label, below which a subset is drawn from each label
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
@@ -205,7 +205,7 @@ class VB:
             start, last = self._near(problem, start, rough, watch)
             step = partial(tight_step, problem, last=0.0 if is_wide else last)
             if is_wide and last > 0.0:
-                start, whole = from_one_sum(problem, start, partial(self._inner, settled))
+                start, whole = from_one_sum(problem, start, self._inner)
                 step = step if whole is None else partial(_known, whole)
 
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
@@ -233,9 +233,13 @@ class VB:
         last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if is_wide or most < CERTAIN else 0.0
         return State(coef, start.priors), last
 
-    def _inner(self, settled: Callable[..., bool], problem: Problem, start: State) -> Ascent:
-        """The end of a climb to a few rows."""
+    def _inner(self, problem: Problem, start: State) -> Ascent:
+        """The end of a climb to a few rows, which may alone decide a coefficient."""
         step = partial(tight_step, problem)
+
+        def settled(gain: float, bound: float, *_: Any) -> bool:
+            return gain < INNER * self.tol * max(1.0, abs(bound))
+
         return climb(step, start, settled, Pace(), max_iter=self.max_iter)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:

@@ -1,4 +1,4 @@
-"""Wide models: the mean by products with vectors, and few matrices S, of sketched variances.
+"""Wide models: the mean by products with vectors, and few matrices S, at variances that are close.
 
 A product of matrices with all rows takes most of the time of a fit with hundreds of columns.
 """
@@ -13,13 +13,14 @@ import numpy as np
 
 from ..core.types import Array, Coef, Stats
 from ..engines import Serial
+from ..gaussian.forms import Dense
 from ..model.model import Problem
 from ..model.past import Past
 from .loop import State, Step, foretold_gain, natural
 from .progress import Ascent
 
 WIDE = 256  # columns beyond which products of matrices take most of the time
-SKETCH = 8  # columns for each of a sketch of variances,
+SKETCH, MOST_SKETCH = 8, 64  # columns for each of a sketch of variances, and most of these,
 FEWEST = 16  # and columns of one where only the mean is found,
 MOST_PULLS = 6  # in at most so many passes,
 MOST_ROUNDS = 4  # after each of at most so many matrices S,
@@ -29,9 +30,18 @@ SETTLED = 1e-6  # or has to be closer
 CLOSE = 2e-3  # gain of a step for each coefficient after which no further S is sketched
 CERTAIN = 0.25  # variance of f at a row up to which the sums change little with it, and sketches do
 SURE = 0.01  # what a step may leave of its gain if the covariance is known well
-UNSURE = 0.5  # variance of f, by a sketch, at which a row of a wide model is no longer near a sum,
+UNSURE = 0.5  # variance of f at which a row of a wide model is no longer near a sum,
+SOME_UNSURE = 0.005  # as this share of the rows is not in any case,
 FEW_UNSURE = 0.02  # if such rows are no larger a share than this,
+ALIKE = 0.06  # share of weights that a regression on others leaves, at most
+TINY = 1e-300
 STEADY = 0.02  # and changes of the weights of the others, times leverages, no larger than this
+EXACT = 1024  # rows whose variances of f are exact, and teach what those of others are,
+TOP = 0.01  # beside the share of rows at which f is least certain;
+SCATTER = 0.2  # largest relative error that is left at the others,
+SHIFTED = 0.02  # and largest error: slopes are below one, so that means left out err by less
+FEW_ROWS = 256  # whose columns stay in the cache while they are squared
+LEAST = 0.1  # share of a variance without the row that is left with it, by a sketch, at least
 
 
 def from_one_sum(
@@ -44,8 +54,8 @@ def from_one_sum(
     these alone.  It is that of all rows if the weights of the former hardly change on the way.
     """
     coef, priors, _ = start
-    stats = sketched(problem, coef, CERTAIN)
-    at = problem.moments(small(coef)) if problem.is_held else None
+    at = _near(problem, coef) if problem.is_held else None
+    stats = sketched(problem, coef, CERTAIN) if at is None else _sums(problem, coef, at)
     far = None if at is None else unsure(at[1])
     if at is None or far is None:
         P = problem.model.precision(priors)
@@ -58,17 +68,77 @@ def from_one_sum(
     near = Stats(S, stats.g - own.g, stats.bound - own.bound, H=S)
     past = Past.of(near, coef, problem.weight - few.weight)
     end = climbed(replace(few, past=past), start)
-    if not weights_stay(problem, at, problem.moments(small(end.state.coef)), far):
+    known = regressed(problem, end.state.coef)
+    there = _near(problem, end.state.coef) if known is None else known
+    if not weights_stay(problem, at, there, far):
         return end.state, None
     bound = float(stats.bound + problem.model.bound(*start))
-    gain = end.bound - bound
-    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=end.sums)
+    gain, sums = end.bound - bound, end.sums and replace(end.sums, at=known)
+    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=sums)
     return start, step._replace(is_last=lambda: True)
 
 
+def _near(problem: Problem, coef: Coef) -> tuple[Array, Array]:
+    """Moments of f at every row; variances by regression, or sketched where they are small."""
+    found = regressed(problem, coef)
+    if found is not None:
+        return found
+    return problem.moments(Coef(coef.mean, sketch(problem, coef, CERTAIN)))
+
+
+def moments_of_f(problem: Problem, coef: Coef) -> tuple[Array, Array]:
+    """Mean and variance of f at every row of a wide model, variances to a few per cent."""
+    found = regressed(problem, coef)
+    return problem.moments(coef) if found is None else found
+
+
+def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
+    r"""Mean and variance of f at every row, most variances by regression.
+
+    Exact ones take as long as S.  Here the logarithm of the variance that f would have without the
+    row, :math:`v_i / (1 - w_iv_i)`, is regressed on a sketch of it, on
+    :math:`\sum_j c_{ij}^2\Sigma_{jj}` and on the mean, at a sample of rows.  (Errors in that are
+    independent of the label; in :math:`v_i` they would not be, and would spoil a link.)  Variances
+    are exact at the sample and where they are large.  ``None`` for few rows, and if the regression
+    leaves much.
+    """
+    n, cov, blocks = problem.n, coef.cov, problem.blocks
+    plain = blocks.ready and isinstance(blocks.X, np.ndarray) and problem.is_held
+    if not plain or n <= 4 * EXACT:
+        return None
+    m, rough = problem.moments(Coef(coef.mean, sketch(problem, coef)))
+    some, own = np.arange(EXACT) * n // EXACT, _squares(problem, cov.diag())
+    v = problem.some(some).moments(coef)[1]
+    usual = own * np.exp(np.mean(np.log(v / own[some])))
+    w = blocks.c * problem.model.likelihood.expected(blocks.y, m, usual).w
+
+    def without(v: Array, w: Array) -> Array:
+        return np.log(v / np.maximum(1.0 - w * v, LEAST))
+
+    A = np.stack([np.ones(n), without(rough, w), np.log(own), m, m * m], axis=1)
+    want = without(v, w[some])
+    b = np.linalg.lstsq(A[some], want, rcond=None)[0]
+    error = float(np.std(want - A[some] @ b))
+    if not error < min(SCATTER, SHIFTED / float(np.mean(v))):
+        return None
+    out = 1.0 / (np.exp(-A @ b - 0.5 * error**2) + w)  # right on average
+    far = out >= min(UNSURE, np.quantile(out, 1.0 - TOP))
+    far[some] = False
+    out[some], out[far] = v, problem.some(np.flatnonzero(far)).moments(coef)[1]
+    return m, out
+
+
+def _squares(problem: Problem, d: Array) -> Array:
+    """Sums of squares of each row's columns, weighted by ``d``."""
+    X = problem.blocks.X
+    weights = d.astype(X.dtype)
+    parts = problem.engine.over(lambda at: (X[at] ** 2) @ weights, problem.n, FEW_ROWS)
+    return np.concatenate(parts).astype(float)
+
+
 def unsure(v: Array) -> Array | None:
-    """Rows at which f is uncertain, and that of the largest variance; ``None`` if they are many."""
-    far = np.flatnonzero(v >= min(UNSURE, np.max(v)))
+    """Rows at which f is uncertain, and some at which it is least; ``None`` if they are many."""
+    far = np.flatnonzero(v >= min(UNSURE, np.quantile(v, 1.0 - SOME_UNSURE)))
     return far if far.size <= max(FEW_UNSURE * v.size, 1) else None
 
 
@@ -87,9 +157,39 @@ def weights_stay(
     return bool(usual < STEADY and np.max(v * change) < STEADY)
 
 
-def small(coef: Coef) -> Coef:
-    """With a covariance of small rank."""
-    return Coef(coef.mean, coef.cov.sketched(FEWEST))
+class Spanned:
+    """S for weights of rows that are about sums of those in matrices S that are known.
+
+    Weights at other penalties, and from one round to the next, differ by little else than a
+    function of f.  They are regressed on the known ones.  If that leaves much, S is summed over
+    rows, and known from then on.
+    """
+
+    def __init__(self, problem: Problem, w: Array | None = None, S: Any = None) -> None:
+        self.problem = problem
+        self.known: list[tuple[Array, Array]] = [] if w is None else [(w, S.M)]
+
+    def stats(self, problem: Problem, coef: Coef) -> Stats:
+        """Sums over the rows of a problem that are these, with variances of f from a sketch."""
+        m, v = problem.moments(Coef(coef.mean, sketch(problem, coef)))
+        local, g = problem.contributions(m, v)
+        bound, used = float(np.sum(local.bound)), float(local.w @ v)
+        return Stats(self.gram(local.w, v), g, bound, used=used)
+
+    def gram(self, w: Array, v: Array) -> Dense:
+        """S for weights ``w``, with ``v`` the variances of f."""
+        if self.known:
+            A, q = (
+                np.stack([each for each, _ in self.known], axis=1),
+                np.sqrt(v / np.maximum(w, TINY)),
+            )
+            b = np.linalg.lstsq(A * q[:, None], w * q, rcond=None)[0]
+            left = np.abs(w - A @ b)
+            if np.linalg.norm(left * q) < ALIKE * np.sqrt(v @ w) and np.max(v * left) < ALIKE:
+                return Dense(sum(k * M for k, (_, M) in zip(b, self.known, strict=True)))
+        S: Dense = self.problem.gram(w)
+        self.known.append((w, S.M))
+        return S
 
 
 def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
@@ -99,25 +199,40 @@ def sketched(problem: Problem, coef: Coef, certain: float = np.inf) -> Stats:
     """
     if coef.cov.is_point:
         return problem.stats(coef)
-    cov: Any = coef.cov
-    stats = problem.stats(Coef(coef.mean, cov.sketched(problem.model.width // SKETCH, certain)))
-    if np.isinf(certain):
-        return stats
-    # E log L is linear in small errors of v
-    error = stats.used - float(np.vdot(stats.S.M, cov.dense()))
+    stats = problem.stats(Coef(coef.mean, sketch(problem, coef, certain)))
+    return stats if np.isinf(certain) else _mended(stats, coef)
+
+
+def _sums(problem: Problem, coef: Coef, at: tuple[Array, Array]) -> Stats:
+    """Sums over rows for moments of f that are not exact."""
+    return _mended(problem.stats(coef, at=at), coef)
+
+
+def _mended(stats: Stats, coef: Coef) -> Stats:
+    """With the bound for exact variances of f: E log L is linear in small errors of these."""
+    error = stats.used - float(np.vdot(stats.S.M, coef.cov.dense()))
     return replace(stats, bound=stats.bound + 0.5 * error)
 
 
-def approach(problem: Problem, coef: Coef, priors: Any) -> tuple[Coef, Stats]:
+def sketch(problem: Problem, coef: Coef, certain: float = np.inf) -> Any:
+    """A sketch of the covariance whose errors average out in sums over rows."""
+    cov: Any = coef.cov
+    return cov.sketched(min(problem.model.width // SKETCH, MOST_SKETCH), certain)
+
+
+def approach(
+    problem: Problem, coef: Coef, priors: Any, known: Spanned | None = None
+) -> tuple[Coef, Stats]:
     """A distribution of theta close to the top of the tight bound of a wide model; sums over rows.
 
     In turn the mean is found with the present covariance, and S is made, for a step along the
     natural gradient, until such a step gains little.  Variances of f are sketched.
     """
     P, K = problem.model.precision(priors), problem.model.width
+    known = Spanned(problem) if known is None else known
     for _ in range(MOST_ROUNDS):
         coef, *_ = settled_mean(problem, coef, P)
-        stats = sketched(problem, coef)
+        stats = known.stats(problem, coef)
         new = natural(coef, stats, P, 1.0)
         gain = foretold_gain(coef, new, stats.g - P * coef.mean)
         if gain < CLOSE * K:

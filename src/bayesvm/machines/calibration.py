@@ -250,7 +250,8 @@ def link_rows(
         rows = LinkRows.of(t, m, v, c, scale, engine)
         return rows, rows
     some = slice(None, None, -(-n // FIRST_ROWS))
-    few = LinkRows.of(t[some], m[some], v[some], c[some], scale)
+    here = [to_numpy(x[some]) for x in (t, m, v, c)]
+    few = LinkRows.of(here[0], here[1], here[2], here[3], scale)
     if earlier is not None:
         link, weight = earlier
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())

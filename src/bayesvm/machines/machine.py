@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..blocks import rows_of_all_classes
+from ..blocks import balanced_rows, rows_of_all_classes
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.columns import plain
@@ -33,7 +33,7 @@ from ..inference.quadrature import (
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
 from ..inference.vb import VB, foretells, learned
-from ..inference.wide import WIDE
+from ..inference.wide import WIDE, moments_of_f, regressed
 from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model, Problem
@@ -327,26 +327,47 @@ def fit_machine(
     likelihood, fitted = problem.model.likelihood, probability == "calibrated"
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
         fitted, probability = False, "normalised"
-    some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-    at = None  # moments of f that serve two ends
-    is_wide = problem.single and problem.model.width >= WIDE
-    if is_wide and isinstance(machine.posterior, GaussianPosterior):
-        at = some.moments(machine.posterior.coef)
-        held = some.blocks.y, *machine.posterior.left_out(some, at), some.blocks.c * share
-        at = at if some is problem else None
-    else:
+
+    @cache
+    def sample() -> tuple[Problem, Array]:
+        return problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
+
+    at = _at_all_rows(problem, machine.posterior, width == "data")
+    if at is None:
+        some, share = sample()
         held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
+    else:  # the same rows, without their columns
+        rows, share = balanced_rows(
+            problem.blocks.y, CALIBRATION_ROWS, np.random.default_rng(0), problem.engine.over
+        )
+        post: Any = machine.posterior
+        m, v = (x[rows] for x in post.left_out(problem, at))
+        held = problem.blocks.y[rows], m, v, problem.blocks.c[rows] * share
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
-        rows = map(problem.engine.place, _with_new_groups(machine, some, held))
-        link = (fit_skewed if curved else fit_link)(*rows, engine=problem.engine)
+        shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
+        link = (fit_skewed if curved else fit_link)(
+            *map(problem.engine.place, shown), engine=problem.engine
+        )
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors
         rare = float(masses(held[0], held[-1]).min())
-        wide = find_width(problem, *known, some, held, rare, at)
+        wide = find_width(problem, *known, lambda: sample()[0], held, rare, at)
         wide = clustered(problem, *known, wide, marginal)
     return replace(machine, link=link, width=wide), held
+
+
+def _at_all_rows(problem: Problem, post: Posterior, widths: bool) -> tuple[Array, Array] | None:
+    """Moments of f at every row of a wide model, if ``widths`` need them too or they are cheap."""
+    is_wide = problem.single and problem.model.width >= WIDE and problem.is_held
+    if not is_wide or not isinstance(post, GaussianPosterior):
+        return None
+    if problem.sums is not None and problem.sums.at is not None:
+        known: tuple[Array, Array] = problem.sums.at
+        return known
+    whole = widths or problem.n <= CALIBRATION_ROWS
+    return (moments_of_f if whole else regressed)(problem, post.coef)
 
 
 def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:

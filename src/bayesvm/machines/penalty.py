@@ -28,7 +28,15 @@ from ..engines import Serial
 from ..gaussian.covariances import FullCovariance, covariance, mode
 from ..inference.loop import BoundFell, State, hyper_vector, natural, restored
 from ..inference.vb import THIN_ROWS, VB, start_rows
-from ..inference.wide import CLOSE_MEAN, SKETCH, WIDE, approach, settled_mean, sketched
+from ..inference.wide import (
+    CLOSE_MEAN,
+    WIDE,
+    Spanned,
+    approach,
+    moments_of_f,
+    settled_mean,
+    sketch,
+)
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
@@ -57,8 +65,10 @@ MOST_RATE = 0.9  # of the changes in two rounds
 # Then rounds with S summed anew.  The first changes S most, so that only the third has a secant to
 # go by; the rates are about those seen on simulated tables of 12,000 x 300 and 610, 40,000 x 300.
 LAST_ROUNDS, FIRST_RATE, LAST_RATE = 3, 0.6, 0.75
+STILL = 0.01  # or until the second changes it by less
 MOST_INFLATED = 100.0  # variance inflation factor of a column
 HELD = 2**24  # numbers in columns that are built once
+SHARED, PARTS = 2**17, 8  # numbers from which on threads share them, and in how many blocks
 ROUGH = VB(bound="augmented", tol=1e-4, warm_rows=False)
 JUDGED = VB(bound="tight", tol=1e-4, warm_rows=False)
 
@@ -94,11 +104,11 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     problem = with_variances(problem, search.variances(t))
     if start is not None:
         return problem, State(start.coef, problem.model.init())
+    if some.n < problem.n and problem.form != "dense":  # its covariance is one of rows
+        return problem, None
     coef, sums = search.near(problem.model, t)
     if some.n == problem.n:
         return problem, State(coef, problem.model.init())
-    if problem.form != "dense":  # its covariance is one of rows
-        return problem, None
     share = problem.blocks.weight / some.blocks.weight
     P = problem.model.precision(problem.model.init())
     cov = coef.cov.shrunk(share) if sums is None else covariance(sums.S * share, P)
@@ -119,9 +129,10 @@ class Search:
         self.is_quick = is_wide and not self.likelihood.is_kinked
         self.starts = STARTS[:1] if self.is_quick else STARTS
         self.sketch_error: Array | None = None
+        self.known: Spanned | None = None
         open_ = replaced(_guide(some), lambda _: Ridge())
         if self.is_quick:
-            state, sums = guided(open_)
+            state, sums, self.known = guided(open_)
             self.ends[CENTRE] = state.coef, sums
         else:
             state = ROUGH.fit(open_, self.rng).state
@@ -147,7 +158,7 @@ class Search:
         """Moments of f at rows left out, of a problem with the penalty of ``t``."""
         (coef, _), priors = self.near(one.model, t), one.model.init()
         if self.is_quick:
-            coef, _ = self.ends[t] = approach(one, coef, priors)
+            coef, _ = self.ends[t] = approach(one, coef, priors, self.known)
             return GaussianPosterior(coef).left_out(one, self.moments(one, coef))
         found = JUDGED.fit(one, self.rng, State(coef, priors))
         self.ends[t] = found.state.coef, found.sums
@@ -157,15 +168,15 @@ class Search:
     def moments(self, one: Problem, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row of a wide model.
 
-        Variances are exact at the first penalty.  At others they are sketched, and divided by the
-        error at the first, since the same sketch has almost the same error at a row.  Their sum is
-        such that tr((S + P) Sigma) is the number of coefficients, as it is at the top: the score
-        depends on that most of all.
+        At the first penalty see :func:`.moments_of_f`.  At others variances are sketched, and
+        divided by the error at the first, since the same sketch has almost the same error at a row.
+        Their sum is such that tr((S + P) Sigma) is the number of coefficients, as it is at the
+        top: the score depends on that most of all.
         """
         K, P = one.model.width, one.model.precision(one.model.init())
-        m, v = one.moments(Coef(coef.mean, coef.cov.sketched(K // SKETCH)))
+        m, v = one.moments(Coef(coef.mean, sketch(one, coef)))
         if self.sketch_error is None:
-            self.sketch_error = v / one.moments(coef)[1]
+            self.sketch_error = v / moments_of_f(one, coef)[1]
         v = v / self.sketch_error
         w = one.blocks.c * one.model.likelihood.expected(one.blocks.y, m, v).w
         return m, v * ((K - P @ coef.cov.diag()) / (w @ v))
@@ -197,8 +208,8 @@ def at_zero(some: Problem) -> Stats:
     return _guide(some).stats(some.model.start())
 
 
-def guided(problem: Problem) -> tuple[State, Stats]:
-    """About what ``ROUGH`` finds, for a wide model; and sums over rows there.
+def guided(problem: Problem) -> tuple[State, Stats, Spanned]:
+    """About what ``ROUGH`` finds, for a wide model; sums over rows there, and matrices S.
 
     At first S is that where theta is zero, scaled so that the trace of S Sigma is that with the
     present weights of rows, which is cheap and gives variances that are too large.  A few rounds
@@ -207,6 +218,8 @@ def guided(problem: Problem) -> tuple[State, Stats]:
     model, priors = problem.model, problem.model.init()
     sums = at_zero(problem) if problem.sums is None else problem.sums
     S, K, P = sums.S, model.width, model.precision(priors)
+    flat, c = np.zeros(problem.n), problem.blocks.c
+    known = Spanned(problem, c * model.likelihood.expected(problem.blocks.y, flat, flat).w, S)
     cov = covariance(S, P)
     coef = Coef(mode(cov, sums.g, P, np.zeros(K)), cov)
     moves = Moves(hyper_vector(model, priors), MOST_RATE)
@@ -220,8 +233,8 @@ def guided(problem: Problem) -> tuple[State, Stats]:
         P = model.precision(priors)
         coef = Coef(coef.mean, covariance(S, P))
     moves = Moves(moves.x, LAST_RATE, FIRST_RATE)
-    for _ in range(LAST_ROUNDS):
-        sums = sketched(problem, coef)
+    while len(moves.made) < LAST_ROUNDS and (len(moves.made) < 2 or moves.last > STILL):
+        sums = known.stats(problem, coef)
         cov = covariance(sums.S, P)
         coef = Coef(mode(cov, sums.g, P, coef.mean), cov)
         priors = restored(
@@ -229,7 +242,7 @@ def guided(problem: Problem) -> tuple[State, Stats]:
         )
         P = model.precision(priors)
         coef, *_ = settled_mean(problem, coef, P)
-    return State(coef, priors), replace(sums, g=P * coef.mean)
+    return State(coef, priors), replace(sums, g=P * coef.mean), known
 
 
 class Moves:
@@ -333,7 +346,8 @@ def in_float32(problem: Problem) -> Problem:
     if not is_plain or not Plan(problem.n, problem.model.width, "float32", allowed).keeps:
         return problem
     single = replace(problem, model=replace(problem.model, dtype="float32"))
-    return replace(problem, blocks=single.assembled().blocks, fast=False)
+    blocks = single.assembled().blocks
+    return replace(problem, blocks=replace(blocks, size=2 * blocks.size), fast=False)
 
 
 def _sample(problem: Problem) -> Problem:
@@ -346,6 +360,11 @@ def _sample(problem: Problem) -> Problem:
     some, share = problem.balanced(most, np.random.default_rng(0))
     c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
-    some = replace(some, model=model, blocks=blocks, engine=Serial(), squares=False)
+    engine: Any = Serial()
+    if problem.is_held and some.n * model.width >= SHARED:
+        engine = problem.engine
+        if model.width < WIDE:
+            blocks = replace(blocks, size=-(-some.n // PARTS))
+    some = replace(some, model=model, blocks=blocks, engine=engine, squares=False)
     held = blocks.ready or some.n * model.width > HELD
     return some if held else some.assembled()

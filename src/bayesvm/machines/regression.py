@@ -168,7 +168,7 @@ def fit_numbers(
     held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     if width == "data":
         found = find_width(
-            problem, machine.posterior, machine.state.priors, some, held, problem.weight
+            problem, machine.posterior, machine.state.priors, lambda: some, held, problem.weight
         )
         machine = replace(machine, width=found)
     return machine, LeftOutResiduals.of(held, plain(problem.model.likelihood))

@@ -165,8 +165,11 @@ def bent(s: Array, skew: Array | float) -> Array:
 
 def _bent_slopes(s: Array, skew: float, root: Any) -> tuple[Array, Array, Array]:
     """:func:`bent` over a root, and its derivatives in s and in the skewness."""
-    (even, odd), curve = halves(skew), log_cosh(s)
-    rise = arrays.functions(s).tanh(0.5 * s) * odd + even
+    xp, (even, odd) = arrays.functions(s), halves(skew)
+    size = xp.abs(s)
+    e = xp.exp(-size)
+    curve = 0.5 * size + xp.log1p(e) - float(np.log(2.0))  # log cosh(s / 2)
+    rise = xp.sign(s) * ((1.0 - e) / (1.0 + e) * odd) + even
     parts = s * even + curve * (2.0 * odd), rise, s * odd + curve * (2.0 * even)
     r, rise, turn = (part / root for part in parts)
     return r, rise, turn
@@ -191,9 +194,10 @@ def arsinh(r: Array) -> Array:
 def _stretched_slopes(r: Array, tail: float) -> tuple[Array, Array, Array]:
     """:func:`stretched`, and its derivatives in r and in the tail."""
     xp, far, power = arrays.functions(r), arsinh(r), float(np.exp(tail))
-    long = xp.clip(power * far, -LARGE, LARGE)
-    last = power * xp.cosh(long)
-    return xp.sinh(long), last / xp.cosh(far), last * far
+    up = xp.exp(xp.clip(power * far, -LARGE, LARGE))
+    down = 1.0 / up
+    last = (0.5 * power) * (up + down)
+    return 0.5 * (up - down), last / xp.sqrt(1.0 + r * r), last * far
 
 
 def log_cosh(s: Array) -> Array:
@@ -269,7 +273,7 @@ def _least(
         new, last = np.clip(now - step, centre - reach, centre + reach), gain
 
     def scaled(u: Array) -> tuple[float, Array]:
-        loss, slope, _ = loss_of(centre + u * unit, rows, centre, precision)
+        loss, slope, _ = loss_of(centre + u * unit, rows, centre, precision, bent=False)
         return loss, slope * unit
 
     found = minimize(
@@ -291,11 +295,11 @@ def _unexpected(x: Array, few: LinkRows, rows: LinkRows, precision: Array) -> Ar
     none = np.zeros_like(x)
     fisher = loss_of(x, few, x, none)[2]
     steps = STEP / np.sqrt(np.diag(fisher) + precision)
-    ends = [[loss_of(x + s * move, few, x, none)[1] for s in (-1, 1)] for move in np.diag(steps)]
-    H = np.stack(
-        [(above - below) / (2.0 * h) for (below, above), h in zip(ends, steps, strict=True)]
-    )
-    return (0.5 * (H + H.T) - fisher) * float(arrays.total(rows.c) / arrays.total(few.c))
+    H = np.empty_like(fisher)
+    for k, move in enumerate(np.diag(steps)):
+        below, above = (loss_of(x + s * move, few, x, none, bent=False)[1] for s in (-1, 1))
+        H[k] = (above - below) / (2.0 * steps[k])
+    return (0.5 * (H + H.T) - fisher) * (float(arrays.total(rows.c)) / float(few.c.sum()))
 
 
 def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:
@@ -353,17 +357,17 @@ def _curve(own: Array, s: Array, skew: float, tail: float) -> Slopes:
 
 
 def loss_of(
-    x: Array, rows: LinkRows, centre: Array, precision: Array
+    x: Array, rows: LinkRows, centre: Array, precision: Array, bent: bool = True
 ) -> tuple[float, Array, Array]:
     """Log loss, minus the log prior, at x = (log a, b, log kappa, delta, tau).
 
-    Also its gradient and its expected Hessian.
+    Also its gradient and, if ``bent``, its expected Hessian.
     """
 
     def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
         z, D = _slopes(x, m, v)
         p, w, score = scored(z, t)
-        return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T
+        return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if bent else 0.0
 
     loss, slope, fisher = rows.sums(visit)
     gap = x - centre

@@ -31,6 +31,7 @@ multiplied by one number, :func:`factor`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -159,12 +160,12 @@ def find_width(
     problem: Problem,
     post: Any,
     priors: Any,
-    some: Problem,
+    sample: Callable[[], Problem],
     held: Held,
     rare: float,
     at: tuple[Array, Array] | None = None,
 ) -> Width | None:
-    """The width of a posterior; ``held`` are moments of f without each of ``some`` rows.
+    """The width of a posterior; ``held`` are moments of f without each of the rows of a sample.
 
     ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers; ``at`` are
     moments of f at all rows, if they are known.
@@ -193,6 +194,7 @@ def find_width(
             return found
         except np.linalg.LinAlgError:
             pass
+    some = sample()
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
     rest, left_out = some.outside(), (centre, spread)

@@ -84,7 +84,8 @@ class FastPass:
         found = self.sums(block)
         if found is None:
             return None
-        return Slopes(Dense(found.S) if self.precisions else 0.0, Dense(found.J), found.g)
+        bent = (Dense(found.S), found.g) if self.precisions else (0.0, 0.0)
+        return Slopes(bent[0], Dense(found.J), bent[1])
 
     def pull(self, block: Block) -> Pull | None:
         found = self.sums(block)

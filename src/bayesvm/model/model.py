@@ -400,9 +400,9 @@ class Problem:
             moved = not self.latents and arrays.is_foreign(blocks.X)  # from a device
             return replace(self, blocks=blocks.on_host()) if moved else self, np.ones(blocks.n)
         if not self.latents:
-            blocks, share = blocks.balanced(most, rng, self.engine.pick)
+            blocks, share = blocks.balanced(most, rng, self.engine.pick, self.engine.over)
             return replace(self, blocks=self._cut(blocks)), share
-        rows, share = balanced_rows(self.blocks.y, most, rng)
+        rows, share = balanced_rows(self.blocks.y, most, rng, self.engine.over)
         return (self if rows.size == self.n else self.some(rows)), share
 
     # ----- passes over all rows
@@ -419,19 +419,27 @@ class Problem:
         size = max(self.blocks.size, -(-self.n // PARTS))
         return replace(self.blocks, size=size) if self.blocks.ready else self.blocks
 
-    def stats(self, coef: Coef, curved: bool = False, squares: bool = False) -> Stats:
+    def stats(
+        self,
+        coef: Coef,
+        curved: bool = False,
+        squares: bool = False,
+        at: tuple[Array, Array] | None = None,
+    ) -> Stats:
         """Sums over all rows under a Gaussian of theta; with ``curved`` also H.
 
-        With ``squares`` also those of squared slopes.
+        With ``squares`` also those of squared slopes; ``at`` are moments of f at every row, if they
+        are known.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        fast = None if curved else self._fast(coef, True, squares)
+        fast = None if curved or at is not None else self._fast(coef, True, squares)
+        own = partial(self._own, at)
 
         def visit(b: Block) -> Stats:
             found = None if fast is None else fast.stats(b)
             if found is not None:
                 return found
-            return pass_block(read(b), b.y, b.c, coef, lik, form, curved, single, squares)
+            return pass_block(read(b), b.y, b.c, coef, lik, form, curved, single, squares, own(b))
 
         sums: Stats = self.engine.sum(visit, self.blocks if fast is None else self._long())
         if self.folded:
@@ -440,6 +448,13 @@ class Problem:
             share = float(sums.left / sums.weight)
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
+
+    def _own(self, at: tuple[Array, Array] | None, b: Block) -> tuple[Array, Array] | None:
+        """Moments of f at the rows of a block, of those at all rows."""
+        if at is None:
+            return None
+        here = slice(b.number * self.blocks.size, b.number * self.blocks.size + b.y.shape[0])
+        return at[0][here], at[1][here]
 
     @property
     def is_held(self) -> bool:
@@ -474,17 +489,13 @@ class Problem:
         ``at`` are moments of f at every row, if they are known.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        size, fast = self.blocks.size, self._fast(coef, bent, True) if at is None else None
+        fast, own = self._fast(coef, bent, True) if at is None else None, partial(self._own, at)
 
         def visit(b: Block) -> Slopes:
-            given, first = None, b.number * size
             found = None if fast is None else fast.slopes_of(b)
             if found is not None:
                 return found
-            if at is not None:
-                m, v = (x[first : first + b.y.shape[0]] for x in at)
-                given = m, v
-            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, given)
+            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, own(b))
 
         sums: Slopes = self.engine.sum(visit, self.blocks if fast is None else self._long())
         return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums
@@ -525,7 +536,8 @@ class Problem:
         def visit(b: Block) -> tuple[Local, Array]:
             at = slice(b.number * size, b.number * size + b.y.shape[0])
             local = lik.expected(b.y, m[at], v[at]).times(b.c)
-            return local, read(b).C.T @ local.g
+            C = read(b).C
+            return local, arrays.double(C.T @ arrays.like(local.g, C))
 
         locals_, slopes = zip(*self.engine.collect(visit, self.blocks), strict=True)
         return Local(*map(np.concatenate, zip(*locals_, strict=True))), sum(slopes)

@@ -38,13 +38,15 @@ def pass_block(
     curved: bool,
     single: bool = False,
     squares: bool = False,
+    given: tuple[Array, Array] | None = None,
 ) -> Stats:
     """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI.
 
-    With ``squares`` also those of squared slopes, see :func:`slope_block`.
+    With ``squares`` also those of squared slopes, see :func:`slope_block`; ``given`` are moments of
+    f.
     """
     short = rounded(rows.C) if single else rows.C
-    m, v = moments(rows, coef, short)  # of f at each row
+    m, v = moments(rows, coef, short) if given is None else given  # of f at each row
     each = likelihood.expected(y, m, v)
     local = Local(*(c * x for x in each))  # contribution of each row
     sums = gather(rows, local, form, curved, coef.mean, short)
@@ -93,7 +95,7 @@ class Slopes:
 
     A: Any  # of curvatures, if these are summed
     J: Any  # of squared slopes, each without the row itself
-    g: Array  # of slopes
+    g: Any  # of slopes, if curvatures are summed
 
     def __add__(self, other: Slopes) -> Slopes:
         return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
@@ -113,14 +115,15 @@ def slope_block(
     """Sums over a block of rows: curvatures, and squares of slopes with a copy of the row left out.
 
     For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)` (HC3).  A
-    row of weight two is two rows.  Curvatures are summed if ``bent``; ``given`` are moments of f.
+    row of weight two is two rows.  Curvatures, and slopes themselves, are summed if ``bent``;
+    ``given`` are moments of f.
     """
     short = rounded(rows.C) if single else rows.C
     m, v = moments(rows, coef, short) if given is None else given
     local = likelihood.expected(y, m, v)
     A = sandwich(short, c * local.h, form) if bent else 0.0
     J = squared_slopes(short, local, v, c, form)
-    return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)))
+    return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)) if bent else 0.0)
 
 
 def squared_slopes(C: Columns, local: Local, v: Any, c: Array, form: str) -> Any:

@@ -429,11 +429,14 @@ def maximise_evidence(
     few, p, search = seen.thinned(FEW, rng), seen.X.shape[1], search or Search()
     sites: list[Sites | None] = [None] * len(seen.machines)
 
+    def scored(kernel: Scaled, part: LabelledPoints) -> tuple[LogNormal, Evidence]:
+        prior = parameter_prior(kernel, seen.extent, amplitude)
+        return prior, Evidence(Prior(kernel, seen.level), part, site, prior)
+
     def climb(
         kernel: Scaled, part: LabelledPoints, evaluations: int, **how: Any
     ) -> tuple[Scaled, Summit]:
-        prior = parameter_prior(kernel, seen.extent, amplitude)
-        score = Evidence(Prior(kernel, seen.level), part, site, prior)
+        prior, score = scored(kernel, part)
         if part is few:
             score.fits.sites = [*sites]
         top = climb_evidence(score, prior, kernel.theta, evaluations, search, **how)
@@ -468,7 +471,8 @@ def maximise_evidence(
     wide, high = climb(wide, many, 20, steps=high.round)
     if clear:
         return wide
-    if search.stopped:
+    # what the shared scale has where few points ended is the least that it can have
+    if search.stopped or high.value - scored(shared, many)[1](shared.theta)[0] < needed:
         return shared
     low = climb(shared, many, 20, steps=low.round)[1]
     return wide if high.value - low.value >= needed else shared

@@ -1,5 +1,7 @@
-"""As many inducing points, and scales as short, as rows beyond an exact process pay for.
+"""As many inducing points, and scales as short, as rows pay for.
 
+Of an exact process a few hundred points may leave so little that rows would not see it; then they
+take its place.  Beyond the size of an exact process there are as many as pay.
 Few rows drawn from many are far apart: their evidence prefers length scales that are too long for
 all of them.  Rows in neighbourhoods show how f varies between neighbours, so the kernel of most
 evidence is climbed again there.  Then the number of points is doubled while the log loss of rows
@@ -29,7 +31,7 @@ from .evidence import (
     climb_evidence,
     parameter_prior,
 )
-from .process import Prior, Site, Sites
+from .process import LowRank, Prior, Site, Sites
 from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 
 POINTS = 1500  # rows whose evidence decides, exactly,
@@ -43,6 +45,13 @@ ENOUGH = 0.01 / 1e10
 CLASSES_A_PASS = 8.0  # the means of so many classes take as long as a factor that they share;
 AT_LEAST = 0.003  # and by this share of it
 MOST_WORK = 1e11
+FIRST_FEW = 128  # points that may take the place of an exact process, doubled
+MOST_FEW = 512  # up to so many,
+ROWS_A_FEW = 3  # and as long as rows are so many times as many: else the exact process is no dearer
+# Nats a row that they may cost.  Where it was less, the log loss of new rows differed from that of
+# the exact process with the same kernel by 0.0002 at most (eight fits; page *Benchmarks*).
+LOST = 5e-4
+HOPELESS = 64.0  # times that: two doublings save a factor of 10 to 50
 
 
 def left_out_loss(
@@ -133,3 +142,36 @@ def grow(
             search.report("points", step, step, -less, before - less)
             hoped = 0.5 * (before - less) / before
     return Z, sites if K == 1 else [Sites(sites.w, b) for b in sites.b.T]
+
+
+def few_points(
+    process: Prior,
+    seen: LabelledPoints,
+    site: Site,
+    points: Callable[[int], Array],
+    search: Search,
+) -> tuple[Array, list[Sites]] | None:
+    r"""The fewest inducing points that may take the place of an exact process, if there are few.
+
+    With sites of precisions w, the variance :math:`\tilde k` that points leave lowers the bound by
+    :math:`\tfrac12 w^\top \tilde k`, and by one to three times as much through what rows no longer
+    inform.  A fit through few points gives w; it changes little with more of them.  The first few
+    may be those of the process.  Also the sites of the machines.
+    """
+    machines, n, Z = seen.machines, seen.X.shape[0], process.Z
+    allowed, m, fits = LOST * float(machines[0].c.sum()), FIRST_FEW, None
+    with suppress(Ended):
+        while m <= MOST_FEW and ROWS_A_FEW * m <= n:
+            Z = points(m) if Z is None else Z
+            low = replace(process, Z=Z).at(seen.X)
+            assert isinstance(low, LowRank)
+            if fits is None:
+                fits = fit_shared(low, ClassLabels.of(machines), site, None, SETTLED)
+            lost = 0.5 * sum(float(fit.sites.w @ low.rest) for fit in fits)
+            search.report("points", 1, 1, -lost, 0.0)
+            if lost <= allowed:
+                return Z, [fit.sites for fit in fits]
+            if lost > HOPELESS * allowed:
+                break
+            m, Z = 2 * m, None
+    return None

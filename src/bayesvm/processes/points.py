@@ -19,7 +19,7 @@ FLAT = 1e-6  # spread of numbers, in units of the largest, below which they coun
 ROUNDING = 1e-12  # of the largest value of a column: a narrower one counts as constant
 
 PLACES = ("kmeans", "optimise", "random")
-ALL_ROWS = 5000  # up to here every distinct row is an inducing point,
+ALL_ROWS = 5000  # up to here every distinct row is an inducing point, unless few are enough,
 TERM_ROWS = 1000  # and in a term among others, whose fit factorises at every step
 FIRST_INDUCING = 100
 MOST_INDUCING = 500

@@ -7,7 +7,8 @@ Three rules (``benchmarks/results`` has their scores):
 ``evidence``
     Length scales by the evidence of a *logistic* model with the same kernel; then the amplitude of
     the hinge by the log loss of its analytic leave-one-out predictions (of several classes, and
-    of many rows, of predictions of folds), which may also shorten the scale.
+    of many rows, of predictions of folds), which may also shorten the scale.  Where few inducing
+    points can take the place of all rows, folds are fitted through them.
 ``cv``
     Length scale and amplitude by the log loss of pooled five-fold predictions.
 ``bound``
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,9 +49,10 @@ from .evidence import (
     maximise_evidence,
     parameter_prior,
 )
+from .growth import FIRST_FEW, few_points
 from .local import earned, judge_local
 from .matrices import covariance_of
-from .process import Gram, Prior, Site, SiteFit, Sites, fit_sites
+from .process import Gram, LowRank, Prior, Site, SiteFit, Sites, fit_sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
 # Weight of the rows of two classes up to which single rows are left out.  Moments without them are
@@ -58,6 +61,10 @@ MANY = 1000  # most points of the search for the amplitude, and of folds
 FEW = 500
 FOLDED = 800  # points of folds that judge the amplitude for several classes
 JUDGED = 5000  # rows that judge the amplitude through inducing points
+# Share of the prior variance that the first few points may leave for the amplitude to be judged
+# through them: 0.0142 at most on six sets where few points are enough, 0.05 at least on four where
+# they are not
+SMOOTH = 0.03
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
@@ -249,6 +256,7 @@ class Tuned(NamedTuple):
     kernel: Scaled
     sites: list[Sites] | None = None
     amplitude: float | None = None  # of most evidence under a logistic model
+    points: Array | None = None  # few that take the place of all
 
 
 def tune(
@@ -264,6 +272,7 @@ def tune(
     watch: Watch = silent,
     local: bool = False,
     in_blocks: bool = False,
+    points: Callable[[Scaled, int], Array] | None = None,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
@@ -273,8 +282,9 @@ def tune(
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
     a local part.  Rows that are read ``in_blocks`` are many times those that are seen here, and the
-    kernel is refined with more of them.  Where ``watch`` ends the search, the best kernel so far is
-    taken.
+    kernel is refined with more of them.  ``points(kernel, m)`` gives inducing points that may take
+    the place of an exact process, if few are enough.  Where ``watch`` ends the search, the best
+    kernel so far is taken.
     """
     search, site = Search(watch), likelihood.expected
     if rule == "cv":
@@ -306,11 +316,20 @@ def tune(
     some = seen.thinned(most, rng)
     folds = int(rng.integers(2**32))
 
-    def judged(kernel: Scaled) -> Judge:
+    def judged(Z: Array | None, kernel: Scaled) -> Judge:
         given = (Prior(kernel, seen.level, Z, fitc), some, likelihood.tight, search)
         return FoldedAmplitude(*given, folds) if folded else Amplitude(*given)
 
-    best, judge = shorten(found, judged)
+    if Z is None and points is not None:
+        few = points(found, FIRST_FEW)
+        left = LowRank.of(found.kernel, few, some.X, 0.0, False).rest
+        if left.mean() < SMOOTH * found.kernel.diag(some.X).mean():
+            best, _ = shorten(found, partial(judged, few))
+            # k-means in units of other scales are the same where all of them are shorter alike
+            given = (Prior(best, seen.level, few, fitc), seen, likelihood.tight)
+            if (enough := few_points(*given, partial(points, best), search)) is not None:
+                return Tuned(best, enough[1], found.weight, enough[0])
+    best, judge = shorten(found, partial(judged, Z))
     if some is not seen or (Z is not None and folded):
         return Tuned(best, amplitude=found.weight)
     return Tuned(best, judge.sites_at(best), found.weight)
