@@ -16,7 +16,6 @@ from .experiment import Experiment
 REGISTRY = {
     "chen-boundaries": ("chen_boundaries", "Chen et al. (2009), Figs 1, 2, 4: widths, boundaries"),
     "chen-growth": ("chen_growth", "Chen et al. (2009), section V: vectors as rows grow"),
-    "chen-halves": ("chen_halves", "Chen et al. (2009), Table IV: halves of whole sets"),
     "chen-margin": ("chen_margin", "Chen et al. (2009), section IV: signs and margins"),
     "chen-prior": ("chen_prior", "Chen et al. (2009), Fig. 3, Appendix A: priors of a weight"),
     "chen-synthetic": ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: two-dimensional sets"),

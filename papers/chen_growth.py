@@ -1,4 +1,4 @@
-"""Chen, Tiňo & Yao (2009), sections III-B, III-E and V: how vectors and times grow with the rows.
+"""Chen, Tiňo & Yao (2009), sections III-B, III-E and V: how vectors grow with the rows.
 
 The paper: the vectors of the SVM grow almost linearly with the training points, those of the PCVM
 do not, and its EM prunes rapidly.  Here rows of three sets that have many, other rows for the test;
@@ -19,9 +19,9 @@ from . import chen
 from .experiment import Experiment
 
 SETS = ("banana", "ringnorm", "waveform")
-ROWS = (1600, 800, 400, 200, 100)
+ROWS = (100, 200, 400, 800)
 METHODS = ("PCVC", "PCVM", "RVC", "SVM soft")
-TEST, DRAWS = 2000, 3
+TEST, DRAWS = 2000, 1
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
@@ -31,7 +31,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
     common = {"version": __version__, "seed": seed}
     return [
         common | {"set": name, "rows": rows, "draw": draw, "method": method}
-        for rows in (ROWS[-2:] if quick else ROWS)
+        for rows in (ROWS[:2] if quick else ROWS)
         for name in (SETS[:1] if quick else SETS)
         for draw in range(1 if quick else DRAWS)
         for method in METHODS
@@ -54,19 +54,19 @@ def solve(task: Task) -> dict[str, float]:
     return found | {"early": float(path[:10][-1]), "iterations": float(len(path))}
 
 
-def slope(cell: Any, column: str) -> float:
-    """Exponent of the growth with the rows, by least squares of logarithms."""
-    means = cell.groupby("rows")[column].mean()
+def slope(cell: Any) -> float:
+    """Exponent of the vectors' growth with the rows, by least squares of logarithms."""
+    means = cell.groupby("rows")["vectors"].mean()
     return float(np.polyfit(np.log(means.index), np.log(np.maximum(means, 1e-9)), 1)[0])
 
 
 def report(frame: Any, console: Any) -> None:
-    """Vectors by rows, and the exponents of vectors and seconds."""
+    """Vectors by rows, and the exponent of their growth."""
     from rich.table import Table
 
-    table = Table(title="Vectors (PCVM: after ten iterations); exponents of vectors and seconds")
+    table = Table(title="Vectors (PCVM: after ten iterations), and the exponent of their growth")
     counts = sorted(set(frame["rows"]))
-    for name in ("set", "method", *map(str, counts), "vectors", "seconds"):
+    for name in ("set", "method", *map(str, counts), "exponent"):
         table.add_column(name, justify="right")
     for (name, method), cell in frame.groupby(["set", "method"], sort=False):
         by = cell.groupby("rows")[["vectors", "early"]].mean()
@@ -74,8 +74,7 @@ def report(frame: Any, console: Any) -> None:
             f"{v:.0f}" + (f" ({e:.0f})" if method == "PCVM" else "")
             for v, e in zip(by["vectors"], by["early"])
         ]
-        powers = (f"{slope(cell, key):.2f}" for key in ("vectors", "seconds"))
-        table.add_row(str(name), str(method), *told, *powers)
+        table.add_row(str(name), str(method), *told, f"{slope(cell):.2f}")
     console.print(table)
     made = frame["iterations"].dropna()
     console.print(
