@@ -32,9 +32,11 @@ FIELDS = [
 MOST, NEW = 5000, 3000  # rows to train and to predict
 POOLS = ("banana", "image", "ringnorm", "splice", "twonorm", "waveform")
 SETS = [
-    *("waveforms", "ringnorm", "splice", "ozone-onehr", "thyroid-sick-euthyroid"),
-    *("thyroid-hypothyroid", "robot-nav-sensor-readings-2", "abalone-7class", "waveform-v1"),
-    *("eeg-eye-state", "banknote-authentication", "thyroid-sick", "mushroom"),
+    *("abalone-3class", "abalone-7class", "bank-marketing", "banknote-authentication"),
+    *("cardiotocography-3class", "eeg-eye-state", "mushroom", "ozone-onehr", "banana", "image"),
+    *("twonorm", "robot-nav-sensor-readings-2", "spambase", "thyroid-ann"),
+    *("thyroid-hypothyroid", "thyroid-sick-euthyroid", "thyroid-sick", "waveform-v1"),
+    *("waveforms", "wilt"),
 ]
 
 
