@@ -20,7 +20,7 @@ def small(*args, **kwargs):
     return Bunch(data=X[:50], target=y[:50], data_test=X[50:], target_test=y[50:])
 
 
-@pytest.mark.parametrize("method", factor_models.METHODS)
+@pytest.mark.parametrize("method", [*factor_models.METHODS, *factor_models.SKEWED, "VLDFM, fixed"])
 def test_every_method_is_built_and_judged(method):
     bunch = small()
     sweeps = factor_models.sweeps_of(method, quick=True)
@@ -34,8 +34,12 @@ def test_every_method_is_built_and_judged(method):
 def test_tasks():
     every = pd.DataFrame(find("henao-usps").tasks(False, 5))
     few = every[every.rows == 150]
-    assert (few[few.factors == 10].groupby("method").seed.nunique() == 10).all()
-    assert sorted(few[few.sweeps == 600].method.unique()) == ["LDFM", "LDFM+N", "NDFM"]
+    count = few[few.factors == 10].groupby("method").seed.nunique().to_dict()
+    assert count == dict.fromkeys(factor_models.METHODS, 10) | dict.fromkeys(
+        factor_models.SKEWED, 3
+    )
+    long = ["LDFM", "LDFM+N", "LDFM, skewed", "NDFM"]
+    assert sorted(few[few.sweeps == 600].method.unique()) == long
     every = every[every.rows != 150]
     count = every[(every.factors == 10) & ~every.ard].groupby("method").size()
     assert all(count[m] == (2 if m in factor_models.SWEEPS else 1) for m in factor_models.METHODS)
@@ -48,7 +52,7 @@ def test_tasks():
         }
     assert henao_genes.folds_of("FM+L", "subramanian") == 10
     assert henao_genes.folds_of("NDFM", "gravier") > henao_genes.folds_of("LDFM+N", "gravier")
-    assert len(find("henao-genes").tasks(True, 0)) == 20
+    assert len(find("henao-genes").tasks(True, 0)) == 22
 
 
 @pytest.mark.parametrize("module", [henao_usps, henao_genes], ids=["usps", "genes"])

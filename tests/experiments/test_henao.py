@@ -14,7 +14,16 @@ from sklearn.utils import Bunch
 from tests.problems import Z, z_score
 
 from bayesvm.likelihoods import SkewedLaplace
-from papers import find, henao_dual, henao_gamma, henao_stability, henao_table1, henao_wide, tenfold
+from papers import (
+    find,
+    henao_dual,
+    henao_gamma,
+    henao_stability,
+    henao_table1,
+    henao_usps,
+    henao_wide,
+    tenfold,
+)
 from papers.henao_ecm import fit_ecm
 
 
@@ -30,6 +39,11 @@ def genes(name):
     return Bunch(data=X, target=np.where(W[:, 0] > 0, 1, -1))
 
 
+def divided():
+    bunch = genes("")
+    return bunch.data, bunch.target
+
+
 @pytest.fixture
 def toy(monkeypatch):
     monkeypatch.setattr(henao_table1, "load", moons)
@@ -38,6 +52,7 @@ def toy(monkeypatch):
     monkeypatch.setattr(henao_wide, "load_gene_expression", genes)
     monkeypatch.setattr(henao_stability, "load_gene_expression", genes)
     monkeypatch.setattr(henao_stability, "FACTORS", 4)
+    monkeypatch.setattr(henao_usps, "division", lambda rows, seed: divided())
 
 
 KEYS = (
@@ -46,6 +61,7 @@ KEYS = (
     "henao-wide",
     "henao-stability",
     "henao-gamma",
+    "henao-labels",
     "henao-figure1",
 )
 
