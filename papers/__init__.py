@@ -30,6 +30,7 @@ REGISTRY = {
     "henao-gamma": ("henao_gamma", "Henao et al. (2014), eq. 7: gamma and gamma0 drawn"),
     "henao-genes": ("henao_genes", "Henao et al. (2014), Table 3, on other gene sets"),
     "henao-labels": ("henao_labels", "Henao et al. (2014), section 6: factors and labels"),
+    "henao-scale": ("henao_scale", "Henao et al. (2014), section 3: where gamma of ECM ends"),
     "henao-stability": ("henao_stability", "Henao et al. (2014), section 6: which genes load"),
     "henao-table1": ("henao_table1", "Henao et al. (2014), Table 1: error on six sets"),
     "henao-table2": ("henao_table2", "Henao et al. (2014), Table 2: FITC and variational"),

@@ -25,6 +25,7 @@ from papers import (
     tenfold,
 )
 from papers.henao_ecm import fit_ecm
+from papers.targets import Exact
 
 
 def moons(name):
@@ -62,6 +63,7 @@ KEYS = (
     "henao-stability",
     "henao-gamma",
     "henao-labels",
+    "henao-scale",
     "henao-figure1",
 )
 
@@ -120,6 +122,24 @@ def test_ecm_ends_at_the_support_vector_machine():
     assert best <= primal < 1.01 * best
     hinge = np.maximum(1 - s * f, 0).sum()
     assert model.gamma == pytest.approx(40.0 / (1.0 + 2.0 * hinge), rel=1e-2)
+
+
+@pytest.mark.parametrize("gamma0", henao_dual.RATES[:3])  # at 10 duals have rested to .004 only
+def test_equation_13_and_its_values_on_the_margin(gamma0):
+    """Duals of rows on the margin solve K_00 alpha_0 = y_0 - g(1 + c) K_0a y_a - g(1 - c) K_0b y_b,
+    gamma g = 1; rows are told apart by their duals, which are away from both bounds there."""
+    X, y = moons("")
+    s = y.astype(float)
+    process = Exact((X - X.mean(axis=0)) / X.std(axis=0))
+    alpha, f, _ = henao_dual.mode(process, s, gamma0)
+    c, K = np.sqrt(1.0 + 2.0 * gamma0), np.exp(-process.D / (2.0 * X.shape[1]))
+    dual = s * alpha
+    a, b = dual > 1 + c - 1e-3, dual < 1 - c + 1e-3
+    on = ~(a | b)
+    assert on.sum() > 3
+    assert np.abs(s * f - 1.0)[on].max() < 1e-3
+    right = s[on] - (1 + c) * K[np.ix_(on, a)] @ s[a] - (1 - c) * K[np.ix_(on, b)] @ s[b]
+    assert np.allclose(alpha[on], np.linalg.solve(K[np.ix_(on, on)], right), atol=1e-3)
 
 
 def test_equation_7_draws_what_the_package_draws():
