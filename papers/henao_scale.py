@@ -40,7 +40,7 @@ def solve(task: Task) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     console.print("Gamma and theta of ECM; largest: the gamma that the prior allows, which it has")
-    console.print("where no row is inside the margin")
+    console.print("where no row is inside the margin; rows: those learned from")
     console.print(frame.drop(columns="seed").round(3).to_string(index=False))
 
 
