@@ -59,6 +59,7 @@ def build(method: str, K: int, seed: int, select: bool, sweeps: int, **options: 
         "VNDFM, probit": lambda: FactorSVC(**kernel, likelihood="probit"),
         "LDFM, skewed": lambda: FactorSVC(**linear, **skewed),
         "NDFM, skewed": lambda: FactorSVC(**kernel, **skewed),
+        "VNDFM, one scale": lambda: FactorSVC(**kernel | {"kernel": Scaled(4.0, RBF(np.sqrt(K)))}),
         "VLDFM, fixed": lambda: FactorSVC(**linear | {"coef_prior": "fixed"}),
     }
     return makers[method]()

@@ -20,7 +20,9 @@ def small(*args, **kwargs):
     return Bunch(data=X[:50], target=y[:50], data_test=X[50:], target_test=y[50:])
 
 
-@pytest.mark.parametrize("method", [*factor_models.METHODS, *factor_models.SKEWED, "VLDFM, fixed"])
+@pytest.mark.parametrize(
+    "method", [*factor_models.METHODS, *factor_models.SKEWED, "VLDFM, fixed", "VNDFM, one scale"]
+)
 def test_every_method_is_built_and_judged(method):
     bunch = small()
     sweeps = factor_models.sweeps_of(method, quick=True)
@@ -52,7 +54,7 @@ def test_tasks():
         }
     assert henao_genes.folds_of("FM+L", "subramanian") == 10
     assert henao_genes.folds_of("NDFM", "gravier") > henao_genes.folds_of("LDFM+N", "gravier")
-    assert len(find("henao-genes").tasks(True, 0)) == 22
+    assert len(find("henao-genes").tasks(True, 0)) == 24
 
 
 @pytest.mark.parametrize("module", [henao_usps, henao_genes], ids=["usps", "genes"])
