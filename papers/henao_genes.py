@@ -5,8 +5,8 @@ same kind stand in, so that its pattern can be looked for, not its numbers: meta
 question, gravier nearly the same number of columns, subramanian the same mutation in cell lines.
 Machines choose among ten factors, as in the paper.  Two further rows have a probit link, and two
 do not choose: a linear machine with coefficients of one fixed variance, and a kernel of one length
-scale.  Methods that draw take 10 to 112 s a fit.  NDFM and LDFM are run in all folds of the first two sets, their variants in
-five, and all in three of subramanian.
+scale.  Methods that draw take 10 to 112 s a fit.  NDFM and LDFM are run in all folds of the first
+two sets, their variants in five, and all in three of subramanian.
 """
 
 from __future__ import annotations
