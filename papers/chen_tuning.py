@@ -1,9 +1,10 @@
 """Chen, Tiňo & Yao (2009), section III-B: parameters as the paper chooses them.
 
-On each of the first five training parts of a set: theta and C of the soft margin, theta of the hard margin and of the relevance vector machine by
-tenfold cross-validation on the grids of footnote 5; the PCVM by Algorithm 1 from eight starts, that
-of least *test* error, as printed, and then C of a support vector machine at its theta.  The paper
-takes the median over the five parts (:func:`parameters`).  Widths of the grid: all 50 below 200
+On each of the first five training parts of a set: theta and C of the soft margin, theta of the hard
+margin and of the relevance vector machine by tenfold cross-validation on the grids of footnote 5;
+the PCVM by Algorithm 1 from eight starts, that of least *test* error, as printed, and then C of a
+support vector machine at its theta.  The paper takes the median over the five parts
+(:func:`parameters`).  Widths of the grid: all 50 below 200
 rows, every third up to 700, every sixth for image and splice.  Random starts have their theta
 between a quarter of and sqrt(2) times the root of the number of columns; the paper does not print
 its own.
