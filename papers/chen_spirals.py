@@ -17,7 +17,7 @@ from bayesvm.compare.tasks import Task
 from . import chen_synthetic
 from .experiment import Experiment
 
-METHODS = ("PCVC", "PCVC power", "RVC em", "SVC")
+METHODS = ("PCVC", "RVC em")
 MEASURED = ("outer_vectors", "inner_vectors", "outer_error", "inner_error")
 
 
