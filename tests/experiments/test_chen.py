@@ -147,7 +147,7 @@ class Saying:
     """A console that remembers."""
 
     def __init__(self):
-        self.console = Console(record=True, width=240, file=io.StringIO())
+        self.console = Console(record=True, width=280, file=io.StringIO())
 
     def text(self):
         return self.console.export_text()
@@ -548,8 +548,12 @@ def test_boundaries(home, monkeypatch):
     chosen = frame.set_index(["width", "method"])
     assert chosen.at[(0.0, "PCVM"), "error"] <= chosen.at[(0.0, "PCVM"), "mean_error"]
     assert (chosen.loc[0.5, "theta"] == 0.5).all()
-    # three starts of one algorithm end in different places
-    assert chosen.loc[0.5].loc[list(chen_boundaries.FIRST), "length"].nunique() == 3
+    X, y, X_test, y_test = chen_synthetic.data(tasks[0])
+    for method, start in chen_boundaries.FIRST.items():
+        model = chen_algorithm.PCVM(0.5, start, learn_theta=False).fit(X, y)
+        error = np.mean(model.predict(X_test) != y_test)
+        assert chosen.at[(0.5, method), "error"] == pytest.approx(error)
+    assert chosen.at[(0.5, "PCVM"), "error"] != chosen.at[(0.5, "PCVM rvm"), "error"]
     said = Saying()
     chen_boundaries.report(frame, said.console)
     assert "Errors over the widths" in said.text()
