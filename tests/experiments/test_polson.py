@@ -144,6 +144,11 @@ def test_sampler(monkeypatch, tmp_path):
     tasks = [t for t in tasks if t["part"] != sampler.SPEED or t["prior"] == sampler.PRIORS[0]]
     frame, text = run(sampler.EXPERIMENT, tasks, tmp_path)
     assert "george, chain 1: first" in text
+    assert "Effective draws (200+800 sweeps" in text
+    row = frame[frame["part"] == sampler.MIXING].iloc[0]
+    mixed = np.array(json.loads(row["numbers"]))
+    assert mixed.shape == (3, 2)
+    assert ((mixed[:, 1] > 1) & (mixed[:, 1] < 1600)).all()
     held = int((X[y < 0, 0] > 0).sum())
     assert f"george: in {held} of {(y < 0).sum()} messages that are no spam" in text
     for row in frame[frame["part"] == sampler.RANGE].itertuples():
