@@ -255,7 +255,8 @@ def main() -> None:
         case = case._replace(rows=min(case.rows, args.rows or case.rows))
         X, y = data(case)
         many = [k for k in (case.width, case.columns) if case.rows * k >= MANY_ENTRIES]
-        few = case._replace(rows=min(case.rows, max(MANY_ENTRIES // k + 1 for k in many)))
+        most = max((MANY_ENTRIES // k + 1 for k in many), default=case.rows)
+        few = case._replace(rows=min(case.rows, most))
         fit(few, X[: few.rows], y[: few.rows], max(args.threads))
         for repeat in range(args.repeats):
             turns = [(t, 0) for t in args.threads]

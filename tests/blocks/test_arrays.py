@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from bayesvm.blocks import Blocks, balanced_rows, block_rows
+from bayesvm.engines import Threads
 
 
 def blocks(n, size, kind=np.asarray):
@@ -92,6 +93,8 @@ def test_balanced_rows_do_not_depend_on_how_labels_are_looked_through(n, most, p
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bayesvm.blocks.arrays.PIECE", piece)
         again, _ = balanced_rows(y.astype(np.int8), most, np.random.default_rng(0))
+        shared, _ = balanced_rows(y, most, np.random.default_rng(0), Threads(2).over)
+    np.testing.assert_array_equal(rows, shared)
     np.testing.assert_array_equal(rows, again)
     assert np.all(np.diff(rows) > 0)
     for sign in (1, -1):

@@ -235,3 +235,11 @@ def test_a_forked_process_has_threads_of_its_own():
             signal.alarm(20)  # threads of the parent would never answer
             os._exit(0 if list(Threads(2).collect(abs, [-3, -4])) == [3, 4] else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def test_sums_leave_what_blocks_return_as_it_is():
+    """A function of blocks may return an array that it keeps."""
+    kept = np.ones(3)
+    for engine in (Serial(), Threads(2)):
+        np.testing.assert_array_equal(engine.sum(lambda b: kept, numbers()), np.full(3, 5.0))
+        np.testing.assert_array_equal(kept, np.ones(3))

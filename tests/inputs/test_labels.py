@@ -7,7 +7,13 @@ import pytest
 from scipy import sparse
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.inputs.labels import check_two_sided, check_weights, encode, plain_labels
+from bayesvm.inputs.labels import (
+    check_two_sided,
+    check_weights,
+    class_masses,
+    encode,
+    plain_labels,
+)
 from bayesvm.terms import Columns, Groups
 
 WAYS = {
@@ -208,3 +214,10 @@ def test_one_and_two_classes_need_no_sorting(kind, monkeypatch):
         assert classes.dtype == y.dtype
         np.testing.assert_array_equal(classes, expected[0])
         np.testing.assert_array_equal(codes, expected[1])
+
+
+@pytest.mark.parametrize("weights", [np.full(7, 0.5), np.arange(1.0, 8.0)])
+def test_masses_of_two_classes(weights):
+    codes = np.array([0, 1, 1, 0, 1, 0, 0], dtype=np.int8)
+    want = [weights[codes == 0].sum(), weights[codes == 1].sum()]
+    np.testing.assert_allclose(class_masses(codes, weights, 2), want, rtol=1e-15)

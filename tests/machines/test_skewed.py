@@ -76,6 +76,28 @@ def test_the_fit_ends_where_another_optimiser_does(n):
     assert loss_of(found, *args)[0] <= best + 1e-6
 
 
+@pytest.mark.parametrize("case", ["even", "uneven", "earlier"])
+def test_few_rows_lead_to_the_least_loss_of_many(case):
+    """Also where some have very large weights, or an earlier link is unlike the rows."""
+    y, m, v, c = rows(20_000, 3)
+    if case == "uneven":
+        c = 1.0 + np.random.default_rng(0).pareto(1.1, y.size)
+    earlier = (Calibrated(-1.0, 0.5, 0.1), 2e4) if case == "earlier" else None
+    held, few = link_rows(y, m, v, c, earlier)
+    assert (few is held) == (case != "even")
+    link, centre = fit_skewed(y, m, v, c, earlier=earlier), np.append(held.prior_mean(), [0.0, 0.0])
+    x = [np.log(link.a * held.scale.sd), link.b + link.a * held.scale.mean]
+    x = np.array([*x, np.log(link.c / link.a**2), link.skew, link.tail])
+    args = (held, centre, PRECISION)
+
+    def scaled(z):
+        return loss_of(z, *args)[:2]
+
+    ends = [np.append(posterior_mode(held)[0], [skew, 0.0]) for skew in (-0.5, 0.0, 0.5)]
+    best = min(minimize(scaled, z, jac=True, method="L-BFGS-B").fun for z in ends)
+    assert loss_of(x, *args)[0] <= best + 1e-3
+
+
 def test_the_skewness_of_many_rows_is_found():
     for skew in (-0.8, 0.0, 0.8):
         link = fit_skewed(*rows(20_000, 1, skew))

@@ -317,14 +317,14 @@ def finite_totals(numbers: Any, engine: Engine, weights: Array | None = None) ->
         return None
 
     n, p = numbers.shape
-    fast = loops("columns") if weights is None and pays(n, p) else None
+    able = weights is None and pays(n, p) and plain(numbers) is not None
+    fast = loops("columns") if able else None
     size = max(1, SUMMED // p)
 
     def total(at: slice) -> Array:
-        x = plain(numbers[at])
-        if fast is not None and x is not None:
+        if fast is not None:
             out, own = np.zeros((2, p))
-            fast.column_totals(x, max(1, fast.READ // p), out, own)
+            fast.column_totals(plain(numbers[at]), max(1, fast.READ // p), out, own)
             return out
         x = numbers[at].astype(float, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):

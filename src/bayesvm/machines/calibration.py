@@ -34,7 +34,8 @@ SHAPE = 0.5
 HUGE = 1e150  # of such deviations: squares of larger ones would overflow
 PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one,
 BEYOND = 2.0  # whose log odds are the smaller ones up to these
-FIRST_ROWS = 5000  # rows of the first steps of a fit
+FIRST_ROWS = 5000  # rows of the first steps of a fit,
+EVEN = 0.5  # if their weights are as even: the least share of them that they count as
 PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
 MAX_ITER = 100
 ALONE = Serial()
@@ -243,22 +244,22 @@ def link_rows(
 ) -> tuple[LinkRows, LinkRows]:
     """The rows to which a link is fitted, and a few of them for the first steps of a search.
 
-    Where there are not many, these are the same.
+    These are the same where there are not many, or where few would not do for all: beside an
+    earlier link, or if the weights of a few are so uneven that they count as half as many or less.
     """
     scale, t, n = Scale.of(m, c), targets(y, c), y.shape[0]
-    if earlier is None and n <= FIRST_ROWS:
-        rows = LinkRows.of(t, m, v, c, scale, engine)
-        return rows, rows
-    some = slice(None, None, -(-n // FIRST_ROWS))
-    here = [to_numpy(x[some]) for x in (t, m, v, c)]
-    few = LinkRows.of(here[0], here[1], here[2], here[3], scale)
     if earlier is not None:
         link, weight = earlier
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
         t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
         m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
     rows = LinkRows.of(t, m, v, c, scale, engine)
-    return rows, few if n > FIRST_ROWS else rows
+    if earlier is not None or n <= FIRST_ROWS:
+        return rows, rows
+    some = slice(None, None, -(-n // FIRST_ROWS))
+    here = [to_numpy(x[some]) for x in (t, m, v, c)]
+    few = LinkRows.of(here[0], here[1], here[2], here[3], scale)
+    return rows, few if few.c.sum() ** 2 > EVEN * few.c.size * (few.c @ few.c) else rows
 
 
 def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:

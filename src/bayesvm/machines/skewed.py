@@ -239,7 +239,12 @@ def fit_skewed(
         return Skewed(plain.a, plain.b, plain.c, plain.centre, spread=known)
     found = _least(start, few, centre, precision)
     if few is not rows:
-        found = _least(found, rows, centre, precision, _unexpected(found, few, rows, precision))
+        if loss_of(found, rows, centre, precision, bent=False)[0] <= value:
+            more = _unexpected(found, few, rows, precision)
+            found = _least(found, rows, centre, precision, more)
+        else:  # the few were not like all
+            start[:3] = posterior_mode(rows, x)[0]
+            found = _least(start, rows, centre, precision)
     plain, known = rows.scale.link(found[:3]), _spread(found, rows, centre, precision)
     skew, tail = map(float, found[3:])
     return Skewed(plain.a, plain.b, plain.c, plain.centre, None, skew, tail, known)
