@@ -18,6 +18,7 @@ REGISTRY = {
     "chen-growth": ("chen_growth", "Chen et al. (2009), section V: vectors as rows grow"),
     "chen-margin": ("chen_margin", "Chen et al. (2009), section IV: signs and margins"),
     "chen-prior": ("chen_prior", "Chen et al. (2009), Fig. 3, Appendix A: priors of a weight"),
+    "chen-spirals": ("chen_spirals", "Chen et al. (2009), section III-A: spirals in two halves"),
     "chen-synthetic": ("chen_synthetic", "Chen et al. (2009), Figs 1, 2, 4: two-dimensional sets"),
     "chen-table1": ("chen_table1", "Chen et al. (2009), Table I: error, AUC, RMSE on 13 sets"),
     "chen-table3": ("chen_table3", "Chen et al. (2009), Table III: numbers of vectors"),

@@ -1,10 +1,10 @@
 """Chen, Tiňo & Yao (2009), section III-B: parameters as the paper chooses them.
 
-On each of the first five training parts of a set (of some fewer, see ``FEWER``):
-theta and C of the soft margin, theta of the hard margin and of the relevance vector machine by
-tenfold cross-validation on the grids of footnote 5; the PCVM by Algorithm 1 from eight starts, that
-of least *test* error, as printed, and then C of a support vector machine at its theta.  The paper
-takes the median over the five parts (:func:`parameters`).  Widths of the grid: all 50 below 200
+On each of the first five training parts of a set: theta and C of the soft margin, theta of the hard
+margin and of the relevance vector machine by tenfold cross-validation on the grids of footnote 5;
+the PCVM by Algorithm 1 from eight starts, that of least *test* error, as printed, and then C of a
+support vector machine at its theta.  The paper takes the median over the five parts
+(:func:`parameters`).  Widths of the grid: all 50 below 200
 rows, every third up to 700, every sixth for image and splice.  Random starts have their theta
 between a quarter of and sqrt(2) times the root of the number of columns; the paper does not print
 its own.
@@ -28,8 +28,7 @@ from .chen_algorithm import PCVM
 from .experiment import Experiment
 
 METHODS = ("PCVM", "SVM soft", "SVM hard", "RVM")
-# training parts in place of five: one of the sets that are simulated
-FEWER = {"breast_cancer": 3, "heart": 3, "banana": 1, "ringnorm": 1, "twonorm": 1, "waveform": 1}
+PARTS = 5  # training parts of a set
 # first widths in units of the root of the number of columns, and first weights
 STARTS = (
     *((2.0**k, "random") for k in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5)),
@@ -37,11 +36,6 @@ STARTS = (
     (1.0, "rvm"),
 )
 RECORDED = Path(__file__).parent / "results" / "chen-tuning.csv"
-
-
-def n_parts(name: str) -> int:
-    """How many training parts of a set are used."""
-    return FEWER.get(name, 5)
 
 
 def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:
@@ -54,7 +48,7 @@ def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> li
     return [
         common | {"set": name, "part": part, "method": method}
         for name in order
-        for part in range(1, 2 if quick else n_parts(name) + 1)
+        for part in range(1, 2 if quick else PARTS + 1)
         for method in METHODS
     ]
 
@@ -128,10 +122,9 @@ def parameters(method: str, name: str, path: Path = RECORDED) -> dict[str, Any]:
         found = list(csv.DictReader(handle))
     own = "PCVM" if method == "SVM PCVM" else method
     rows = [row for row in found if row["set"] == name and row["method"] == own]
-    rows, parts = [row for row in rows if int(row["part"]) <= n_parts(name)], n_parts(name)
-    if len(rows) < parts:
+    if len(rows) < PARTS:
         raise ValueError(
-            f"{path} has {len(rows)} of {parts} parts of {name} for {own}: run chen-tuning first."
+            f"{path} has {len(rows)} of {PARTS} parts of {name} for {own}: run chen-tuning first."
         )
     theta, C = (float(np.median([float(row[key]) for row in rows])) for key in ("theta", "C"))
     if method == "PCVM":

@@ -8,6 +8,8 @@
   one of 100,000 stayed in the range of the first.  Here five chains of 20,000 sweeps, started from
   no column and from all in turn, inclusion 0.5, standardised columns: the ranges of the two
   coefficients in the first 10,000 sweeps of each (after 2000 that are thrown away), and in all.
+- Figure 4 (a, b): chains of coefficients that are never zero are said to mix reasonably fast.
+  Effective draws of every coefficient in one chain of the paper's 10,000 sweeps, after 1000.
 - Figure 5 (b, d): how often and how much the two words occur in both classes.
 
 The sampler is that of section 4.2, without the moves of indicators that this library adds after a
@@ -28,14 +30,15 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesvm import BayesianLinearSVC
 from bayesvm.compare.tasks import Task
 from bayesvm.inference import Gibbs
+from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
 from .experiment import Experiment, sweeps
-from .polson_spam import SLAB, WILD
+from .polson_spam import RARELY_ZERO, SLAB, WILD
 
 DATA = ("spam", "100", "400", "1000")  # columns of the simulated rows
-SPEED, RANGE, WORDS = "sweep", "range", "words"
+SPEED, RANGE, MIXING, WORDS = "sweep", "range", "mixing", "words"
 PRIORS = ("double exponential", "spike and slab 0.01", "spike and slab 0.5")
 FIRST = 8000  # draws, after 2000 sweeps
 MEASURED = ("seconds", "numbers")
@@ -47,6 +50,7 @@ def tasks(quick: bool, seed: int) -> list[Task]:
 
     chains, length = (2, "200+800 sweeps") if quick else (5, "2000+18000 sweeps")
     each = [(RANGE, "spam", PRIORS[2], length, k) for k in range(chains)]
+    each += [(MIXING, "spam", PRIORS[2], length if quick else "1000+10000 sweeps", 0)]
     each += [(WORDS, "spam", "", "", 0)]
     each += [
         (SPEED, of, prior, "100 and 400 sweeps", k)
@@ -100,15 +104,20 @@ def solve(task: Task) -> dict[str, Any]:
     start = time.process_time()
     if task["part"] == WORDS:
         found: Any = [[count(X[y == label][:, k]) for label in np.unique(y)] for k in wild]
-    elif task["part"] == RANGE:
+    elif task["part"] in (RANGE, MIXING):
         model = fitted(X, y, task["prior"], *sweeps(task["settings"]), task)
         machine = model.machines_[0]
-        theta = machine.draws.theta[0][:, machine.model.slices[-1]][:, wild]
+        theta = machine.draws.theta[0][:, machine.model.slices[-1]]
+    if task["part"] == MIXING:  # of each column: share of draws it is in, effective draws
+        found = np.round(np.stack([(theta != 0).mean(axis=0), ess(theta[None])], axis=1), 4)
+        found = found.tolist()
+    elif task["part"] == RANGE:
+        theta = theta[:, wild]
         ends = [np.stack([part.min(axis=0), part.max(axis=0)]) for part in (theta[:FIRST], theta)]
         found = np.round(
             np.stack(ends).T.swapaxes(1, 2), 4
         ).tolist()  # word, part, lowest and highest
-    else:
+    elif task["part"] == SPEED:
         times = []
         for count_of in (100, 400):
             begun = time.process_time()
@@ -125,7 +134,7 @@ def count(x: Any) -> list[float]:
 
 
 def report(frame: Any, console: Any) -> None:
-    """Three tables."""
+    """Times, ranges, effective draws, counts of words."""
     from rich.table import Table
 
     frame = frame.assign(found=[json.loads(text) for text in frame["numbers"]])
@@ -145,6 +154,16 @@ def report(frame: Any, console: Any) -> None:
                 f"{name}, chain {row.chain}: first {FIRST} draws {first[0]:.1f} to {first[1]:.1f}, "
                 f"all {whole[0]:.1f} to {whole[1]:.1f} ({row.settings}, {row.seconds:.0f} s)"
             )
+    for row in frame[frame["part"] == MIXING].itertuples():
+        share, effective = np.array(row.found).T
+        sure = np.flatnonzero(share > RARELY_ZERO)
+        order = sure[np.argsort(effective[sure])]
+        console.print(
+            f"Effective draws ({row.settings}, {row.seconds:.0f} s) of {len(sure)} coefficients "
+            f"that are in with probability above {RARELY_ZERO}: median "
+            f"{np.median(effective[sure]):.0f}; "
+            + ", ".join(f"{spam.NAMES[k]} {effective[k]:.0f}" for k in order)
+        )
     for row in frame[frame["part"] == WORDS].itertuples():
         for name, (no, yes) in zip(WILD, row.found):
             console.print(

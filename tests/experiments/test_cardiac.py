@@ -47,6 +47,7 @@ def test_a_run_is_reported_and_drawn(tmp_path):
     for method in ("complete rows", "mean imputed", "VB, all rows", "MCMC, all rows"):
         assert method in said
     assert "VB − SVM with means" in said
+    assert "SVM − sex alone" in said
     figure = luts_cardiac.draw(frame)
     assert len(figure.axes[0].get_xticks()) == len(luts_cardiac.METHODS)
     again = luts_cardiac.solve(tasks[2])
@@ -66,6 +67,17 @@ def test_complete_rows_are_those_without_missing_cells(stand_in, monkeypatch):
     assert before["VB"] != after["VB"]
     long = luts_cardiac.solve(tasks["SVM"] | {"method": luts_cardiac.HOLD_OUTS})
     assert 0.0 < long["error"] < 0.5
+
+
+def test_sex_alone_goes_by_the_first_column(stand_in, monkeypatch):
+    X, y = stand_in
+    other = X.copy()
+    other[:, 0], other[:, 1:3] = np.where(y > 0, 1.0, -1.0), 0.0  # the column is the label
+    monkeypatch.setattr(luts_cardiac, "data", lambda: (other, y))
+    (task,) = (t for t in luts_cardiac.tasks(True, 0, splits=1) if t["method"] == luts_cardiac.SEX)
+    assert luts_cardiac.solve(task)["error"] == 0.0
+    other[:, :2] = other[:, 1::-1].copy()  # now the second column is
+    assert luts_cardiac.solve(task)["error"] == 0.5
 
 
 def test_whole_runs_are_as_long_as_the_paper_says():

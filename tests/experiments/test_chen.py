@@ -25,6 +25,7 @@ from papers import (
     chen_margin,
     chen_paper,
     chen_prior,
+    chen_spirals,
     chen_synthetic,
     chen_table1,
     chen_table3,
@@ -146,7 +147,7 @@ class Saying:
     """A console that remembers."""
 
     def __init__(self):
-        self.console = Console(record=True, width=240, file=io.StringIO())
+        self.console = Console(record=True, width=280, file=io.StringIO())
 
     def text(self):
         return self.console.export_text()
@@ -176,9 +177,9 @@ def test_printed_numbers():
 
 def test_tasks():
     full, quick = chen_table1.tasks(False, 0), chen_table1.tasks(True, 0)
-    assert len(quick) == 13 * 3 * 17
-    # two methods on 20 divisions only, five on five
-    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20 + 5 * 13 * 5
+    assert len(quick) == 13 * 3 * 18
+    # two methods on 20 divisions only, six on five
+    assert len(full) == 10 * (11 * 100 + 2 * 20) + 2 * 13 * 20 + 6 * 13 * 5
     assert [t for t in quick if t["method"] in chen.SPARSE] == chen_table3.tasks(True, 0)
     assert [chen.parts_of(full[k]) for k in (4, 5)] == [5, 5]  # soft and hard margins
     assert chen.parts_of(quick[4]) == 1
@@ -218,6 +219,15 @@ def test_measurements(home):
     assert chen.assess(chen.build("PCVC", {}, 0), *args)["vectors"] == 8
     with pytest.raises(ValueError, match="method must be one of PCVC"):
         chen.build("SVM", {}, 0)
+
+
+def test_theta_is_held(home):
+    """At the median of the parts, or learned again from it."""
+    bunch = load_raetsch("heart", 2)
+    first = chen_tuning.parameters("PCVM", "heart")["theta"]
+    for method in ("PCVM", "PCVM fixed"):
+        model = chen.build(method, chen.tuned(method, "heart", 0), 0).fit(bunch.data, bunch.target)
+        assert (model[-1].theta_ == first) == (method == "PCVM fixed")
 
 
 def test_table1(home):
@@ -533,13 +543,36 @@ def test_boundaries(home, monkeypatch):
     monkeypatch.setattr(chen_boundaries, "STARTS", (0.5, 1.0))
     tasks = [t for t in chen_boundaries.tasks(True, 0) if t["method"] in ("PCVM", "PCVC")]
     tasks += [t | {"width": 0.5} for t in tasks]
+    tasks += [tasks[-2] | {"method": method} for method in ("PCVM rvm", "PCVM random")]
     frame = solved(chen_boundaries.EXPERIMENT, tasks)
     chosen = frame.set_index(["width", "method"])
     assert chosen.at[(0.0, "PCVM"), "error"] <= chosen.at[(0.0, "PCVM"), "mean_error"]
-    assert chosen.at[(0.5, "PCVM"), "theta"] == 0.5
+    assert (chosen.loc[0.5, "theta"] == 0.5).all()
+    X, y, X_test, y_test = chen_synthetic.data(tasks[0])
+    for method, start in chen_boundaries.FIRST.items():
+        model = chen_algorithm.PCVM(0.5, start, learn_theta=False).fit(X, y)
+        error = np.mean(model.predict(X_test) != y_test)
+        assert chosen.at[(0.5, method), "error"] == pytest.approx(error)
+    assert chosen.at[(0.5, "PCVM"), "error"] != chosen.at[(0.5, "PCVM rvm"), "error"]
     said = Saying()
     chen_boundaries.report(frame, said.console)
     assert "Errors over the widths" in said.text()
+
+
+def test_spirals(home, monkeypatch):
+    monkeypatch.setattr(chen_synthetic, "ROWS", 60)
+    tasks = chen_spirals.tasks(True, 0)
+    frame = solved(chen_spirals.EXPERIMENT, tasks)
+    for task, row in zip(tasks, frame.to_dict("records")):
+        X, y, X_test, y_test = chen_synthetic.data(task)
+        model = chen_synthetic.model_of(task, X, y).fit(X, y)
+        assert row["outer_vectors"] + row["inner_vectors"] == len(model[-1].support_)
+        error = np.mean(model.predict(X_test) != y_test)  # the halves are of one size
+        assert (row["outer_error"] + row["inner_error"]) / 2 == pytest.approx(error)
+    said = Saying()
+    chen_spirals.report(frame, said.console)
+    assert "PCVC" in said.text()
+    assert len(chen_spirals.draw(frame).axes) == 2
 
 
 def test_growth(home, monkeypatch):
@@ -577,4 +610,4 @@ def test_command(home, monkeypatch):
         "chen-table3.png",
         "record.csv",
     ]
-    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 17
+    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 18

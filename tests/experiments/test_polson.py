@@ -46,7 +46,18 @@ def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
     assert "ν = 1.353, scales as printed" in text
     assert [len(ax.lines) for ax in starts.draw(frame).axes] == [4, 4, 4]
     learned = frame[frame["nu"] == starts.LEARNED]
+    whole = learned[learned["method"] == starts.WHOLE].iloc[0]
+    learned = learned[learned["method"] != starts.WHOLE]
     assert len(learned) == 4
+    assert "On the margin: " in text
+    for _, _, part in starts.cases(frame):  # a vertex: as many rows fix it as are free
+        exact = part[part["method"] == "LP"].iloc[0]
+        free = np.count_nonzero(np.abs(spam.read(exact["coef"])) > starts.ZERO)
+        assert free <= exact["rank"] <= exact["margin"]
+    coef = spam.read(whole["coef"])
+    size = np.abs(coef / np.append(1.0, X.std(axis=0)) ** 2).sum()  # |beta| / sd, beta sd recorded
+    assert whole["scale"] == pytest.approx((1.0 + size) / 7, rel=1e-3)
+    assert "ECME, intercept penalised, exact" in text
     assert "ECME, ν learned, scales as meant" in text
     scheme = EM(learn="mode")
     model = BayesianLinearSVC(Lasso(), scheme, "hinge", intercept_scale=1e6, probability="probit")
@@ -144,6 +155,11 @@ def test_sampler(monkeypatch, tmp_path):
     tasks = [t for t in tasks if t["part"] != sampler.SPEED or t["prior"] == sampler.PRIORS[0]]
     frame, text = run(sampler.EXPERIMENT, tasks, tmp_path)
     assert "george, chain 1: first" in text
+    assert "Effective draws (200+800 sweeps" in text
+    row = frame[frame["part"] == sampler.MIXING].iloc[0]
+    mixed = np.array(json.loads(row["numbers"]))
+    assert mixed.shape == (3, 2)
+    assert ((mixed[:, 1] > 1) & (mixed[:, 1] < 1600)).all()
     held = int((X[y < 0, 0] > 0).sum())
     assert f"george: in {held} of {(y < 0).sum()} messages that are no spam" in text
     for row in frame[frame["part"] == sampler.RANGE].itertuples():

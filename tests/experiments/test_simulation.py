@@ -146,3 +146,14 @@ def test_the_machines_of_the_paper_have_the_hinge(tasks):
     for task in tasks[:2]:
         model = luts.fit_bayesian(X, y, task, np.random.default_rng(0))
         assert isinstance(model.machines_[0].model.likelihood, Hinge)
+
+
+def test_a_narrow_grid_is_tried_on_few_columns():
+    tasks = [t for t in luts.tasks(False, 0) if t["method"] == luts.NARROW]
+    assert len(tasks) == luts.NARROW_SETS * len(luts.ROWS)
+    assert {t["d"] for t in tasks} == {10}
+    X, y, *_ = simulate_luts(100, 10, np.random.default_rng(0))
+    first = luts.FIRST_GRID[1:]
+    model = luts.fit_machine(X, y, {}, np.random.default_rng(0), firm=True, first=first)
+    assert np.log2(0.5 / model.best_params_["C"]) >= first[0] + luts.SECOND_GRID[0]
+    assert 0.0 < luts.solve(tasks[0])["error"] < 0.5
