@@ -240,3 +240,14 @@ def test_dependent_columns_are_multiplied_in_float64() -> None:
         patch.setattr(penalty, "is_sound", lambda some: seen.append(sound(some)) or seen[-1])
         BayesianLinearSVC(max_iter=3).fit(X, y)
     assert seen == [False]
+
+
+def test_rows_of_zeros_without_an_intercept() -> None:
+    """f is known at them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4200, 260))
+    y = X @ rng.standard_normal(260) / 8.0 + rng.logistic(size=4200) > 0
+    X[::1000] = 0.0
+    fit = BayesianLinearSVC(fit_intercept=False).fit(X, y)
+    assert np.all(np.isfinite(fit.coef_std_))
+    assert np.all(np.isfinite(fit.predict_proba(X)))

@@ -257,3 +257,18 @@ def test_the_amplitude_of_a_smooth_kernel_is_judged_through_few_points():
     assert len(few.sites) == 1
     assert few.kernel.kernel == exact.kernel.kernel
     assert few.kernel.weight == pytest.approx(exact.kernel.weight, rel=0.1)
+
+
+def test_functions_of_users_are_given_rows_only():
+    """Means of rows may mean nothing to them."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((1100, 2))
+    known = set(map(tuple, rows))
+
+    def kernel(A, B):
+        assert {tuple(a) for a in (*A, *B)} <= known
+        return np.exp(-0.5 * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+    labels = rows[:, 0] * rows[:, 1] + 0.3 * rng.standard_normal(1100) > 0
+    fit = BayesianSVC(kernel=kernel, standardize=False, random_state=0).fit(rows, labels)
+    assert len(fit.inducing_points_) == 1100

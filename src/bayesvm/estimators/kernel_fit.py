@@ -314,7 +314,9 @@ def prepare(
         settings.moves and len(met) > 0,
         settings.grows and len(met) > 0 and not in_stream,
     )
-    few = grows and settings.by_sites and STARTED < len(points) <= ALL_ROWS  # may be enough
+    # a few may be enough; a function of the user's may not know means of rows
+    able = grows and settings.by_sites and (is_definite(kernel) or settings.is_precomputed)
+    few = able and STARTED < len(points) <= ALL_ROWS
     some = seen.thinned(MOVED, rng) if moves else seen
     # matrices are of all rows where these are inducing points, else of a few hundred
     given = params["n_inducing"]

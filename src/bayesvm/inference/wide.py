@@ -69,7 +69,7 @@ def from_one_sum(
     past = Past.of(near, coef, problem.weight - few.weight)
     end = climbed(replace(few, past=past), start)
     known = regressed(problem, end.state.coef)
-    there = _near(problem, end.state.coef) if known is None else known
+    there = _sketched_moments(problem, end.state.coef) if known is None else known
     if not weights_stay(problem, at, there, far):
         return end.state, None
     bound = float(stats.bound + problem.model.bound(*start))
@@ -81,8 +81,10 @@ def from_one_sum(
 def _near(problem: Problem, coef: Coef) -> tuple[Array, Array]:
     """Moments of f at every row; variances by regression, or sketched where they are small."""
     found = regressed(problem, coef)
-    if found is not None:
-        return found
+    return _sketched_moments(problem, coef) if found is None else found
+
+
+def _sketched_moments(problem: Problem, coef: Coef) -> tuple[Array, Array]:
     return problem.moments(Coef(coef.mean, sketch(problem, coef, CERTAIN)))
 
 
@@ -107,8 +109,11 @@ def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
     if not plain or n <= 4 * EXACT:
         return None
     m, rough = problem.moments(Coef(coef.mean, sketch(problem, coef)))
-    some, own = np.arange(EXACT) * n // EXACT, _squares(problem, cov.diag())
-    v = problem.some(some).moments(coef)[1]
+    own = np.maximum(_squares(problem, cov.diag()), TINY)
+    some = np.sort(np.random.default_rng(0).choice(n, EXACT, replace=False))
+    v, rough = np.maximum(problem.some(some).moments(coef)[1], TINY), np.maximum(rough, TINY)
+    if np.min(own) <= TINY:  # rows without any column
+        return None
     usual = own * np.exp(np.mean(np.log(v / own[some])))
     w = blocks.c * problem.model.likelihood.expected(blocks.y, m, usual).w
 
@@ -147,7 +152,7 @@ def weights_stay(
 ) -> bool:
     """Whether weights of rows, but those far out, are about the same for two moments of f.
 
-    Variances are by the same sketch, whose errors nearly cancel.
+    Errors of variances nearly cancel where both are found in one way.
     """
     y, c, v, likelihood = problem.blocks.y, problem.blocks.c, old[1], problem.model.likelihood
     w = c * likelihood.expected(y, *old).w

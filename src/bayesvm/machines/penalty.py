@@ -30,6 +30,7 @@ from ..inference.loop import BoundFell, State, hyper_vector, natural, restored
 from ..inference.vb import THIN_ROWS, VB, start_rows
 from ..inference.wide import (
     CLOSE_MEAN,
+    TINY,
     WIDE,
     Spanned,
     approach,
@@ -176,7 +177,8 @@ class Search:
         K, P = one.model.width, one.model.precision(one.model.init())
         m, v = one.moments(Coef(coef.mean, sketch(one, coef)))
         if self.sketch_error is None:
-            self.sketch_error = v / moments_of_f(one, coef)[1]
+            exact = moments_of_f(one, coef)[1]  # zero where all columns are
+            self.sketch_error = np.where(exact > 0.0, v / np.maximum(exact, TINY), 1.0)
         v = v / self.sketch_error
         w = one.blocks.c * one.model.likelihood.expected(one.blocks.y, m, v).w
         return m, v * ((K - P @ coef.cov.diag()) / (w @ v))
