@@ -243,3 +243,21 @@ def test_sums_leave_what_blocks_return_as_it_is():
     for engine in (Serial(), Threads(2)):
         np.testing.assert_array_equal(engine.sum(lambda b: kept, numbers()), np.full(3, 5.0))
         np.testing.assert_array_equal(kept, np.ones(3))
+
+
+def test_what_engines_are_given_holds_no_rows():
+    """They may send it to other processes."""
+    cloudpickle, sent = pytest.importorskip("cloudpickle"), []
+
+    class Sending(Serial):
+        def sum(self, fn, blocks):
+            sent.append(len(cloudpickle.dumps(fn)))
+            return super().sum(fn, blocks)
+
+    X, y = simulate(5000, 5, seed=0)[:2]
+    problem = make_problem(X, y, engine=Sending())
+    coef = Coef(np.zeros(problem.model.width), FullCovariance(np.eye(problem.model.width)))
+    for visit in (problem.stats, problem.slopes, problem.pull):
+        visit(coef)
+    assert len(sent) == 3
+    assert max(sent) < 20_000  # all rows are ten times that

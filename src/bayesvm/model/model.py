@@ -433,7 +433,7 @@ class Problem:
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
         fast = None if curved or at is not None else self._fast(coef, True, squares)
-        own = partial(self._own, at)
+        own = partial(_moments_of, at, self.blocks.size)
 
         def visit(b: Block) -> Stats:
             found = None if fast is None else fast.stats(b)
@@ -449,13 +449,6 @@ class Problem:
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
-    def _own(self, at: tuple[Array, Array] | None, b: Block) -> tuple[Array, Array] | None:
-        """Moments of f at the rows of a block, of those at all rows."""
-        if at is None:
-            return None
-        here = slice(b.number * self.blocks.size, b.number * self.blocks.size + b.y.shape[0])
-        return at[0][here], at[1][here]
-
     @property
     def is_held(self) -> bool:
         """Whether rows are in the memory of this process."""
@@ -470,10 +463,10 @@ class Problem:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
             blocks = replace(blocks, size=min(blocks.size, rows))
-        fast = self._fast(coef, False, False) if v is None else None
+        fast, size = self._fast(coef, False, False) if v is None else None, blocks.size
 
         def visit(b: Block) -> Pull:
-            first = b.number * blocks.size
+            first = b.number * size
             own = None if v is None else v[first : first + b.y.shape[0]]
             found = None if fast is None else fast.pull(b)
             return pull_block(read(b), b.y, b.c, coef, lik, own) if found is None else found
@@ -489,7 +482,10 @@ class Problem:
         ``at`` are moments of f at every row, if they are known.
         """
         read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        fast, own = self._fast(coef, bent, True) if at is None else None, partial(self._own, at)
+        fast, own = (
+            self._fast(coef, bent, True) if at is None else None,
+            partial(_moments_of, at, self.blocks.size),
+        )
 
         def visit(b: Block) -> Slopes:
             found = None if fast is None else fast.slopes_of(b)
@@ -599,3 +595,14 @@ class Problem:
         if not self.model.has_residual:
             return 0.0
         return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])
+
+
+def _moments_of(at: tuple[Array, Array] | None, size: int, b: Block) -> tuple[Array, Array] | None:
+    """Moments of f at the rows of a block of ``size``, of those at all rows.
+
+    It refers to no problem: engines send it to other processes.
+    """
+    if at is None:
+        return None
+    here = slice(b.number * size, b.number * size + b.y.shape[0])
+    return at[0][here], at[1][here]
