@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
+from ..compiled import loops
 from ..core import arrays
 from ..core.arrays import to_numpy
 from ..core.types import Array, Engine
@@ -37,6 +38,7 @@ BEYOND = 2.0  # whose log odds are the smaller ones up to these
 FIRST_ROWS = 5000  # rows of the first steps of a fit,
 EVEN = 0.5  # if their weights are as even: the least share of them that they count as
 PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
+FAST_PIECE, SOME = 2**12, 2**9  # with compiled loops, which keep numbers of some in cache
 MAX_ITER = 100
 ALONE = Serial()
 
@@ -222,14 +224,15 @@ def fit_link(
     *,
     earlier: tuple[Link, float] | None = None,
     engine: Engine = ALONE,
+    fast: bool = False,
 ) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out.
 
     ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
     rows on either side of the mean with the probabilities that it gives.  Sums over rows are by
-    the ``engine``.
+    the ``engine`` and, where these are ``fast``, by compiled loops.
     """
-    rows, few = link_rows(y, m, v, c, earlier, engine)
+    rows, few = link_rows(y, m, v, c, earlier, engine, fast)
     x, _ = posterior_mode(rows, posterior_mode(few)[0] if few is not rows else None)
     return rows.scale.link(x, np.linalg.inv(link_sums(x, rows, rows.prior_mean()).fisher))
 
@@ -241,6 +244,7 @@ def link_rows(
     c: Array,
     earlier: tuple[Link, float] | None = None,
     engine: Engine = ALONE,
+    fast: bool = False,
 ) -> tuple[LinkRows, LinkRows]:
     """The rows to which a link is fitted, and a few of them for the first steps of a search.
 
@@ -253,12 +257,12 @@ def link_rows(
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
         t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
         m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
-    rows = LinkRows.of(t, m, v, c, scale, engine)
+    rows = LinkRows.of(t, m, v, c, scale, engine, fast)
     if earlier is not None or n <= FIRST_ROWS:
         return rows, rows
     some = slice(None, None, -(-n // FIRST_ROWS))
     here = [to_numpy(x[some]) for x in (t, m, v, c)]
-    few = LinkRows.of(here[0], here[1], here[2], here[3], scale)
+    few = LinkRows.of(here[0], here[1], here[2], here[3], scale, fast=fast)
     return rows, few if few.c.sum() ** 2 > EVEN * few.c.size * (few.c @ few.c) else rows
 
 
@@ -311,14 +315,27 @@ class LinkRows(NamedTuple):
     c: Array
     scale: Scale
     engine: Engine
+    fast: bool  # sums by compiled loops
 
     @staticmethod
     def of(
-        t: Array, m: Array, v: Array, c: Array, scale: Scale, engine: Engine = ALONE
+        t: Array,
+        m: Array,
+        v: Array,
+        c: Array,
+        scale: Scale,
+        engine: Engine = ALONE,
+        fast: bool = False,
     ) -> LinkRows:
-        return LinkRows(t, (m - scale.mean) / scale.sd, v / scale.sd**2, c, scale, engine)
+        m, v = (m - scale.mean) / scale.sd, v / scale.sd**2
+        fast = fast and isinstance(t, np.ndarray) and loops("links") is not None
+        if fast:  # loops are compiled for arrays that can be written to
+            t, m, v, c = (np.array(x, dtype=float) for x in (t, m, v, c))
+        return LinkRows(t, m, v, c, scale, engine, fast)
 
-    def sums(self, of: Callable[[Array, Array, Array, Array], tuple[Any, ...]]) -> list[Any]:
+    def sums(
+        self, of: Callable[[Array, Array, Array, Array], tuple[Any, ...]], size: int = PIECE
+    ) -> list[Any]:
         """Sums over rows: ``of`` targets, moments and weights of some gives theirs."""
 
         def visit(at: slice) -> tuple[Any, ...]:
@@ -326,7 +343,7 @@ class LinkRows(NamedTuple):
                 return of(self.t[at], self.m[at], self.v[at], self.c[at])
 
         n = int(self.t.shape[0])
-        parts = self.engine.over(visit, n, n if arrays.is_foreign(self.t) else PIECE)
+        parts = self.engine.over(visit, n, n if arrays.is_foreign(self.t) else size)
         return [to_numpy(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
 
     def prior_mean(self) -> Array:
@@ -360,7 +377,8 @@ class Sums(NamedTuple):
 
 def link_sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
     """The log loss minus the log prior, at x, and its derivatives."""
-    loss, slope, bend, fisher = rows.sums(partial(_summed, x))
+    how = (_fast_sums, FAST_PIECE) if rows.fast else (_summed, PIECE)
+    loss, slope, bend, fisher = rows.sums(partial(how[0], x), how[1])
     gap, P = x - prior, np.diag(PRIOR_PRECISION)
     loss = float(loss) + 0.5 * float(gap @ P @ gap)
     return Sums(loss, slope + P @ gap, fisher + bend + P, fisher + P)
@@ -409,14 +427,28 @@ def _summed(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]
     eq = e * q
     turn = float(eq @ zr)
     by = to_numpy(D @ (e - eq))  # of log a, b, log kappa
-    bend = np.empty((3, 3))  # sums of e times the second derivatives of z
-    bend[0, 0] = float(eq @ part) - by[0] - 2.0 * turn
+    return -(c @ score), D @ e, _bend(by, turn, float(eq @ part)), (D * (c * w)) @ D.T
+
+
+def _fast_sums(x: Array, *rows: Array) -> tuple[Any, ...]:
+    """The same by compiled loops."""
+    slope, fisher, by = np.zeros(3), np.zeros((3, 3)), np.zeros(5)
+    loss = loops("links").plain_sums(x, *rows, np.empty((7, SOME)), slope, fisher, by)
+    return loss, slope, _bend(by[:3], *by[3:]), fisher
+
+
+def _bend(by: Array, turn: float, part: float) -> Array:
+    """Sums of c (p - t) times the second derivatives of log odds."""
+    bend = np.empty((3, 3))
+    bend[0, 0] = part - by[0] - 2.0 * turn
     bend[0, 1] = bend[1, 0] = -by[1]
     bend[0, 2] = bend[2, 0] = -0.5 * by[0] - turn
     bend[1, 1] = 0.0
     bend[1, 2] = bend[2, 1] = -0.5 * by[1]
     bend[2, 2] = -0.5 * (by[2] + turn)
-    return -(c @ score), D @ e, bend, (D * (c * w)) @ D.T
+    return bend
+
+
 
 
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:

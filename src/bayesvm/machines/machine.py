@@ -347,7 +347,7 @@ def fit_machine(
     if link is None:
         shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
         link = (fit_skewed if curved else fit_link)(
-            *map(problem.engine.place, shown), engine=problem.engine
+            *map(problem.engine.place, shown), engine=problem.engine, fast=problem.fast
         )
     wide = None
     if width == "data":

@@ -14,11 +14,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_expit, ndtri
 
+from ..compiled import loops
 from ..core import arrays
 from ..core.types import Array, Engine
 from .calibration import (
     ALONE,
+    FAST_PIECE,
     PRIOR_PRECISION,
+    SOME,
     Calibrated,
     Link,
     LinkRows,
@@ -216,6 +219,7 @@ def fit_skewed(
     *,
     earlier: tuple[Link, float] | None = None,
     engine: Engine = ALONE,
+    fast: bool = False,
 ) -> Calibrated:
     r"""Fit the skewed link to moments of f at rows left out.
 
@@ -223,7 +227,7 @@ def fit_skewed(
     :math:`\tau \sim N(0, 0.3^2)`, and the search starts where that ends.  If a constant has a loss
     that is lower by three nats, f tells nothing of the labels: the slope is then almost zero.
     """
-    rows, few = link_rows(y, m, v, c, earlier, engine)
+    rows, few = link_rows(y, m, v, c, earlier, engine, fast)
     prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
     x, value = posterior_mode(few)
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
@@ -374,7 +378,12 @@ def loss_of(
         p, w, score = scored(z, t)
         return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if bent else 0.0
 
-    loss, slope, fisher = rows.sums(visit)
+    def fast(*some: Array) -> tuple[Any, ...]:
+        slope, fisher = np.zeros(5), np.zeros((5, 5) if bent else (0, 0))
+        loss = loops("links").skewed_sums(x, *some, np.empty((9, SOME)), slope, fisher)
+        return loss, slope, fisher if bent else 0.0
+
+    loss, slope, fisher = rows.sums(fast, FAST_PIECE) if rows.fast else rows.sums(visit)
     gap = x - centre
     loss = float(loss) + 0.5 * float(precision @ gap**2)
     return loss, slope + precision * gap, fisher + np.diag(precision)
