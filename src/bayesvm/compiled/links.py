@@ -114,7 +114,7 @@ def weighted(w: Array, a: Array, b: Array) -> float:
 def averaged(
     x: Array, m: Array, v: Array, q: Array, z: Array, first: Array, second: Array, third: Array
 ) -> None:
-    """Log odds without a curve, their derivatives in (log a, b, log kappa), and q = 1 / (1 + cv)."""
+    """Log odds without a curve, their derivatives in (log a, b, log kappa), q = 1 / (1 + cv)."""
     a, b = math.exp(x[0]), x[1]
     kappa = math.exp(x[2]) * a * a
     for i in range(m.shape[0]):
