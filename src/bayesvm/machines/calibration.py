@@ -449,8 +449,6 @@ def _bend(by: Array, turn: float, part: float) -> Array:
     return bend
 
 
-
-
 def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:
     """Ends of an interval of log odds that has those of the averaged probability inside.
 
