@@ -28,6 +28,23 @@ def test_blocks_are_all_rows_in_order(n, size):
 
 
 @pytest.mark.parametrize("size", [3, 10, 100])
+def test_equal_weights_are_one_number(size):
+    """Blocks have arrays of them, as of others, and chosen rows again one number."""
+    many = blocks(10, size)
+    one = Blocks(many.X, many.y, np.broadcast_to(2.5, 10), size)
+    full = Blocks(many.X, many.y, np.full(10, 2.5), size)
+    assert one.weight == full.weight == 25.0
+    for a, b in zip(one, full, strict=True):
+        np.testing.assert_array_equal(a.c, b.c)
+        assert a.c.flags.c_contiguous
+        assert a.c.flags.writeable
+    rows = np.array([7, 1, 4])
+    for scale in (1.0, 3.0):
+        np.testing.assert_array_equal(one.take(rows, scale).c, full.take(rows, scale).c)
+    assert one.take(rows).c.strides == (0,)
+
+
+@pytest.mark.parametrize("size", [3, 10, 100])
 def test_sparse_blocks_are_the_same_rows(size):
     dense, thin = blocks(10, size), blocks(10, size, sparse.csr_array)
     for _ in range(2):  # the second time from memory

@@ -320,6 +320,14 @@ def test_data_frames_give_names(library):
     assert_allclose(model.predict_proba(frame), BayesianLinearSVC().fit(X, labels).predict_proba(X))
 
 
+def test_a_pickle_does_not_grow_with_rows():
+    X = np.random.default_rng(0).standard_normal((24_000, 3))
+    y = X[:, 0] > 0
+    fits = (BayesianLinearSVC().fit(X[:n], y[:n]) for n in (12_000, 24_000))
+    few, many = (len(pickle.dumps(one)) for one in fits)
+    assert many < few + 1000
+
+
 @pytest.mark.parametrize("inference", SCHEMES)
 def test_clone_and_pickle(inference):
     model = BayesianLinearSVC(inference=inference, prior=Ridge(1, 1), random_state=3)

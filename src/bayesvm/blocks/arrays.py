@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import double, inner, is_foreign, joined, part, pick, to_numpy, total
+from ..core.arrays import distinct, double, inner, is_foreign, joined, part, pick, to_numpy, total
 from ..core.types import Array, Block, Rows
 
 Pick = Callable[[Any, Any], Any]  # chosen rows of an array
@@ -76,6 +76,13 @@ class Blocks:
             return None
         return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
 
+    @cached_property
+    def _alike(self) -> Array | None:
+        """Weights of the rows of a block, if all rows have the same."""
+        if distinct(self.c) is self.c:
+            return None
+        return np.full(min(self.size, self.n), self.c[0])
+
     @property
     def n(self) -> int:
         return int(self.y.shape[0])
@@ -87,7 +94,8 @@ class Blocks:
     @cached_property
     def weight(self) -> float:
         """Total weight of the rows."""
-        return float(total(self.c))
+        some = distinct(self.c)
+        return float(total(some)) * (1 if some is self.c else self.n)
 
     def __len__(self) -> int:
         return -(-self.n // self.size)
@@ -102,8 +110,9 @@ class Blocks:
         X = self._parts[k] if self._parts is not None else part(self.X, rows)
         extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
         held = Rows(X, extra) if self.ready else None
-        y = self.y[rows]
-        return Block(X, y if y.dtype == np.float64 else double(y), self.c[rows], k, held)
+        y, alike = self.y[rows], self._alike
+        c = self.c[rows] if alike is None else alike[: rows.stop - rows.start]
+        return Block(X, y if y.dtype == np.float64 else double(y), c, k, held)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns in place of its input."""
@@ -111,11 +120,13 @@ class Blocks:
 
     def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
         """Chosen rows, in memory, with ``scale`` times their weight; ``pick`` gathers them."""
-        X, y, c = (pick(x, rows) for x in (self.X, self.y, self.c))
+        X, y = (pick(x, rows) for x in (self.X, self.y))
+        some = distinct(self.c)
+        c = pick(some, rows) if some is self.c else np.broadcast_to(some, rows.shape)
         extra, copies = (
             x if isinstance(x, float) else pick(x, rows) for x in (self.extra, self.copies)
         )
-        return Blocks(X, y, scale * c, self.size, self.ready, extra, copies)
+        return Blocks(X, y, c if scale == 1.0 else scale * c, self.size, self.ready, extra, copies)
 
     def balanced(
         self, most: int, rng: np.random.Generator, pick: Pick = pick, over: Over = in_turn
@@ -243,17 +254,20 @@ def balanced_ranks(
     return out
 
 
-def rows_of_all_classes(codes: Array, most: int, rng: np.random.Generator) -> Array:
+def rows_of_all_classes(
+    codes: Array, most: int, rng: np.random.Generator, over: Over = in_turn
+) -> Array:
     """At most so many rows, in ascending order, drawn from every class.
 
     A class has as large a part of them as of all rows, but at least a quarter of what equal parts
     would be (and one row), or all its rows.
     """
     size = int(codes.max()) + 1
-    pieces = (codes[i : i + PIECE] for i in range(0, codes.size, PIECE))
-    counts = np.sum([np.bincount(piece, minlength=size) for piece in pieces], axis=0)
+    counts = np.sum(
+        over(lambda at: np.bincount(codes[at], minlength=size), codes.size, PIECE), axis=0
+    )
     drawn = [
-        nth(codes, k, np.sort(rng.choice(count, part, replace=False)))
+        nth(codes, k, np.sort(rng.choice(count, part, replace=False)), over)
         for k, (count, part) in enumerate(zip(counts, _parts(counts, most), strict=True))
     ]
     return np.sort(np.concatenate(drawn))

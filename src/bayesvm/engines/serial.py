@@ -15,6 +15,21 @@ from ..core import arrays
 from ..core.types import Block
 from ..inputs.parameters import check_parameters, is_among
 
+TOGETHER = 8  # results that are added by one thread
+
+
+def together(results: Iterable[Any]) -> Iterator[list[Any]]:
+    """Results that are added at a time."""
+    results = iter(results)
+    while some := list(islice(results, TOGETHER)):
+        yield some
+
+
+def added(parts: Iterable[Any]) -> Any:
+    """Sum of results.  That of two is new; more are added to it in place."""
+    first, *second = islice(parts := iter(parts), 2)
+    return reduce(iadd, parts, first + second[0]) if second else first
+
 
 @dataclass(frozen=True)
 class Serial:
@@ -43,10 +58,8 @@ class Serial:
         return map(fn, blocks)
 
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
-        """Sum of the results."""
-        first, *second = islice(parts := iter(self.collect(fn, blocks)), 2)
-        # the sum of two is new: more are added in place
-        return reduce(iadd, parts, first + second[0]) if second else first
+        """Sum of the results: of so many at a time, and of these sums."""
+        return added(map(added, together(self.collect(fn, blocks))))
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from threading import Lock
 from typing import Any
 
@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from ..blocks.arrays import in_turn
 from ..core.arrays import as_it_is
-from .serial import Serial
+from .serial import Serial, added, together
 
 GATHERED = 2**18  # entries of chosen rows that a thread copies in one go
 SHARED_COLUMNS = 3000  # K-sized algebra below this is no faster with several threads
@@ -78,6 +78,12 @@ class Threads(Serial):
                     future.cancel()
                 wait(ahead)
 
+    def sum(self, fn: Callable[[Any], Any], blocks: Iterable[Any]) -> Any:
+        """Sum of the results; matrices that are large take long to add."""
+        with self._pool() as pool:
+            groups = together(self.collect(fn, blocks))
+            return added(one.result() for one in [pool.submit(added, some) for some in groups])
+
     def _pool(self) -> AbstractContextManager[ThreadPoolExecutor]:
         """The threads that are kept, or new ones."""
         pools = _kept.get()
@@ -93,14 +99,15 @@ class Threads(Serial):
 
     def pick(self, x: Any, rows: Any) -> Any:
         plain = all(isinstance(each, np.ndarray) and each.flags.c_contiguous for each in (x, rows))
-        if not plain or x.ndim != 2 or rows.dtype.kind not in "iu":
+        if not plain or x.ndim > 2 or rows.dtype.kind not in "iu":
             return super().pick(x, rows)
-        out = np.empty((rows.size, x.shape[1]), x.dtype)
+        out = np.empty((rows.size, *x.shape[1:]), x.dtype)
 
         def gather(at: slice) -> None:
             np.take(x, rows[at], axis=0, out=out[at], mode="clip")  # "raise" writes a copy first
 
-        self.over(gather, rows.size, max(1, GATHERED // x.shape[1]) if x.shape[1] else rows.size)
+        size = GATHERED // 8 if x.ndim == 1 else GATHERED // max(x.shape[1], 1)
+        self.over(gather, rows.size, max(1, size))
         return out
 
 
@@ -181,11 +188,17 @@ def _limit(libraries: list[Any], limits: list[int]) -> list[int]:
 one_blas_thread = _OneThread()
 
 
+@cache
+def _openmp() -> Any:
+    """Libraries that use OpenMP, found once, for it is slow."""
+    return ThreadpoolController().select(user_api="openmp")
+
+
 def openmp_threads(workers: int | None) -> AbstractContextManager[Any]:
     """So many threads at most for what this thread runs by OpenMP; ``None`` changes nothing."""
     if workers is None:
         return nullcontext()
-    found = ThreadpoolController().select(user_api="openmp")
+    found = _openmp()
     now = min((library.num_threads for library in found.lib_controllers), default=workers)
     return found.limit(limits=min(workers, now), user_api="openmp")
 

@@ -294,7 +294,7 @@ class AdditiveSVC(BayesianClassifier):
             problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
             found = run.fit_together(problem, data.codes, len(data.classes), scheme)
         machines, joint, moments = found
-        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
+        fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
         return self._keep(fit.judged(moments), data)

@@ -525,7 +525,7 @@ def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     engine, blocks = in_blocks(*given, y=data.codes)
     inputs = fit_columns(blocks, engine, params["standardize"]).with_units(settings.units)
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
-    few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng))
+    few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng, engine.over))
     sample = merge(*(arrays.to_numpy(x) for x in (few.X, few.y, few.c)))
     points = inputs.columns(sample.X)
     kernel, named = settings.start(points)
@@ -551,7 +551,8 @@ def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         if settings.moves:
             kernel, moved = settings.together(kernel, design_of(kernel).Z, some, guide, search)
             return kernel
-        design, rows = design_of(kernel), blocks.take(rows_of_all_classes(codes, ROWS, rng))
+        chosen = rows_of_all_classes(codes, ROWS, rng, engine.over)
+        design, rows = design_of(kernel), blocks.take(chosen)
         if engine.on_device:
             return refine_there(kernel, design.Z, rows, search, guide)
         model, rows = whitened_model(design, settings.level, guide), rows.on_host()

@@ -235,7 +235,7 @@ class BayesianLinearSVC(BayesianClassifier):
         if missing:
             machines = missing.attached(machines, problem, data.X)
         self._stream = None
-        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
+        fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
         with blas_threads(problem.model.width, problem.form):
             return self._keep(fit.judged(moments, None if missing else np.inf), data)
 

@@ -248,7 +248,7 @@ class MixedSVC(BayesianClassifier):
             )
         if missing:
             machines = missing.attached(machines, problem, data.X)
-        fit = Fit(machines, data.classes, data.masses, data.rows, run.stopped, **joint)
+        fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
         return self._keep(fit.judged(moments), data)

@@ -142,7 +142,8 @@ class Run(Reporter):
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
             if arrays.is_foreign(problem.blocks.X):
                 codes = problem.engine.place(codes)
-            for j, y in enumerate(arrays.one_against_rest(codes, n_classes, kind)):
+            labels = arrays.one_against_rest(codes, n_classes, kind, problem.engine.over)
+            for j, y in enumerate(labels):
                 one = replace(problem, blocks=replace(problem.blocks, y=y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
                 options: dict[str, Any] = {"width": self.params.get("width", "model")}

@@ -186,7 +186,7 @@ class VectorTask:
                 link = ProbitLink() if held is None else fit_link(*held)
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
             machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
-        told = training.classes, training.masses, training.rows, self.run.stopped
+        told = training.classes, training.masses, training.chosen, self.run.stopped
         fit = Fit(machines, *told, objective)
         if all(held is not None for held in found.held):
             fit = fit.judged(Moments.of([held for held in found.held if held is not None]))

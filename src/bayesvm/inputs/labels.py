@@ -30,21 +30,26 @@ class Training(NamedTuple):
     codes: Any  # (n,), places of the labels in ``classes``
     c: Any  # (n,), sample weight times class weight
     copies: Any  # (n,), sample weight alone
-    rows: Array  # numbers of the rows in the input; empty for a source
+    chosen: Array | None = None  # numbers of the rows in the input, unless all are here in order
 
     @property
     def n_classes(self) -> int:
         return len(self.classes)
 
     @property
+    def rows(self) -> Array:
+        """Numbers of the rows in the input."""
+        return np.arange(self.codes.shape[0]) if self.chosen is None else self.chosen
+
+    @property
     def is_repeated(self) -> bool:
         """Whether rows of the input occur more than once, with soft labels."""
-        return self.rows.size > 0 and self.rows.size != self.n_given
+        return self.chosen is not None and self.chosen.size != self.n_given
 
     @property
     def n_given(self) -> int:
         """Rows of the input; those with soft labels are repeated."""
-        return int(self.rows[-1]) + 1 if self.rows.size else int(self.codes.shape[0])
+        return int(self.codes.shape[0]) if self.chosen is None else int(self.chosen[-1]) + 1
 
     @property
     def masses(self) -> Array:
@@ -60,14 +65,13 @@ class Training(NamedTuple):
         if class_weight is not None:
             copies = check_weights(sample_weight, None, codes, classes, X)
         check_two_sided(codes, c, classes)
-        rows = np.arange(0 if kind_of(X) == "source" else codes.shape[0])
-        return cls(X, classes, codes, c, copies, rows)
+        return cls(X, classes, codes, c, copies)
 
     def weighted(self) -> Training:
         """The rows of positive weight; a source must have no others."""
         if kind_of(self.X) == "source":
             check_positive_weights(self.c)
-        elif not np.all(self.c > 0):
+        elif not np.all(arrays.distinct(self.c) > 0):
             return self.take(np.flatnonzero(self.c > 0))
         return self
 
@@ -182,8 +186,8 @@ def encode(y: Any, X: Any = None) -> tuple[Any, Any]:
     if y.dtype.kind in "iubf" and y.size:  # two classes are found without sorting
         low, high = y.min(), y.max()
         others = y != low
-        if np.all((y == high) | ~others):
-            return np.unique(np.array([low, high], dtype=y.dtype)), others.astype(np.int8)
+        if np.count_nonzero(others) == (low != high) * np.count_nonzero(y == high):
+            return np.unique(np.array([low, high], dtype=y.dtype)), others.view(np.int8)
     if y.dtype.kind in "iub" and y.dtype != np.uint64 and y.size:
         low = int(y.min())
         if int(y.max()) - low < NEAR:
@@ -260,7 +264,7 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
-    if not isinstance(y, np.ndarray) or np.all(c > 0):  # of Dask no weight is zero
+    if not isinstance(y, np.ndarray) or np.all(arrays.distinct(c) > 0):  # none of Dask is zero
         return
     for label, mass in zip(classes, class_masses(y, c, len(classes)), strict=True):
         if not mass > 0:
@@ -282,15 +286,14 @@ def check_weights(
     n = y.shape[0]
     c: Any = 1.0 if sample_weight is None else _real_weights(sample_weight)
     if np.ndim(c) == 0:
-        # where rows are not held, one number however many there are
-        c = np.broadcast_to(c, (n,)) if kind_of(X) == "source" else np.full(n, c)
+        c = np.broadcast_to(c, (n,))  # one number however many rows there are
         if sample_weight is None and class_weight is None:
             return c
     elif c.shape != (n,):
         raise ValueError(
             f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
         )
-    some = c[:1] if c.strides == (0,) else c
+    some = arrays.distinct(c)
     if not np.all(np.isfinite(some)):
         raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
     if np.any(some < 0):
@@ -339,7 +342,7 @@ def class_masses(y: Any, c: Any, k: int) -> Array:
         import dask.array as da
 
         return np.asarray(da.stack([da.where(y == j, c, 0.0).sum() for j in range(k)]).compute())
-    if k == 2 and y.size and np.all(c == c[0]):  # counted ten times as fast
+    if k == 2 and y.size and np.all(arrays.distinct(c) == c[0]):  # counted ten times as fast
         ones = np.count_nonzero(y)
         return float(c[0]) * np.array([y.size - ones, ones], dtype=float)
     return sum((np.bincount(y[at], c[at], k) for at in _pieces(y.shape[0])), np.zeros(k))
@@ -388,7 +391,7 @@ def _class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
 
 
 def check_positive_weights(c: Any) -> None:
-    if not is_dask(c) and c.strides != (0,) and not np.all(c > 0):
+    if not is_dask(c) and not np.all(arrays.distinct(c) > 0):
         raise ValueError(
             "rows that are read in blocks need positive weights; leave rows of weight zero out."
         )

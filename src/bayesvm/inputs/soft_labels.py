@@ -61,4 +61,4 @@ class SoftLabels(NamedTuple):
         c = check_weights(sample_weight, None, self.P[:, 0], self.classes, X)
         rows, k = np.nonzero(self.P > 0)
         X, weight = arrays.pick(X, rows), c[rows] * self.P[rows, k]
-        return Training.of(X, self.classes[k], weight, class_weight)._replace(rows=rows)
+        return Training.of(X, self.classes[k], weight, class_weight)._replace(chosen=rows)

@@ -38,7 +38,7 @@ BEYOND = 2.0  # whose log odds are the smaller ones up to these
 FIRST_ROWS = 5000  # rows of the first steps of a fit,
 EVEN = 0.5  # if their weights are as even: the least share of them that they count as
 PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
-FAST_PIECE, SOME = 2**12, 2**9  # with compiled loops, which keep numbers of some in cache
+SOME = 2**9  # rows whose numbers compiled loops keep in cache
 MAX_ITER = 100
 ALONE = Serial()
 
@@ -230,7 +230,7 @@ def fit_link(
 
     ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
     rows on either side of the mean with the probabilities that it gives.  Sums over rows are by
-    the ``engine`` and, where these are ``fast``, by compiled loops.
+    the ``engine`` or, where they are to be ``fast``, by compiled loops.
     """
     rows, few = link_rows(y, m, v, c, earlier, engine, fast)
     x, _ = posterior_mode(rows, posterior_mode(few)[0] if few is not rows else None)
@@ -266,7 +266,9 @@ def link_rows(
     return rows, few if few.c.sum() ** 2 > EVEN * few.c.size * (few.c @ few.c) else rows
 
 
-def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:
+def score_link(
+    y: Array, m: Array, v: Array, c: Array, fast: bool = False
+) -> tuple[Calibrated, float]:
     r"""The calibrated link, by Newton's method, and the loss that it reaches.
 
     With :math:`\tilde m`, of mean zero and unit variance over the rows, and :math:`\tilde v` on
@@ -279,7 +281,7 @@ def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, floa
     separable data diverges.
     """
     scale = Scale.of(m, c)
-    x, value = posterior_mode(LinkRows.of(targets(y, c), m, v, c, scale))
+    x, value = posterior_mode(LinkRows.of(targets(y, c), m, v, c, scale, fast=fast))
     return scale.link(x), value
 
 
@@ -315,7 +317,7 @@ class LinkRows(NamedTuple):
     c: Array
     scale: Scale
     engine: Engine
-    fast: bool  # sums by compiled loops
+    fast: bool  # sums by compiled loops, on one thread: they take a millisecond
 
     @staticmethod
     def of(
@@ -333,9 +335,7 @@ class LinkRows(NamedTuple):
             t, m, v, c = (np.array(x, dtype=float) for x in (t, m, v, c))
         return LinkRows(t, m, v, c, scale, engine, fast)
 
-    def sums(
-        self, of: Callable[[Array, Array, Array, Array], tuple[Any, ...]], size: int = PIECE
-    ) -> list[Any]:
+    def sums(self, of: Callable[[Array, Array, Array, Array], tuple[Any, ...]]) -> list[Any]:
         """Sums over rows: ``of`` targets, moments and weights of some gives theirs."""
 
         def visit(at: slice) -> tuple[Any, ...]:
@@ -343,8 +343,13 @@ class LinkRows(NamedTuple):
                 return of(self.t[at], self.m[at], self.v[at], self.c[at])
 
         n = int(self.t.shape[0])
-        parts = self.engine.over(visit, n, n if arrays.is_foreign(self.t) else size)
+        parts = self.engine.over(visit, n, n if arrays.is_foreign(self.t) else PIECE)
         return [to_numpy(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
+
+    @property
+    def each(self) -> tuple[Array, ...]:
+        """Targets, moments and weights."""
+        return self[:4]
 
     def prior_mean(self) -> Array:
         """The mean of the prior of the parameters; that of b is the log odds of the targets."""
@@ -377,8 +382,9 @@ class Sums(NamedTuple):
 
 def link_sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
     """The log loss minus the log prior, at x, and its derivatives."""
-    how = (_fast_sums, FAST_PIECE) if rows.fast else (_summed, PIECE)
-    loss, slope, bend, fisher = rows.sums(partial(how[0], x), how[1])
+    loss, slope, bend, fisher = (
+        _fast_sums(x, *rows.each) if rows.fast else rows.sums(partial(_summed, x))
+    )
     gap, P = x - prior, np.diag(PRIOR_PRECISION)
     loss = float(loss) + 0.5 * float(gap @ P @ gap)
     return Sums(loss, slope + P @ gap, fisher + bend + P, fisher + P)

@@ -47,8 +47,8 @@ class Fit:
         Labels, sorted.
     masses : array of shape (n_classes,)
         Total weight of the training rows of each class.
-    rows : array of int
-        Numbers of the training rows in the input, where they were held in memory.
+    rows : array of int, optional
+        Numbers of the training rows in the input, unless they are all of it in order.
     stopped : bool
         Whether a callback has ended the fit.
     objective : {"elbo", "log_posterior", "log_likelihood"}, optional
@@ -67,7 +67,7 @@ class Fit:
     machines: list[Machine]
     classes: Array
     masses: Array = field(default_factory=lambda: np.empty(0))
-    rows: Array = field(default_factory=lambda: np.arange(0))
+    rows: Array | None = None
     stopped: bool = False
     objective: str = ""
     link: ClassLink | None = None

@@ -188,7 +188,7 @@ class Search:
             one = with_variances(self.some, self.variances(t))
             one = one.with_likelihood(Tight(self.likelihood))
             m, v = self.left_out(one, t)
-            loss = score_link(one.blocks.y, m, v, one.blocks.c)[1]
+            loss = score_link(one.blocks.y, m, v, one.blocks.c, one.fast)[1]
             prior = -0.5 * (t - CENTRE) ** 2
             self.scores[t] = loss - (np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
         return self.scores[t]

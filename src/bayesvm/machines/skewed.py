@@ -19,7 +19,6 @@ from ..core import arrays
 from ..core.types import Array, Engine
 from .calibration import (
     ALONE,
-    FAST_PIECE,
     PRIOR_PRECISION,
     SOME,
     Calibrated,
@@ -378,12 +377,12 @@ def loss_of(
         p, w, score = scored(z, t)
         return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if bent else 0.0
 
-    def fast(*some: Array) -> tuple[Any, ...]:
-        slope, fisher = np.zeros(5), np.zeros((5, 5) if bent else (0, 0))
-        loss = loops("links").skewed_sums(x, *some, np.empty((9, SOME)), slope, fisher)
-        return loss, slope, fisher if bent else 0.0
-
-    loss, slope, fisher = rows.sums(fast, FAST_PIECE) if rows.fast else rows.sums(visit)
+    if rows.fast:
+        slope, M = np.zeros(5), np.zeros((5, 5) if bent else (0, 0))
+        loss = loops("links").skewed_sums(x, *rows.each, np.empty((9, SOME)), slope, M)
+        fisher = M if bent else 0.0
+    else:
+        loss, slope, fisher = rows.sums(visit)
     gap = x - centre
     loss = float(loss) + 0.5 * float(precision @ gap**2)
     return loss, slope + precision * gap, fisher + np.diag(precision)

@@ -60,15 +60,19 @@ class ImputedCells:
         means, variances = zip(*(m.entries(X, k) for m in self.machines), strict=True)
         return mixture(np.stack(means), np.stack(variances))
 
-    def training(self, rows: Array) -> Imputed:
-        """Missing cells of the training rows, whose numbers in the input are ``rows``."""
+    def training(self, rows: Array | None) -> Imputed:
+        """Missing cells of the training rows.
+
+        ``rows`` are the numbers of these in the input, unless all are there in order.
+        """
         parts = []
         for k, design, columns in self.terms:
             held = design.cells if isinstance(design, Filled) else self._learned(k)
             row, column, mean, var = held
             center, scale = design.center[column], design.scale[column]
             sd = np.sqrt(var) * scale
-            parts.append((rows[row], columns[column], mean * scale + center, sd))
+            row = row if rows is None else rows[row]
+            parts.append((row, columns[column], mean * scale + center, sd))
         row, column, mean, std = (np.concatenate(x) for x in zip(*parts, strict=True))
         order = np.lexsort((column, row))
         return Imputed(row[order], column[order], mean[order], std[order])
