@@ -321,9 +321,9 @@ def test_data_frames_give_names(library):
 
 
 def test_a_pickle_does_not_grow_with_rows():
-    X = np.random.default_rng(0).standard_normal((24_000, 3))
+    X = np.random.default_rng(0).standard_normal((20_000, 3))
     y = X[:, 0] > 0
-    fits = (BayesianLinearSVC().fit(X[:n], y[:n]) for n in (12_000, 24_000))
+    fits = (BayesianLinearSVC().fit(X[:n], y[:n]) for n in (10_000, 20_000))
     few, many = (len(pickle.dumps(one)) for one in fits)
     assert many < few + 1000
 
