@@ -17,6 +17,7 @@ import numpy as np
 from ..core import arrays
 from ..core.types import Block, Rows
 from .serial import Serial
+from .threads import Threads
 
 SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that travel as they are
 SHARE = 0.6  # of the free memory of a device that columns may take
@@ -127,6 +128,9 @@ class Gpu(Serial):
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
         with self._tensor_cores():
             return _home(reduce(add, (fn(self._move(b)) for b in blocks)))
+
+    def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
+        return Threads().over(fn, n, size)  # these rows are on the host
 
     @contextmanager
     def _tensor_cores(self) -> Iterator[None]:
