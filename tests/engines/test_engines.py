@@ -12,14 +12,14 @@ import array_api_strict
 import numpy as np
 import pytest
 from tests.problems import make_problem, simulate
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayesvm import engines
 from bayesvm.blocks import Blocks
 from bayesvm.core.arrays import total
 from bayesvm.core.types import Coef
-from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.engines.threads import kept_threads
+from bayesvm.engines import Dask, Gpu, Serial, Threads, threads
+from bayesvm.engines.threads import kept_threads, limited_blas
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 
@@ -132,6 +132,51 @@ def test_workers_change_nothing_not_even_the_last_bit(lik, form):
             np.testing.assert_array_equal(a, b)
     for a, b in zip(passes(Serial()), reference):  # BLAS may use more threads here
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def blas_now():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_limits_of_blas_are_the_least_of_all_held():
+    """In whatever order they are lifted, and whatever threads hold them."""
+    with threadpool_limits(6, user_api="blas"):
+        first, second, third = limited_blas(4), limited_blas(1), limited_blas(9)
+        first.__enter__()
+        assert blas_now() == {4}
+        second.__enter__()
+        third.__enter__()
+        first.__exit__(None, None, None)
+        assert blas_now() == {1}
+        second.__exit__(None, None, None)
+        assert blas_now() == {6}
+        third.__exit__(None, None, None)
+        assert blas_now() == {6}
+
+
+@pytest.mark.parametrize(
+    ("K", "form", "workers", "expected"),
+    [
+        (499, "dense", 16, 1),
+        (500, "dense", 16, 4),
+        (500, "dense", 2, 2),
+        (2000, "dense", 16, 8),
+        (2000, "diagonal", 16, 1),
+        (2000, "dense", None, 8),
+    ],
+)
+def test_share_of_the_cores_for_algebra(K, form, workers, expected, monkeypatch):
+    monkeypatch.setattr(threads, "cores", lambda: 16)
+    engine = None if workers is None else Threads(workers)
+    with threadpool_limits(16, user_api="blas"), threads.blas_threads(K, form, engine):
+        assert blas_now() == {expected}
+
+
+@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 2), (4, 4), (6, 4)])
+def test_few_cores_all_take_part_in_the_algebra_of_many_columns(cores, expected, monkeypatch):
+    monkeypatch.setattr(threads, "cores", lambda: cores)
+    with threadpool_limits(16, user_api="blas"), threads.blas_threads(3000):
+        assert blas_now() == {expected}
 
 
 def test_workers_hold_blas_to_one_thread():

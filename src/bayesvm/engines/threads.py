@@ -22,7 +22,11 @@ from ..core.arrays import as_it_is
 from .serial import Serial, added, together
 
 GATHERED = 2**18  # entries of chosen rows that a thread copies in one go
-SHARED_COLUMNS = 3000  # K-sized algebra below this is no faster with several threads
+# Columns from which K-sized algebra takes less time with a share of the cores.  If all take part,
+# BLAS's threads wait for each other: on 16 idle cores a product of 1,000 x 1,000 takes 20 ms with
+# one thread, 10 with four, and 35 to 50 with sixteen; a triangular one 9, 8, and 110 to 140.
+SHARED_COLUMNS, MANY_COLUMNS = 500, 2000
+FEW_CORES = 4  # that all take part in the algebra of many columns
 _kept: ContextVar[dict[int, ThreadPoolExecutor] | None] = ContextVar("kept", default=None)
 
 
@@ -133,16 +137,16 @@ def kept_threads() -> Iterator[None]:
             pool.shutdown()
 
 
-class _OneThread:
-    """BLAS limited to one thread while any thread of the process is inside.
+class _Limit:
+    """Threads of BLAS limited while any thread of the process is inside.
 
-    The limit of most libraries is the process's, not the thread's that sets it.  So the first to
-    enter sets it and the last to leave lifts it, in whatever order they do.  (OpenBLAS on OpenMP
-    has a limit for each thread, which each sets and lifts.)
+    The limit of most libraries is the process's, not the thread's that sets it.  So the least of
+    all that are held is set, and the last to leave lifts it, in whatever order they do.  (OpenBLAS
+    on OpenMP has a limit for each thread, which each sets and lifts.)
     """
 
     def __init__(self) -> None:
-        self.lock, self.holders, self.before = Lock(), 0, [0]
+        self.lock, self.held, self.before = Lock(), list[int](), [0]
 
     @cached_property
     def libraries(self) -> tuple[list[Any], list[Any]]:
@@ -155,37 +159,44 @@ class _OneThread:
         return shared, apart
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Limit BLAS to one thread; fits in several threads of a process may do so at once."""
+    def __call__(self, threads: int = 1) -> Iterator[None]:
+        """At most so many threads; fits in several threads of a process may ask for it at once."""
         with self.lock:
             shared, apart = self.libraries
-            if self.holders == 0:
-                self.before = _limit(shared, [1] * len(shared))
-            self.holders += 1
-            own = _limit(apart, [1] * len(apart))
+            if not self.held:
+                self.before = [library.num_threads for library in shared]
+            self.held.append(threads)
+            self._set(shared)
+            own = [library.num_threads for library in apart]
+            _limit(apart, [min(threads, most) for most in own])
         try:
             yield
         finally:
             with self.lock:
                 _limit(apart, own)
-                self.holders -= 1
-                if self.holders == 0:
-                    _limit(shared, self.before)
+                self.held.remove(threads)
+                self._set(shared)
+
+    def _set(self, libraries: list[Any]) -> None:
+        _limit(libraries, [min([*self.held, most]) for most in self.before])
 
 
-def _limit(libraries: list[Any], limits: list[int]) -> list[int]:
-    """Set the number of threads of each library; the numbers before."""
-    before = [library.num_threads for library in libraries]
+def _limit(libraries: list[Any], limits: list[int]) -> None:
+    """Set the number of threads of each library."""
     for library, limit in zip(libraries, limits, strict=True):
         library.set_num_threads(limit)
         # newer versions of threadpoolctl ignore all threads but the first that sets a limit, until
         # that one releases it
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread()
-    return before
 
 
-one_blas_thread = _OneThread()
+limited_blas = _Limit()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """BLAS limited to one thread."""
+    return limited_blas()
 
 
 @cache
@@ -203,10 +214,13 @@ def openmp_threads(workers: int | None) -> AbstractContextManager[Any]:
     return found.limit(limits=min(workers, now), user_api="openmp")
 
 
-def blas_threads(K: int, form: str = "dense") -> AbstractContextManager[None]:
-    """One thread for BLAS where K-sized algebra is too small to share.
+def blas_threads(K: int, form: str = "dense", engine: Any = None) -> AbstractContextManager[None]:
+    """A share of the cores for BLAS, or one where K-sized algebra is too small to share.
 
-    On a busy machine the library's threads wait for each other in a spin, and a fit of milliseconds
-    takes seconds.
+    It has no more threads than an ``engine`` of threads.
     """
-    return nullcontext() if form == "dense" and K >= SHARED_COLUMNS else one_blas_thread()
+    if form != "dense" or K < SHARED_COLUMNS:
+        return one_blas_thread()
+    most = cores()
+    share = most // 4 if K < MANY_COLUMNS else max(most // 2, min(most, FEW_CORES))
+    return limited_blas(max(1, min(share, getattr(engine, "workers", most))))

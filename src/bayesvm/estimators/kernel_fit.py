@@ -498,15 +498,19 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are read in blocks.
 
     Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
-    takes a few passes more, begun where ever larger samples have led.  Rows are shared between
-    threads, and BLAS has one in each: its own would wait for each other in the many small products
-    of the tuning.
+    takes a few passes more, begun where ever larger samples have led.
     """
-    with one_blas_thread():
-        return _fit_blocks(data, settings, run)
+    with one_blas_thread():  # more would wait for each other in the many small products
+        problem, model = _pose_blocks(data, settings, run)
+    machines, moments = run.fit(problem, data.codes, data.n_classes, settings.scheme)
+    found = [replace(m, model=model) for m in machines]
+    link = settings.link(moments) if moments is not None else None
+    fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
+    return fit.judged(moments, far_variance(found))
 
 
-def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
+def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem, Model]:
+    """The problem with its kernel tuned, and the model that predicts."""
     params, scheme, rng = settings.params, settings.scheme, run.generator("places")
     if settings.rule == "sample" or settings.fitc:
         what = "approximation='fitc'" if settings.fitc else "tune='sample'"
@@ -598,9 +602,4 @@ def _fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     plan = Plan(n, model.width, model.dtype, allowed)
     if params["verbose"]:
         print(f"[bayesvm] {plan}")
-    problem = problem.assembled() if plan.keeps else problem
-    machines, moments = run.fit(problem, data.codes, data.n_classes, scheme)
-    found = [replace(m, model=model) for m in machines]
-    link = settings.link(moments) if moments is not None else None
-    fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
-    return fit.judged(moments, far_variance(found))
+    return problem.assembled() if plan.keeps else problem, model

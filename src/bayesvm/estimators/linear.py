@@ -236,7 +236,7 @@ class BayesianLinearSVC(BayesianClassifier):
             machines = missing.attached(machines, problem, data.X)
         self._stream = None
         fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
-        with blas_threads(problem.model.width, problem.form):
+        with blas_threads(problem.model.width, problem.form, problem.engine):
             return self._keep(fit.judged(moments, None if missing else np.inf), data)
 
     def _problem(

@@ -138,7 +138,7 @@ class Run(Reporter):
         rng = self.generator("machines")
         # rows that are not held may be very many: a byte for the label of each
         kind = np.float64 if problem.blocks.in_memory else np.int8
-        with checkpoint as store, blas_threads(problem.model.width, problem.form):
+        with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
             if arrays.is_foreign(problem.blocks.X):
                 codes = problem.engine.place(codes)
@@ -169,7 +169,7 @@ class Run(Reporter):
         rng, options = self.generator("machines"), {}
         if isinstance(scheme, Gibbs):
             options["n_jobs"] = self.params["n_jobs"]
-        with checkpoint as store, blas_threads(problem.model.width, problem.form):
+        with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
             part = None if store is None or self.stopped else store.part("machine0")
             how = (scheme, rng, start, Monitor(self, part))
             return fit_numbers(problem, *how, width=self.params["width"], **options)
@@ -201,7 +201,7 @@ class Run(Reporter):
         y = problem.engine.place(y) if arrays.is_foreign(problem.blocks.X) else y
         problem = replace(problem, blocks=replace(problem.blocks, y=y))
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-        with checkpoint as store, blas_threads(problem.model.width, problem.form):
+        with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
             part = None if store is None or self.stopped else store.part("classes")
             how = (scheme, self.params["probability"], self.generator("machines"), starts)
