@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import erfcx
+from sklearn.cluster import kmeans_plusplus
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, compiled
 from bayesvm.blocks import Blocks
@@ -19,6 +20,7 @@ from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.model.model import Model, Problem
 from bayesvm.priors import Fixed
+from bayesvm.processes import points
 from bayesvm.processes.whitened import Whitened
 
 RNG = np.random.default_rng(5)
@@ -181,3 +183,13 @@ def test_without_numba(monkeypatch):
     assert compiled.loops("passes") is None
     assert not compiled.pays(10**6, 10**3)
     assert importlib.import_module("bayesvm.compiled").plain(X[:, ::2]) is None
+
+
+def test_first_means_are_those_of_scikit_learn(numba, monkeypatch):
+    monkeypatch.setattr(points, "MANY_PRODUCTS", 0)
+    monkeypatch.setattr(points, "FEW_POINTS", 5)
+    rows = np.concatenate([RNG.standard_normal((300, 4)) + 3.0, np.full((40, 4), 9.0)])
+    for m in (2, 6, 40):
+        expected = kmeans_plusplus(rows, m, random_state=m, n_local_trials=points.trials(m))[0]
+        monkeypatch.setattr(points, "kmeans_plusplus", None)
+        np.testing.assert_array_equal(points.first_means(rows, m, m), expected)

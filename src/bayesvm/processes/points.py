@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 
+from ..compiled import loops
 from ..core import arrays
 from ..core.types import Array
 from ..kernels import Precomputed, Scaled, column_scales
@@ -30,6 +30,7 @@ KMEANS_ROWS = 2000  # at most,
 ROWS_A_POINT = 20  # or so many for each point; more rows or passes leave no less variance
 KMEANS_PASSES = 5
 FEW_POINTS = 200
+MANY_PRODUCTS = 2**29  # of first means, from which on compiled loops are worth it
 
 
 # ---------------------------------------------------------------------------------------------
@@ -211,8 +212,7 @@ def choose_points(
     seed = int(rng.integers(2**31 - 1))
     if arrays.is_foreign(there := place(some)):
         return np.asarray(arrays.to_numpy(means_there(there, m, seed)) * reach)
-    first = partial(kmeans_plusplus, some, m, random_state=seed, n_local_trials=trials(m))
-    start: Any = "k-means++" if m <= FEW_POINTS else first()[0]
+    start: Any = "k-means++" if m <= FEW_POINTS else first_means(some, m, seed)
     means = KMeans(m, init=start, n_init=1, max_iter=KMEANS_PASSES, random_state=seed).fit(some)
     return np.asarray(means.cluster_centers_ * reach)
 
@@ -223,6 +223,19 @@ def trials(m: int) -> int:
     512 points then take half the time and leave half a per cent more variance unexplained.
     """
     return 2 + int(np.log(m)) if m <= FEW_POINTS else 2
+
+
+def first_means(X: Array, m: int, seed: int) -> Array:
+    """Rows that k-means begins with, by compiled loops where there are many distances."""
+    fast = loops("means") if X.size * m * trials(m) >= MANY_PRODUCTS else None
+    if fast is None:
+        rows: Array = kmeans_plusplus(X, m, random_state=seed, n_local_trials=trials(m))[0]
+        return rows
+    draws, n, chosen = np.random.RandomState(seed), X.shape[0], np.empty(m, dtype=np.intp)
+    first = draws.choice(n, p=np.full(n, 1.0 / n))
+    shares = draws.uniform(size=(m - 1, trials(m)))
+    fast.first_means(np.ascontiguousarray(X.T), first, shares, chosen)
+    return X[chosen]
 
 
 def means_there(X: Any, m: int, seed: int) -> Any:
