@@ -122,13 +122,14 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
     """
     d = np.einsum("...ii->...i", Q)
     s = 1.0 / np.sqrt(np.where(d > 0, d, 1.0))
-    R = Q * s[..., :, None] * s[..., None, :]
     jitter = 0.0
     for attempt in range(5 if retry else 1):
+        R = Q * s[..., :, None]
+        R *= s[..., None, :]
+        np.einsum("...ii->...i", R)[...] += jitter
         try:
-            np.einsum("...ii->...i", R)[...] += jitter
-            L = (
-                cholesky(R, lower=True, check_finite=False)
+            L = (  # in the place of R, whose transpose has the order of LAPACK
+                cholesky(R.T, lower=True, overwrite_a=True, check_finite=False)
                 if Q.ndim == 2
                 else np.linalg.cholesky(R)
             )
@@ -141,7 +142,8 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            return L / s[..., :, None], bool(attempt)
+            L /= s[..., :, None]
+            return L, bool(attempt)
         except np.linalg.LinAlgError:
             jitter = 1e-10 * 100.0**attempt
     raise np.linalg.LinAlgError(

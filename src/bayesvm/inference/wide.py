@@ -215,7 +215,7 @@ def _sums(problem: Problem, coef: Coef, at: tuple[Array, Array]) -> Stats:
 
 def _mended(stats: Stats, coef: Coef) -> Stats:
     """With the bound for exact variances of f: E log L is linear in small errors of these."""
-    error = stats.used - float(np.vdot(stats.S.M, coef.cov.dense()))
+    error = stats.used - coef.cov.trace(stats.S.M)
     return replace(stats, bound=stats.bound + 0.5 * error)
 
 
