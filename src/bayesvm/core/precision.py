@@ -118,15 +118,13 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
 
     ``Q`` is a matrix or a stack of small ones, ``(G, r, r)``.  If rounding has made it indefinite,
     1e-10 of the diagonal is added and the amount multiplied by 100, four times at most, with a
-    warning.
+    warning.  (Rounding errors of a factor scale with the rows and columns: those need not be.)
     """
     d = np.einsum("...ii->...i", Q)
-    s = 1.0 / np.sqrt(np.where(d > 0, d, 1.0))
     jitter = 0.0
     for attempt in range(5 if retry else 1):
-        R = Q * s[..., :, None]
-        R *= s[..., None, :]
-        np.einsum("...ii->...i", R)[...] += jitter
+        R = Q.copy()
+        np.einsum("...ii->...i", R)[...] += jitter * np.where(d > 0, d, 1.0)
         try:
             L = (  # in the place of R, whose transpose has the order of LAPACK
                 cholesky(R.T, lower=True, overwrite_a=True, check_finite=False)
@@ -142,7 +140,6 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            L /= s[..., :, None]
             return L, bool(attempt)
         except np.linalg.LinAlgError:
             jitter = 1e-10 * 100.0**attempt

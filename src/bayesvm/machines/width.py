@@ -367,7 +367,8 @@ def _shift(A: Array, P: Array, R: Array, V: Array, mean: Array, free: Array, hel
     theta, rest = np.where(held, free, 0.0), np.flatnonzero(~held)
     B = A[:, rest] @ np.linalg.pinv(A[np.ix_(rest, rest)], hermitian=True)
     own = A @ theta - B @ (A[rest] @ theta)  # given the others
-    k = float(own @ (mean * held)) / max(float(own @ theta), 1e-300)
+    size = own @ theta  # negative where others tell all of it and rounding remains
+    k = float(own @ (mean * held) / size) if size > 0.0 else 1.0
     U = (1.0 - k) * R + k * P
     out = _plus((1.0 - k) ** 2 * A, -((1.0 - k) ** 2) * R - 2.0 * k * (1.0 - k) * P)
     out += U[:, None] * V * U
