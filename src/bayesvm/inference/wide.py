@@ -16,6 +16,7 @@ from ..engines import Serial
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import Dense
 from ..model.model import Problem
+from ..model.passes import contributions
 from .loop import Pace, State, Step, climb, foretold_gain, natural
 
 WIDE = 256  # columns beyond which products of matrices take most of the time
@@ -193,7 +194,7 @@ def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
     if np.min(own) <= TINY:  # rows without any column
         return None
     usual = own * np.exp(np.mean(np.log(v / own[some])))
-    w = blocks.c * problem.model.likelihood.expected(blocks.y, m, usual).w
+    w = weights(problem, m, usual)
 
     def without(v: Array, w: Array) -> Array:
         return np.log(v / np.maximum(1.0 - w * v, LEAST))
@@ -232,12 +233,18 @@ def weights_stay(
 
     Errors of variances nearly cancel where both are found in one way.
     """
-    y, c, v, likelihood = problem.blocks.y, problem.blocks.c, old[1], problem.model.likelihood
-    w = c * likelihood.expected(y, *old).w
-    change = np.abs(c * likelihood.expected(y, *new).w - w)
+    v, w = old[1], weights(problem, *old)
+    change = np.abs(weights(problem, *new) - w)
     change[far] = 0.0
     usual = np.sqrt(v @ (change**2 / np.maximum(w, 1e-300)) / (v @ w))
     return bool(usual < STEADY and np.max(v * change) < STEADY)
+
+
+def weights(problem: Problem, m: Array, v: Array) -> Array:
+    """Precisions w of all rows, at moments of f."""
+    y, c, likelihood = problem.blocks.y, problem.blocks.c, problem.model.likelihood
+    out: Array = c * contributions(likelihood, y, m, v, problem.engine).w
+    return out
 
 
 class Spanned:
