@@ -79,6 +79,13 @@ def test_parts_of_the_matrix(cov, Sigma):
 
 
 @every
+def test_trace_of_a_product(cov, Sigma):
+    B = np.random.default_rng(2).standard_normal((8, 8))
+    assert cov.trace(B + B.T) == pytest.approx(np.trace((B + B.T) @ Sigma))
+    assert cov.trace(np.eye(8)) == pytest.approx(np.trace(Sigma))
+
+
+@every
 def test_vector_and_back(cov, Sigma):
     x = cov.vector()
     assert x.ndim == 1

@@ -14,13 +14,14 @@ from bayesvm.designs.columns import Assembled
 from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import wide
-from bayesvm.inference.loop import foretold_gain, natural
+from bayesvm.inference.loop import State, foretold_gain, natural
 from bayesvm.inference.vb import VB
 from bayesvm.inference.wide import approach, moments_of_f
 from bayesvm.likelihoods import Logistic
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines import machine, penalty
 from bayesvm.model.model import Model, Problem
+from bayesvm.model.past import Past
 from bayesvm.priors import Fixed
 
 K = 260
@@ -166,6 +167,58 @@ def test_one_sum_over_all_rows_is_enough(kind: str) -> None:
     np.testing.assert_allclose(a.width.cov.diag(), b.width.cov.diag(), rtol=0.02)
     np.testing.assert_allclose(few.predict_proba(X[:500]), full.predict_proba(X[:500]), atol=3e-3)
     assert few.elbo_ == pytest.approx(full.elbo_, abs=0.2)
+
+
+@pytest.mark.parametrize("many", [9, 40])
+def test_end_for_few_rows_is_that_of_passes_over_them(many: int) -> None:
+    """With other rows to second order, by steps of all coefficients; fewer or more rows than these.
+
+    Some rows have no weight.
+    """
+    rng, n, p = np.random.default_rng(0), 300, 12
+    C = rng.standard_normal((n, p))
+    far = np.sort(rng.choice(n, many, replace=False))
+    C[far] *= 3.0
+    C[far[0]] *= 10.0
+    y, c = np.where(rng.random(n) < 0.5, 1.0, -1.0), rng.integers(3, size=n).astype(float)
+    terms = (Term("coef", Assembled(p), Fixed(2.0)),)
+    problem = Problem(Model(terms, Tight(Logistic())), Blocks(C, y, c, n, ready=True), Serial())
+    model = problem.model
+    first = natural(model.start(), problem.stats(model.start()), model.precision(model.init()), 1.0)
+    start = State(first, model.init())
+    stats = problem.stats(first)
+    assert stats.used == pytest.approx(first.cov.trace(stats.S.M))
+    found = wide._with_few(problem, start, stats, far, 1e-14, 100)
+    assert found is not None
+    state, sums, gain = found
+
+    others = problem.some(np.setdiff1d(np.arange(n), far)).stats(first)
+    past = Past.of(replace(others, H=others.S), first, 0.0)
+    few = replace(problem.some(far), past=past)
+    end = VB(bound="tight", tol=1e-14, warm_rows=False).fit(few, rng, start)
+    sd = np.sqrt(end.state.coef.cov.diag())
+    np.testing.assert_allclose(state.coef.mean, end.state.coef.mean, atol=1e-5 * sd.min())
+    np.testing.assert_allclose(state.coef.cov.dense(), end.state.coef.cov.dense(), atol=1e-8)
+    assert gain == pytest.approx(end.bound - float(stats.bound + model.bound(*start)), abs=1e-7)
+    whole = few.stats(state.coef)
+    np.testing.assert_allclose(sums.S.M, whole.S.M, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(sums.g, whole.g, atol=1e-7)
+    assert sums.bound == pytest.approx(whole.bound, abs=1e-7)
+
+
+def test_few_rows_that_alone_know_a_coefficient_are_not_separated() -> None:
+    """Without a prior the other rows do not determine it."""
+    C, y = np.eye(3)[[0, 1, 2] * 30], np.tile([1.0, -1.0], 45)
+    terms = (Term("coef", Assembled(3), Fixed(0.0)),)
+    blocks = Blocks(C, y, np.ones(90), 90, ready=True)
+    problem = Problem(Model(terms, Tight(Logistic())), blocks, Serial())
+    model = problem.model
+    first = natural(model.start(), problem.stats(model.start()), np.zeros(3), 1.0)
+    stats = problem.stats(first)
+    assert (
+        wide._with_few(problem, State(first, model.init()), stats, np.arange(2, 90, 3), 1e-10, 10)
+        is None
+    )
 
 
 @pytest.mark.parametrize("kind", ["plain", "correlated", "uneven", "heavy"])

@@ -18,7 +18,15 @@ from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines.calibration import Scale, fit_link
 from bayesvm.machines.posterior import DrawsPosterior
 from bayesvm.machines.skewed import COUNTED, FAR, Skewed, Spread, fit_skewed
-from bayesvm.machines.width import GRID, SPREAD, RootCovariance, Width, factor, prior_scale
+from bayesvm.machines.width import (
+    GRID,
+    SPREAD,
+    RootCovariance,
+    Width,
+    _shift,
+    factor,
+    prior_scale,
+)
 from bayesvm.model.passes import slope_block
 
 
@@ -35,6 +43,28 @@ def gaussian(K, seed):
     rng = np.random.default_rng(seed)
     L = np.tril(rng.standard_normal((K, K))) + 3.0 * np.eye(K)
     return Coef(rng.standard_normal(K), FullCovariance(L))
+
+
+@pytest.mark.parametrize("s", [1.0, 7.0])
+@pytest.mark.parametrize("others", [[], [0], [2, 5]], ids=str)
+def test_what_the_penalty_moves_the_estimate_by(others, s):
+    """Against roots that are multiplied out; some coefficients have (almost) no penalty."""
+    rng, K = np.random.default_rng(0), 6
+    C = rng.standard_normal((20, K))
+    A, P, held = C.T @ C, rng.uniform(5.0, 50.0, K), np.ones(K, bool)
+    held[others] = False
+    P[others] = 1e-4
+    mean, free = rng.standard_normal(K), rng.standard_normal(K)
+    V, W = np.linalg.inv(A + np.diag(P / s)), np.linalg.inv(A + np.diag(P))
+    theta = held * free
+    own = A @ theta
+    if others:
+        own -= A[:, others] @ np.linalg.solve(A[np.ix_(others, others)], A[others] @ theta)
+    k = own @ (mean * held) / (own @ theta)
+    shrunk = W @ A - k * np.eye(K)  # of theta, by the penalty, less what is common
+    second = (V * np.outer(held, held)) + np.outer(theta, theta)
+    have = W @ _shift(A, P, P / s, V, mean, free, held) @ W
+    assert_allclose(have, shrunk @ second @ shrunk.T, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("likelihood", [Logistic(), Hinge()])

@@ -118,17 +118,16 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
 
     ``Q`` is a matrix or a stack of small ones, ``(G, r, r)``.  If rounding has made it indefinite,
     1e-10 of the diagonal is added and the amount multiplied by 100, four times at most, with a
-    warning.
+    warning.  (Rounding errors of a factor scale with the rows and columns: those need not be.)
     """
     d = np.einsum("...ii->...i", Q)
-    s = 1.0 / np.sqrt(np.where(d > 0, d, 1.0))
-    R = Q * s[..., :, None] * s[..., None, :]
     jitter = 0.0
     for attempt in range(5 if retry else 1):
+        R = Q.copy()
+        np.einsum("...ii->...i", R)[...] += jitter * np.where(d > 0, d, 1.0)
         try:
-            np.einsum("...ii->...i", R)[...] += jitter
-            L = (
-                cholesky(R, lower=True, check_finite=False)
+            L = (  # in the place of R, whose transpose has the order of LAPACK
+                cholesky(R.T, lower=True, overwrite_a=True, check_finite=False)
                 if Q.ndim == 2
                 else np.linalg.cholesky(R)
             )
@@ -141,7 +140,7 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            return L / s[..., :, None], bool(attempt)
+            return L, bool(attempt)
         except np.linalg.LinAlgError:
             jitter = 1e-10 * 100.0**attempt
     raise np.linalg.LinAlgError(

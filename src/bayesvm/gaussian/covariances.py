@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg.lapack import dlauum, dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
@@ -119,14 +119,29 @@ class FullCovariance(Covariance):
         The error of each is a share of about sqrt(2 / k); over many rows it averages out.  Forms
         that are ``certain`` to be smaller than a number are sketched, others are exact.
         """
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.L.shape[0], k))
-        root = self.root @ (signs / np.sqrt(k))
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.L.shape[0], k)) / np.sqrt(k)
+        # the root, times signs: the root itself takes as long as the factor
+        root = solve_triangular(self.L, signs, lower=True, trans=1, check_finite=False)
         return (
             RootCovariance(root) if np.isinf(certain) else SketchedCovariance(root, self, certain)
         )
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T
+
+    def _upper(self) -> Array:
+        """The upper triangle of Sigma, zero below: a third of a product of two matrices."""
+        lower: Array = dlauum(self.root.T, lower=1)[0]
+        return lower.T
+
+    def dense(self) -> Array:
+        out = (upper := self._upper()) + upper.T
+        out[np.diag_indices_from(out)] *= 0.5
+        return out
+
+    def trace(self, S: Array) -> float:
+        upper = self._upper()
+        return 2.0 * float(np.vdot(S, upper)) - float(np.diag(S) @ np.diag(upper))
 
     @cached_property
     def _diag(self) -> Array:

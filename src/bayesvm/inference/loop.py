@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dtrmm
 
 from ..core.precision import Precision
 from ..core.types import Array, Coef, Stats
@@ -338,7 +339,7 @@ def foretold_gain(old: Coef, new: Coef, slope: Array, whole: bool = False) -> fl
     """
     move = float(slope @ (new.mean - old.mean))
     if whole and isinstance(old.cov, FullCovariance) and isinstance(new.cov, FullCovariance):
-        product = old.cov.root.T @ new.cov.L
+        product = dtrmm(1.0, old.cov.root.T, new.cov.L, lower=1)  # of two triangles
         trace = float(np.einsum("ij,ij->", product, product))
         return 0.5 * (move + trace - old.mean.size + new.cov.logdet - old.cov.logdet)
     ratio = old.cov.diag() / new.cov.diag()

@@ -205,7 +205,7 @@ class VB:
             start, last = self._near(problem, start, rough, watch)
             step = partial(tight_step, problem, last=0.0 if is_wide else last)
             if is_wide and last > 0.0:
-                start, whole = from_one_sum(problem, start, self._inner)
+                start, whole = from_one_sum(problem, start, INNER * self.tol, self.max_iter)
                 step = step if whole is None else partial(_known, whole)
 
         return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
@@ -232,15 +232,6 @@ class VB:
             return start, 0.0
         last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if is_wide or most < CERTAIN else 0.0
         return State(coef, start.priors), last
-
-    def _inner(self, problem: Problem, start: State) -> Ascent:
-        """The end of a climb to a few rows, which may alone decide a coefficient."""
-        step = partial(tight_step, problem)
-
-        def settled(gain: float, bound: float, *_: Any) -> bool:
-            return gain < INNER * self.tol * max(1.0, abs(bound))
-
-        return climb(step, start, settled, Pace(), max_iter=self.max_iter)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
         """Gates make local optima: the best of several rough climbs, and of searches from it."""

@@ -5,19 +5,19 @@ A product of matrices with all rows takes most of the time of a fit with hundred
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from ..core.types import Array, Coef, Stats
+from ..core.types import Array, Coef, Local, Stats
 from ..engines import Serial
+from ..gaussian.covariances import covariance
 from ..gaussian.forms import Dense
 from ..model.model import Problem
-from ..model.past import Past
-from .loop import State, Step, foretold_gain, natural
-from .progress import Ascent
+from ..model.passes import contributions
+from .loop import Pace, State, Step, climb, foretold_gain, natural
 
 WIDE = 256  # columns beyond which products of matrices take most of the time
 SKETCH, MOST_SKETCH = 8, 64  # columns for each of a sketch of variances, and most of these,
@@ -41,41 +41,120 @@ TOP = 0.01  # beside the share of rows at which f is least certain;
 SCATTER = 0.2  # largest relative error that is left at the others,
 SHIFTED = 0.02  # and largest error: slopes are below one, so that means left out err by less
 FEW_ROWS = 256  # whose columns stay in the cache while they are squared
+LEAST_SITE = 1e-9  # weight of a row, times the variance of f without it, at least
 LEAST = 0.1  # share of a variance without the row that is left with it, by a sketch, at least
 
 
 def from_one_sum(
-    problem: Problem, start: State, climbed: Callable[[Problem, State], Ascent]
+    problem: Problem, start: State, tol: float, max_iter: int
 ) -> tuple[State, Step | None]:
     """A state close to the end of a wide problem, and the step from the start to it if it is there.
 
-    S is summed over all rows once.  Rows at which f is certain then count as those of a stream that
-    have gone, to second order.  The others are few, and the end for them is found by passes over
-    these alone.  It is that of all rows if the weights of the former hardly change on the way.
+    S is summed over all rows once.  Rows at which f is certain then count to second order.  The
+    others are few, and the end for them is found by passes over these alone, to ``tol`` of the
+    bound.  It is that of all rows if the weights of the former hardly change on the way.
     """
     coef, priors, _ = start
     at = _near(problem, coef) if problem.is_held else None
     stats = sketched(problem, coef, CERTAIN) if at is None else _sums(problem, coef, at)
     far = None if at is None else unsure(at[1])
-    if at is None or far is None:
+    found = None if far is None else _with_few(problem, start, stats, far, tol, max_iter)
+    if found is None:
         P = problem.model.precision(priors)
         new = natural(coef, stats, P, 1.0)
         coef, *_ = settled_mean(problem, new, P, SETTLED, rank=problem.model.width)
         return State(coef, priors), None
-    few = replace(problem.some(far), engine=Serial(), squares=False)
-    own = few.stats(coef)
-    S = stats.S + own.S * -1.0
-    near = Stats(S, stats.g - own.g, stats.bound - own.bound, H=S)
-    past = Past.of(near, coef, problem.weight - few.weight)
-    end = climbed(replace(few, past=past), start)
-    known = regressed(problem, end.state.coef)
-    there = _sketched_moments(problem, end.state.coef) if known is None else known
+    end, sums, gain = found
+    assert at is not None
+    assert far is not None
+    known = regressed(problem, end.coef)
+    there = _sketched_moments(problem, end.coef) if known is None else known
     if not weights_stay(problem, at, there, far):
-        return end.state, None
+        return end, None
     bound = float(stats.bound + problem.model.bound(*start))
-    gain, sums = end.bound - bound, end.sums and replace(end.sums, at=known)
-    step = Step(bound, bold=lambda _: end.state, left=lambda: gain, sums=sums)
+    step = Step(bound, bold=lambda _: end, left=lambda: gain, sums=replace(sums, at=known))
     return start, step._replace(is_last=lambda: True)
+
+
+class Sites(NamedTuple):
+    """Gaussian functions of f in place of likelihood contributions, ``exp(b f - w f^2 / 2)``."""
+
+    w: Array
+    b: Array
+
+
+@dataclass(frozen=True)
+class Few:
+    """A few rows, beside a Gaussian of theta that all else makes.
+
+    ``m`` and ``G`` are the mean and covariance of f at the rows by that Gaussian.
+    """
+
+    problem: Problem
+    m: Array
+    G: Array
+
+    def at(self, sites: Sites) -> tuple[Array, Array, Local, float]:
+        """Moments of f, likelihood contributions and the bound, but for a constant."""
+        w, b = np.maximum(sites.w, LEAST_SITE / np.diag(self.G)), sites.b
+        s, free = np.sqrt(w), self.m + self.G @ b
+        cov = covariance(Dense(s[:, None] * self.G * s), np.ones(s.size))  # of I + W^1/2 G W^1/2
+        m, v = free - self.G @ (s * cov.solve(s * free)), (1.0 - cov.diag()) / w
+        local, _ = self.problem.contributions(m, v + self.problem.outside())
+        own = float(w @ v - (b - w * m) @ (m - self.m)) + cov.logdet
+        return m, v, local, float(np.sum(local.bound)) + 0.5 * own
+
+    def step(self, sites: Sites) -> Step:
+        """A step along the natural gradient."""
+        m, _, local, bound = self.at(sites)
+        w, b = local.w - sites.w, local.w * m + local.g - sites.b
+        return Step(bound, bold=lambda rate: Sites(sites.w + rate * w, sites.b + rate * b))
+
+
+def _with_few(
+    problem: Problem, start: State, stats: Stats, far: Array, tol: float, max_iter: int
+) -> tuple[State, Stats, float] | None:
+    """The end for a few rows, sums over all rows there, and what the bound gains on the way.
+
+    ``None`` where the other rows do not determine the coefficients.
+    """
+    model, (coef, priors, _) = problem.model, start
+    P, C = model.precision(priors), problem.columns(far).astype(float)
+    few = replace(problem.some(far), engine=Serial())
+    m, v = few.moments(coef)
+    local, g = few.contributions(m, v)
+    S, g = stats.S.M - _gram(C, local.w), stats.g - g  # of the other rows
+    try:
+        rest: Any = covariance(Dense(S), P, retry=False)
+    except np.linalg.LinAlgError:
+        return None
+    mean = coef.mean + rest.solve(g - P * coef.mean)
+    T = solve_triangular(rest.L, C.T, lower=True, check_finite=False)
+    rows = Few(few, C @ mean, T.T @ T)
+
+    def settled(gain: float, *_: Any) -> bool:
+        return gain < tol * max(1.0, abs(stats.bound))
+
+    first = Sites(local.w, local.w * m + local.g)
+    sites = climb(rows.step, first, settled, Pace(), max_iter=max_iter).state
+    f, own, there, _ = rows.at(sites)
+    all_S = Dense(S + _gram(C, sites.w))
+    new = Coef(mean + rest.solve(C.T @ (sites.b - sites.w * f)), covariance(all_S, P))
+    # tr(S Sigma) of the other rows, at the end and at the start
+    traces = P.size - P @ new.cov.diag() - sites.w @ own, stats.used - local.w @ v
+    d = new.mean - coef.mean
+    gain = float(np.sum(there.bound - local.bound) + d @ (g - 0.5 * (S @ d)))
+    gain -= 0.5 * float(traces[0] - traces[1])
+    sums = Stats(all_S, g - S @ d + C.T @ there.g, stats.bound + gain)
+    gain += model.bound(new, priors) - model.bound(coef, priors)
+    return (State(new, priors), sums, gain) if gain > 0.0 else None
+
+
+def _gram(C: Array, w: Array) -> Array:
+    """``C' diag(w) C``."""
+    A = np.sqrt(w)[:, None] * C
+    out: Array = A.T @ A
+    return out
 
 
 def _near(problem: Problem, coef: Coef) -> tuple[Array, Array]:
@@ -115,7 +194,7 @@ def regressed(problem: Problem, coef: Coef) -> tuple[Array, Array] | None:
     if np.min(own) <= TINY:  # rows without any column
         return None
     usual = own * np.exp(np.mean(np.log(v / own[some])))
-    w = blocks.c * problem.model.likelihood.expected(blocks.y, m, usual).w
+    w = weights(problem, m, usual)
 
     def without(v: Array, w: Array) -> Array:
         return np.log(v / np.maximum(1.0 - w * v, LEAST))
@@ -154,12 +233,18 @@ def weights_stay(
 
     Errors of variances nearly cancel where both are found in one way.
     """
-    y, c, v, likelihood = problem.blocks.y, problem.blocks.c, old[1], problem.model.likelihood
-    w = c * likelihood.expected(y, *old).w
-    change = np.abs(c * likelihood.expected(y, *new).w - w)
+    v, w = old[1], weights(problem, *old)
+    change = np.abs(weights(problem, *new) - w)
     change[far] = 0.0
     usual = np.sqrt(v @ (change**2 / np.maximum(w, 1e-300)) / (v @ w))
     return bool(usual < STEADY and np.max(v * change) < STEADY)
+
+
+def weights(problem: Problem, m: Array, v: Array) -> Array:
+    """Precisions w of all rows, at moments of f."""
+    y, c, likelihood = problem.blocks.y, problem.blocks.c, problem.model.likelihood
+    out: Array = c * contributions(likelihood, y, m, v, problem.engine).w
+    return out
 
 
 class Spanned:
@@ -215,8 +300,8 @@ def _sums(problem: Problem, coef: Coef, at: tuple[Array, Array]) -> Stats:
 
 def _mended(stats: Stats, coef: Coef) -> Stats:
     """With the bound for exact variances of f: E log L is linear in small errors of these."""
-    error = stats.used - float(np.vdot(stats.S.M, coef.cov.dense()))
-    return replace(stats, bound=stats.bound + 0.5 * error)
+    used = coef.cov.trace(stats.S.M)
+    return replace(stats, bound=stats.bound + 0.5 * (stats.used - used), used=used)
 
 
 def sketch(problem: Problem, coef: Coef, certain: float = np.inf) -> Any:

@@ -40,8 +40,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
+from ..core.arrays import PANEL
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Columns, Engine
+from ..gaussian.columns import unit
 from ..gaussian.covariances import FullCovariance, RootCovariance
 from ..inference.draws import Pair
 from ..likelihoods import Likelihood
@@ -294,10 +296,20 @@ def matrices(
     A, V, J = sums.A.M, _inverse(sums.A.M, P / s), _at_least(sums.J.M, sums.A.M)
     free, held = V.solve(aim), FREE * np.diag(A) < P
     t = np.where(held, np.mean((P * (free**2 + V.diag()))[held]) if held.any() else 1.0, 1.0)
-    W = (V if np.all(s == 1.0) else _inverse(A, P)).dense()
-    cov = W @ _half((J + np.diag(t * P)) * (1.0 + 2.0 / max(rare, 1.0)))
-    left = _without(A, W, J, P, coef.mean, free, V.root, held, _intercepts(problem))
-    left = np.asarray(np.linalg.qr(left.T, mode="r")).T  # square, of the same covariance
+    wide = V.dense()
+    W = wide if np.all(s == 1.0) else _inverse(A, P).dense()
+
+    def spread(M: Array) -> Array:
+        """A root of W M W, by the threads that share rows."""
+        F = _half(M)
+        return np.concatenate(problem.engine.over(lambda at: W[at] @ F, len(W), PANEL))
+
+    cov = spread(_plus(J, t * P) * (1.0 + 2.0 / max(rare, 1.0)))
+    if held.any():
+        J = J + _shift(A, P, P / s, wide, coef.mean, free, held)
+    B = np.column_stack([coef.mean, unit(P.size, _intercepts(problem))])
+    left = spread(J)  # then without the directions of the mean and of the intercept
+    left -= B @ (np.linalg.pinv(B.T @ A @ B, hermitian=True) @ ((B.T @ A) @ left))
     return Width(cov=RootCovariance(cov), left=RootCovariance(left))
 
 
@@ -312,14 +324,21 @@ def _at_least(J: Array, A: Array) -> Array:
     return J * np.outer(by, by)
 
 
-def _intercepts(problem: Problem) -> list[int]:
+def _intercepts(problem: Problem) -> Array:
     model = problem.model
     both = zip(model.terms, model.slices, strict=True)
-    return [where.start for term, where in both if term.name == "intercept"]
+    return np.array([at.start for term, at in both if term.name == "intercept"], dtype=int)
 
 
 def _inverse(A: Array, P: Array) -> FullCovariance:
-    return FullCovariance(*scaled_cholesky(A + np.diag(P)))
+    return FullCovariance(*scaled_cholesky(_plus(A, P)))
+
+
+def _plus(A: Array, d: Array) -> Array:
+    """A matrix with more on its diagonal."""
+    out = A.copy()
+    out[np.diag_indices_from(out)] += d
+    return out
 
 
 def _half(M: Array) -> Array:
@@ -332,34 +351,35 @@ def _half(M: Array) -> Array:
     return out
 
 
-def _without(
-    A: Array,
-    W: Array,
-    J: Array,
-    P: Array,
-    mean: Array,
-    free: Array,
-    spread: Array,
-    held: Array,
-    intercepts: list[int],
-) -> Array:
-    """The root without the directions of the mean and of the intercept.
+def _shift(A: Array, P: Array, R: Array, V: Array, mean: Array, free: Array, held: Array) -> Array:
+    r"""The second moment of what the penalty moves the estimate by, times A + P on either side.
 
-    ``free`` is the mean of the posterior with the weaker penalty, ``spread`` a root of its
-    covariance.  The penalty makes of its coefficients :math:`(A + P)^{-1}A` times as much, with the
-    inverse ``W``; the link corrects what is common to all of them.
+    ``free`` and ``V`` are the mean and covariance of the posterior with the weaker penalty *R*.
+    The penalty makes of coefficients that it ``held`` :math:`(A + P)^{-1}A` times as much, and the
+    link corrects what is common to all of them, a factor *k*.  What is left is
+    :math:`(A + P)^{-1}X\theta`, :math:`X = (1 - k)A - kP`.  By :math:`AV = I - RV`
+
+    .. math:: XV = (1 - k)I - UV, \quad
+              XVX = (1 - k)^2(A - R) - 2k(1 - k)P + UVU, \quad U = (1 - k)R + kP,
+
+    without a product of matrices; rows and columns of other coefficients are then taken out of V.
     """
-    root = W @ _half(J)
-    if held.any():
-        theta = np.where(held, free, 0.0)
-        B = A[:, ~held] @ np.linalg.pinv(A[np.ix_(~held, ~held)], hermitian=True)
-        own = A @ theta - B @ (A[~held] @ theta)  # given the others
-        common = (own @ (mean * held)) / max(own @ theta, 1e-300)
-        shrunk = -W * P  # W A, less one
-        shrunk[np.diag_indices_from(shrunk)] += 1.0 - common
-        root = np.hstack([root, shrunk[:, held] @ spread[held], (shrunk @ theta)[:, None]])
-    B = np.stack([mean, *np.eye(mean.size)[intercepts]], axis=1)
-    out: Array = root - B @ (np.linalg.pinv(B.T @ A @ B, hermitian=True) @ ((B.T @ A) @ root))
+    theta, rest = np.where(held, free, 0.0), np.flatnonzero(~held)
+    B = A[:, rest] @ np.linalg.pinv(A[np.ix_(rest, rest)], hermitian=True)
+    own = A @ theta - B @ (A[rest] @ theta)  # given the others
+    size = own @ theta  # negative where others tell all of it and rounding remains
+    k = float(own @ (mean * held) / size) if size > 0.0 else 1.0
+    U = (1.0 - k) * R + k * P
+    out = _plus((1.0 - k) ** 2 * A, -((1.0 - k) ** 2) * R - 2.0 * k * (1.0 - k) * P)
+    out += U[:, None] * V * U
+    if rest.size:
+        some = unit(P.size, rest)
+        X, XV = (1.0 - k) * A[:, rest] - k * P[:, None] * some, (1.0 - k) * some
+        XV -= U[:, None] * V[:, rest]
+        cross = (XV - 0.5 * X @ V[np.ix_(rest, rest)]) @ X.T
+        out -= cross + cross.T
+    moved = (1.0 - k) * (A @ theta) - k * P * theta
+    out += np.outer(moved, moved)
     return out
 
 

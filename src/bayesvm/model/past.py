@@ -17,8 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import add
 
-import numpy as np
-
 from ..core.types import Array, Coef, Stats
 from ..gaussian.forms import Dense
 
@@ -52,4 +50,4 @@ class Past:
 
 
 def _trace(S: Array, coef: Coef) -> float:
-    return 0.0 if coef.cov.is_point else float(np.vdot(S, coef.cov.dense()))
+    return 0.0 if coef.cov.is_point else coef.cov.trace(S)
