@@ -1,9 +1,10 @@
 """The experiments of the five papers: one file each, and one line in ``REGISTRY``.
 
-A file defines ``EXPERIMENT``, an :class:`~papers.experiment.Experiment`.  ``python -m papers list``
-lists them, ``python -m papers run NAME`` runs one, or ``all``: tasks in parallel, a file of results
-from which an interrupted run resumes, a line in ``record.csv``, tables and a figure.  What the
-pages of the papers quote is in ``papers/results``; ``python -m papers show NAME`` prints it.
+A file defines ``tasks``, ``solve``, ``MEASURED``, ``report`` and ``draw``, the parts of an
+:class:`~papers.experiment.Experiment`.  ``python -m papers list`` lists them, ``python -m papers
+run NAME`` runs one, or ``all``: tasks in parallel, a file of results from which an interrupted run
+resumes, a line in ``record.csv``, tables and a figure.  What the pages of the papers quote is in
+``papers/results``; ``python -m papers show NAME`` prints it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from importlib import import_module
 
 from .experiment import Experiment
 
-# name -> module, what it shows
+# name -> module, title
 REGISTRY = {
     "chen-boundaries": ("chen_boundaries", "Chen et al. (2009), Figs 1, 2, 4: widths, boundaries"),
     "chen-growth": ("chen_growth", "Chen et al. (2009), section V: vectors as rows grow"),
@@ -70,6 +71,8 @@ REGISTRY = {
     "wenzel-table1": ("wenzel_table1", "Wenzel et al. (2017), Table 1: error, Brier, time"),
 }
 
+SHARED = {"chen-table3": "chen-table1"}  # has the fits, and so the file of results, of the other
+
 
 def find(name: str) -> Experiment:
     """The experiment of that name; ``LookupError`` with a list of all names if there is none.
@@ -82,8 +85,10 @@ def find(name: str) -> Experiment:
     """
     if name not in REGISTRY:
         raise LookupError(f"There is no experiment {name!r}.\n{listing()}")
-    found: Experiment = import_module(f".{REGISTRY[name][0]}", __name__).EXPERIMENT
-    return found
+    file, title = REGISTRY[name]
+    own = import_module(f".{file}", __name__)
+    parts = own.tasks, own.solve, own.MEASURED, own.report, own.draw
+    return Experiment(name, title, *parts, results=SHARED.get(name, name))
 
 
 def listing() -> str:
