@@ -67,4 +67,3 @@ def test_report_and_figure(module, monkeypatch):
     text = said(module, frame)
     assert all(m in text for m in factor_models.METHODS)
     assert isinstance(module.draw(frame), plt.Figure)
-    plt.close("all")

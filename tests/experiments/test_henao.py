@@ -1,6 +1,5 @@
 """The experiments of Henao et al. on small sets."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,7 +79,6 @@ def test_a_quick_run_reports_and_draws(key, toy):
         assert frame["error"].max() < 0.5
     assert len(said(experiment, frame)) > 200
     assert experiment.draw(frame).axes
-    plt.close("all")
 
 
 def test_the_first_table_has_all_cells():

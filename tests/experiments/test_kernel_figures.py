@@ -1,6 +1,5 @@
 """Wenzel's figures and Henao's second table, on toy data."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
@@ -61,7 +60,6 @@ def test_it_runs_reports_and_draws(key, toy):
     assert np.isfinite(frame["log_loss"]).all()
     assert "±" in said(experiment, frame)
     assert experiment.draw(frame).axes
-    plt.close("all")
 
 
 def test_the_rules_find_a_length_scale_near_the_best_of_the_grid(toy):
@@ -84,4 +82,3 @@ def test_mixtures_end_with_an_error_where_a_covariance_is_singular(monkeypatch):
     assert (frame["error"].isna() == (frame["failed"] == 1)).all()
     assert "of 1 mixtures 1 end with an error" in said(wenzel_mixtures, frame)
     assert wenzel_mixtures.draw(frame).axes
-    plt.close("all")

@@ -1,6 +1,5 @@
 """Wenzel's first table and the methods that it compares, on small sets."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
@@ -54,7 +53,6 @@ def test_table1(monkeypatch):
     assert "(0.16)" in text
     assert "times the time of S-BSVM" in text
     assert len(wenzel_table1.draw(frame).axes) == 2
-    plt.close("all")
 
 
 def test_moving(monkeypatch):
@@ -65,7 +63,6 @@ def test_moving(monkeypatch):
     assert (by["moved"] > by["k-means"]).all()
     assert f"of {len(by)}" in said(wenzel_moving, frame)
     assert wenzel_moving.draw(frame).axes
-    plt.close("all")
 
 
 @pytest.mark.parametrize("module", [wenzel_linear, wenzel_passes])
@@ -77,7 +74,6 @@ def test_smaller_experiments(module, monkeypatch):
     assert set(module.MEASURED) <= set(frame.columns)
     assert len(said(module, frame)) > 100
     assert module.draw(frame).axes
-    plt.close("all")
 
 
 def test_inducing_points_lose_nothing_of_a_linear_kernel_that_they_span():
