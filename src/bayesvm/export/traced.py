@@ -113,7 +113,7 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
             return out
         given = [_wrapped(x, self.graph) for x in inputs]
         if not any(x.name for x in given):
-            return _constant(self.graph, ufunc(*(x.value for x in given)))
+            return Traced(self.graph, ufunc(*(x.value for x in given)))
         if ufunc in OPERATORS:
             return _operator(OPERATORS[ufunc], ufunc, given)
         if ufunc in COMPOSED:
@@ -293,29 +293,22 @@ def _kind(dtype: Any) -> Any:
     return np.dtype({"f": np.float64, "i": np.int64, "u": np.int64}.get(dtype.kind, dtype))
 
 
-def _constant(graph: Graph, value: Any) -> Traced:
-    return Traced(graph, value)
-
-
 def _wrapped(x: Any, graph: Graph) -> Traced:
     return x if isinstance(x, Traced) else Traced(graph, x)
-
-
-def _named(x: Traced) -> str:
-    return x.name or x.graph.constant(x.value)
 
 
 def _node(operator: str, value: Any, *inputs: Traced, **settings: Any) -> Traced:
     """A node whose value at the example is known."""
     graph = inputs[0].graph
-    return Traced(graph, value, graph.node(operator, *map(_named, inputs), **settings))
+    names = (x.name or graph.constant(x.value) for x in inputs)
+    return Traced(graph, value, graph.node(operator, *names, **settings))
 
 
 def _cast(x: Traced, kind: Any) -> Traced:
     if x.dtype == kind:
         return x
     value = x.value.astype(kind)
-    return _node("Cast", value, x, to=kind) if x.name else _constant(x.graph, value)
+    return _node("Cast", value, x, to=kind) if x.name else Traced(x.graph, value)
 
 
 def _operator(operator: str, ufunc: Any, given: list[Traced]) -> Traced:
@@ -337,7 +330,7 @@ def _folding(fn: Callable[..., Any], plain: Any) -> Callable[..., Any]:
     def call(x: Traced, *args: Any, **options: Any) -> Any:
         if x.name:
             return fn(x, *args, **options)
-        return _constant(x.graph, plain(x.value, *args, **options))
+        return Traced(x.graph, plain(x.value, *args, **options))
 
     return call
 
@@ -355,7 +348,7 @@ def _reduced(operator: str, plain: Any) -> Callable[..., Traced]:
         value, axes = plain(x.value, axis=axis, keepdims=keepdims), _axes(x, axis)
         if operator != "ReduceSum":
             return _node(operator, value, x, axes=tuple(axes), keepdims=int(keepdims))
-        at = _constant(x.graph, np.array(axes))
+        at = Traced(x.graph, np.array(axes))
         return _node(operator, value, x, at, keepdims=int(keepdims))
 
     return _folding(call, plain)
@@ -364,15 +357,15 @@ def _reduced(operator: str, plain: Any) -> Callable[..., Traced]:
 def _unsqueeze(x: Traced, axis: int) -> Traced:
     value = np.expand_dims(x.value, axis)
     if not x.name:
-        return _constant(x.graph, value)
-    return _node("Unsqueeze", value, x, _constant(x.graph, np.array([axis % value.ndim])))
+        return Traced(x.graph, value)
+    return _node("Unsqueeze", value, x, Traced(x.graph, np.array([axis % value.ndim])))
 
 
 def _transpose(x: Traced, axes: Any = None) -> Traced:
     axes = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
     value = np.transpose(x.value, axes)
     if not x.name:
-        return _constant(x.graph, value)
+        return Traced(x.graph, value)
     return x if axes == tuple(range(x.ndim)) else _node("Transpose", value, x, perm=axes)
 
 
@@ -381,9 +374,9 @@ def _take(x: Any, at: Any, axis: int = 0) -> Traced:
     x, at = _wrapped(x, graph), _wrapped(at, graph)
     value = np.take(x.value, at.value, axis=axis)
     if not (x.name or at.name):
-        return _constant(graph, value)
+        return Traced(graph, value)
     if not at.name:
-        at = _constant(graph, at.value % x.shape[axis])
+        at = Traced(graph, at.value % x.shape[axis])
     return _node("Gather", value, x, at, axis=axis)
 
 
@@ -395,7 +388,7 @@ def _concatenate(parts: Any, axis: int = 0) -> Traced:
     kind = _kind(np.result_type(*(x.value for x in parts)))
     value = np.concatenate([x.value for x in parts], axis=axis)
     if not any(x.name for x in parts):
-        return _constant(graph, value)
+        return Traced(graph, value)
     return _node("Concat", value, *(_cast(x, kind) for x in parts), axis=axis % value.ndim)
 
 
@@ -415,7 +408,7 @@ def _where(condition: Any, a: Any, b: Any) -> Traced:
     condition, a, b = (_wrapped(x, graph) for x in (condition, a, b))
     value = np.where(condition.value, a.value, b.value)
     if not (condition.name or a.name or b.name):
-        return _constant(graph, value)
+        return Traced(graph, value)
     kind = _kind(value.dtype)
     return _node("Where", value, condition, _cast(a, kind), _cast(b, kind))
 
@@ -432,9 +425,9 @@ def _like(number: float) -> Callable[..., Any]:
         kind = x.dtype if dtype is None else _kind(np.dtype(dtype))
         value = np.full(x.shape, number, dtype=kind)
         if not x.name:
-            return _constant(x.graph, value)
+            return Traced(x.graph, value)
         shape = Traced(x.graph, np.array(x.shape), x.graph.node("Shape", x.name))
-        out = _node("Expand", value, _constant(x.graph, value.dtype.type(number)), shape)
+        out = _node("Expand", value, Traced(x.graph, value.dtype.type(number)), shape)
         out.is_filled = True
         return out
 
@@ -458,7 +451,7 @@ def _einsum(how: str, *given: Any, **_: Any) -> Traced:
         return _reduced("ReduceSum", np.sum)(some[0] * some[1], 1)
     value = np.einsum(how, *(x.value for x in some))
     if not any(x.name for x in some):
-        return _constant(graph, value)
+        return Traced(graph, value)
     return _node("Einsum", value, *some, equation=how)
 
 
@@ -476,7 +469,7 @@ def _argmax(x: Traced, axis: int = -1, **_: Any) -> Traced:
 def _quantile(x: Traced, levels: Any, axis: int = 0, **_: Any) -> Traced:
     """Linear between order statistics, the levels' axis first."""
     size, axis = x.shape[axis], axis % x.ndim
-    many = _constant(x.graph, np.array([size]))
+    many = Traced(x.graph, np.array([size]))
     how = {"axis": axis, "largest": 0, "sorted": 1, "outputs": 2}
     at = _node("TopK", np.argsort(x.value, axis=axis), x, many, **how)
     place = np.asarray(levels, dtype=float) * (size - 1)

@@ -339,8 +339,7 @@ class KernelFit:
         sites = [fit.sites for fit in state.fits]
         given = problem, state.kernel, found.mean, state.W, sites, left_out
         m, v = kernel_moments(*given, self._collapsed)
-        alphas = [fit.alpha for fit in state.fits]
-        slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
+        slopes, _ = self._slopes(found.mean)
         return m, v + np.sum((slopes @ found.cov) * slopes, axis=2)
 
     def loadings(self) -> Pair:
@@ -348,9 +347,12 @@ class KernelFit:
         return q.mean * s, np.sqrt(np.diagonal(q.cov, axis1=1, axis2=2)) * s
 
     def slopes(self) -> Array:
-        problem, state = self.problem, self.state
+        return self._slopes(self.state.W)[1] * self._unit**2
+
+    def _slopes(self, new: Array) -> Pair:
+        state = self.state
         alphas = [fit.alpha for fit in state.fits]
-        return kernel_slopes(problem, state.kernel, state.W, state.W, alphas)[1] * self._unit**2
+        return kernel_slopes(self.problem, state.kernel, new, state.W, alphas)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Of loadings and noise; scores and kernel are points."""
@@ -363,8 +365,7 @@ class KernelFit:
         found = project(Sheet.of(X), state.loadings)
         given = problem, state.kernel, found.mean, state.W, self._collapsed
         f = kernel_functions(*given, n, rng)
-        alphas = [fit.alpha for fit in state.fits]
-        slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
+        slopes, _ = self._slopes(found.mean)
         root, dice = np.linalg.cholesky(found.covs()), rng.standard_normal((n, *found.mean.shape))
         return f + np.einsum("nja,nab,snb->snj", slopes, root, dice, optimize=True)
 
