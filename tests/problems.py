@@ -92,6 +92,16 @@ def ridge_log_ratio(prior, s, theta, rng):
     return value + stats.invgamma.logpdf(xi, 0.5, scale=prior.half_cauchy**-2)
 
 
+def differences(value, x, h=1e-6):
+    """Gradient of a function of an array, by central differences."""
+    out = np.empty(x.shape)
+    for at in np.ndindex(x.shape):
+        e = np.zeros_like(x)
+        e[at] = h
+        out[at] = (value(x + e) - value(x - e)) / (2 * h)
+    return out
+
+
 def z_score(draws, expected):
     """How many standard errors the mean of independent draws (first axis) is from ``expected``."""
     draws = np.asarray(draws, float)
