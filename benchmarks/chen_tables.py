@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bayesvm.compare.tasks import Task, complete
-from papers import chen, chen_paper, chen_table1, chen_tests, record
+from papers import chen, chen_paper, find, record
 
-EXPERIMENTS = {"table1": chen_table1.EXPERIMENT, "tests": chen_tests.EXPERIMENT}
+EXPERIMENTS = {"table1": find("chen-table1"), "tests": find("chen-tests")}
 # the costly first, so that the last processes do not wait for one
 COSTLY = ("splice", "image", "german", "diabetis", "flare_solar", "banana", "waveform")
 PARTS = 5

@@ -25,18 +25,13 @@ from threadpoolctl import threadpool_info
 
 from bayesvm import BayesianSVC
 from bayesvm.engines import Gpu
-from gpu import floor
+from gpu import floor, synchronise
 from scale_problem import COLUMNS, held_out, simulate
 
 FIELDS = [
     *("what", "rows", "points", "seconds", "search", "fit", "link", "log_loss"),
     *("batch", "rate", "load", "note"),
 ]
-
-
-def synchronise(device: str) -> None:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
 
 
 class Table:

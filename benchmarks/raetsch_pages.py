@@ -89,6 +89,14 @@ def _sets(scores: Scores) -> list[str]:
     return sorted(sizes, key=lambda s: (sizes[s]["n"], s))
 
 
+def _both(x: Pair, k: str) -> str:
+    """Scores of both methods and their paired difference, bold where it is for the worse."""
+    mean, se = x.gap(k)
+    told = f"{mean:+.4f} ({se:.4f})"
+    told = f"**{told}**" if x.verdict(k) == 2 else told
+    return f"{x.a[k].mean():.4f} | {x.b[k].mean():.4f} | {told}"
+
+
 def full(scores: Scores) -> str:
     """Every set: both methods' scores, paired differences and seconds."""
     lines = [
@@ -99,11 +107,7 @@ def full(scores: Scores) -> str:
     for name in _sets(scores):
         x = Pair(scores, name, "ours")
         cells = [f"{name} | {x.a['n'][0]:.0f}, {x.a['p'][0]:.0f} | {x.count}"]
-        for k in ("error", "log_loss"):
-            mean, se = x.gap(k)
-            told = f"{mean:+.4f} ({se:.4f})"
-            told = f"**{told}**" if x.verdict(k) == 2 else told
-            cells.append(f"{x.a[k].mean():.4f} | {x.b[k].mean():.4f} | {told}")
+        cells += [_both(x, "error"), _both(x, "log_loss")]
         cells.append(f"{x.a['brier'].mean():.4f} | {x.b['brier'].mean():.4f}")
         cells.append(f"{x.a['fit_s'].mean():.2f} | {x.b['fit_s'].mean():.2f}")
         lines.append(f"| {' | '.join(cells)} |")
@@ -182,12 +186,7 @@ def before(scores: Scores) -> str:
     ]
     for name in _sets(scores):
         x = Pair(scores, name, "ours", base="before")
-        cells = [f"{name} | {x.count}"]
-        for k in ("error", "log_loss"):
-            mean, se = x.gap(k)
-            told = f"{mean:+.4f} ({se:.4f})"
-            told = f"**{told}**" if x.verdict(k) == 2 else told
-            cells.append(f"{x.a[k].mean():.4f} | {x.b[k].mean():.4f} | {told}")
+        cells = [f"{name} | {x.count}", _both(x, "error"), _both(x, "log_loss")]
         lines.append(f"| {' | '.join(cells)} |")
     cells = _summary(scores, "ours", base="before")[:-1]  # times are of two machines
     total = ["", HEAD[0].removesuffix(" time |"), HEAD[1].removesuffix("---|")]

@@ -14,6 +14,7 @@ CONFIG = "config.yaml"
 WIDTH = 150  # of a table written to a file
 
 
+Columns = tuple[tuple[str, str, str], ...]  # measure, head, format
 LOGISTIC = "logistic_regression"  # the faster of its variants is the measure of the others
 PLAIN_NUTS = "nuts, centred, diagonal"  # NumPyro's defaults on the model as written
 
@@ -95,6 +96,28 @@ def show(value: float, form: str) -> str:
 # ---------------------------------------------------------------------------------------------
 # On the terminal
 
+
+def grid_of(title: str, heads: Iterable[str], wrap: bool = False) -> Any:
+    """A table without rows; the first column is aligned to the left, the others to the right."""
+    from rich.table import Table as Grid
+
+    grid = Grid(title=title, title_justify="left")
+    for k, head in enumerate(heads):
+        grid.add_column(head, justify="right" if k else "left", no_wrap=not wrap)
+    return grid
+
+
+def print_medians(
+    table: Table, console: Any, problem: str, first: str, columns: Columns, title: str = ""
+) -> None:
+    """Medians of some measures on a problem, a line a library."""
+    grid = grid_of(title or problem, [first, *(name for _, name, _ in columns)])
+    for library in table.libraries(problem):
+        cells = [show(table.median(problem, library, m), form) for m, _, form in columns]
+        grid.add_row(library, *cells)
+    console.print(grid)
+
+
 LINEAR_COLUMNS = (
     ("error", "error", ".4f"),
     ("log_loss", "log loss", ".4f"),
@@ -105,13 +128,10 @@ LINEAR_COLUMNS = (
 
 def print_linear(table: Table, console: Any) -> None:
     """Time, memory and scores, one table a problem."""
-    from rich.table import Table as Grid
-
     for problem in table.problems:
-        grid = Grid(title=problem, title_justify="left")
         heads = ["library", "seconds", "spread", "/ logistic", "/ floor", "MB above X"]
-        for head in [*heads, *(name for _, name, _ in LINEAR_COLUMNS), "passes"]:
-            grid.add_column(head, justify="left" if head == "library" else "right", no_wrap=True)
+        heads += [*(name for _, name, _ in LINEAR_COLUMNS), "passes"]
+        grid = grid_of(problem, heads)
         for library in table.libraries(problem):
             spread = table.spread(problem, library, "seconds")
             late = table.median(problem, library, "converged") == 0.0
@@ -149,8 +169,6 @@ def passes(table: Table, problem: str, library: str) -> str:
 
 def print_gibbs(table: Table, console: Any) -> None:
     """Effective draws per second."""
-    from rich.table import Table as Grid
-
     columns = (
         ("rate_min", "least / s", ".0f"),
         ("rate_median", "median / s", ".0f"),
@@ -164,13 +182,8 @@ def print_gibbs(table: Table, console: Any) -> None:
         ("r_hat_max", "R-hat", ".3f"),
     )
     for problem in table.problems:
-        grid = Grid(title=f"Effective draws, {problem}", title_justify="left")
-        for head in ["sampler", *(name for _, name, _ in columns)]:
-            grid.add_column(head, justify="left" if head == "sampler" else "right")
-        for library in table.libraries(problem):
-            cells = [show(table.median(problem, library, m), form) for m, _, form in columns]
-            grid.add_row(library, *cells)
-        console.print(grid)
+        title = f"Effective draws, {problem}"
+        print_medians(table, console, problem, "sampler", columns, title)
         best = ranked_nuts(table, problem)[0]
         for measure, words in (
             ("rate_min", "least effective draws per second"),
@@ -178,7 +191,7 @@ def print_gibbs(table: Table, console: Any) -> None:
             ("rate_with_warmup_min", "least, warm-up counted"),
         ):
             for name, which in (
-                ("nuts, centred, diagonal", "NUTS at its defaults"),
+                (PLAIN_NUTS, "NUTS at its defaults"),
                 (best, "the best NUTS"),
             ):
                 rival = [x for x in table.libraries(problem) if x.startswith(name)]
@@ -201,12 +214,8 @@ def ranked_nuts(table: Table, problem: str) -> list[str]:
 
 def print_scaling(table: Table, console: Any) -> None:
     """Seconds against rows, columns and cores."""
-    from rich.table import Table as Grid
-
     names = list(dict.fromkeys(x.entry for x in table.numbers))
-    grid = Grid(title="Seconds", title_justify="left")
-    for head in ["problem", *names]:
-        grid.add_column(head, justify="left" if head == "problem" else "right")
+    grid = grid_of("Seconds", ["problem", *names])
     for problem in table.problems:
         grid.add_row(problem, *(show(table.median(problem, x, "seconds"), ".2f") for x in names))
     console.print(grid)
@@ -227,35 +236,22 @@ AT = "true_at_false_of "
 
 def print_selection(table: Table, console: Any) -> None:
     """Discoveries on wide data, averaged over sets; the spam data, scheme by scheme."""
-    from rich.table import Table as Grid
-
     for problem in table.problems:
-        spam = problem.startswith("spam")
-        names = table.libraries(problem)
-        grid = Grid(title=problem if spam else f"{problem}, means over sets")
-        heads = [head for _, head, _ in SPAM_COLUMNS]
-        if not spam:
-            heads = ["sets", "true", "false", "seconds", "cpu s", "true at the false ones of"]
-        for head in ["", *heads]:
-            grid.add_column(head, justify="right" if head else "left")
-        for library in names:
-            if spam:
-                cells = [show(table.median(problem, library, m), f) for m, _, f in SPAM_COLUMNS]
-            else:
-                forms = (("true", ".2f"), ("false", ".2f"), ("seconds", ".1f"))
-                forms = (*forms, ("cpu_seconds", ".1f"))
-                found = [table.values(problem, library, m) for m, _ in forms]
-                cells = [show(x.mean(), f) for x, (_, f) in zip(found, forms, strict=True)]
-                cells.insert(0, str(found[0].size))
-                cells.append(matched(table, problem, library))
-            grid.add_row(library, *cells)
+        if problem.startswith("spam"):
+            print_medians(table, console, problem, "", SPAM_COLUMNS)
+            continue
+        heads = ["", "sets", "true", "false", "seconds", "cpu s", "true at the false ones of"]
+        grid = grid_of(f"{problem}, means over sets", heads, wrap=True)
+        forms = {"true": ".2f", "false": ".2f", "seconds": ".1f", "cpu_seconds": ".1f"}
+        for library in table.libraries(problem):
+            cells = [show(table.values(problem, library, m).mean(), f) for m, f in forms.items()]
+            sets = str(table.values(problem, library, "true").size)
+            grid.add_row(library, sets, *cells, matched(table, problem, library))
         console.print(grid)
 
 
 def print_vector(table: Table, console: Any) -> None:
     """Time to fit and to predict, size and scores, one table a problem."""
-    from rich.table import Table as Grid
-
     columns = (
         ("seconds", "fit s", ".3f"),
         ("predict_seconds", "predict s", ".3f"),
@@ -264,13 +260,7 @@ def print_vector(table: Table, console: Any) -> None:
         *LINEAR_COLUMNS,
     )
     for problem in table.problems:
-        grid = Grid(title=problem, title_justify="left")
-        for head in ["machine", *(name for _, name, _ in columns)]:
-            grid.add_column(head, justify="left" if head == "machine" else "right", no_wrap=True)
-        for library in table.libraries(problem):
-            cells = [show(table.median(problem, library, m), form) for m, _, form in columns]
-            grid.add_row(library, *cells)
-        console.print(grid)
+        print_medians(table, console, problem, "machine", columns)
 
 
 def matched(table: Table, problem: str, library: str) -> str:
@@ -286,12 +276,9 @@ def matched(table: Table, problem: str, library: str) -> str:
 
 def print_factor(table: Table, console: Any) -> None:
     """Error and log loss with standard errors over folds, processor time, stability of genes."""
-    from rich.table import Table as Grid
-
     for problem in table.problems:
-        grid = Grid(title=f"{problem}, means over folds ± standard error")
-        for head in ("", "error %", "log loss", "cpu s a fit", "genes in common"):
-            grid.add_column(head, justify="right" if head else "left")
+        heads = ("", "error %", "log loss", "cpu s a fit", "genes in common")
+        grid = grid_of(f"{problem}, means over folds ± standard error", heads)
         for library in table.libraries(problem):
             cells = []
             for measure, factor, form in (("error", 100, ".1f"), ("log_loss", 1, ".3f")):
@@ -317,16 +304,8 @@ MIXED_COLUMNS = (
 
 def print_mixed(table: Table, console: Any) -> None:
     """One table a problem, then how CPU time grows with the number of groups."""
-    from rich.table import Table as Grid
-
     for problem in table.problems:
-        grid = Grid(title=problem, title_justify="left")
-        for head in ["library", *(name for _, name, _ in MIXED_COLUMNS)]:
-            grid.add_column(head, justify="left" if head == "library" else "right", no_wrap=True)
-        for library in table.libraries(problem):
-            cells = [show(table.median(problem, library, m), form) for m, _, form in MIXED_COLUMNS]
-            grid.add_row(library, *cells)
-        console.print(grid)
+        print_medians(table, console, problem, "library", MIXED_COLUMNS)
     for library in dict.fromkeys(x.entry for x in table.numbers):
         for how, slope in slopes(table, library).items():
             console.print(f"{library}: CPU seconds grow as groups to the power {slope:.2f}, {how}")

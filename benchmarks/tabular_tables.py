@@ -39,7 +39,6 @@ HOURS = {
     "tabfm": 4.3,
 }
 FITS = 146 * 4  # that these hours are of
-FOUNDATION = ("tabpfn", "tabicl", "tabpfn3", "tabfm")
 MEASURES = ("log_loss", "error")
 
 

@@ -11,20 +11,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from bayesvm import BayesianLinearSVC
-
-
-def clocked(fn: Callable[[], Any]) -> np.ndarray:
-    """Seconds of the clock and of the processor."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    fn()
-    return np.array([time.perf_counter() - wall, time.process_time() - cpu])
+from linear_speed import clocked, independent
 
 
 def main() -> None:
@@ -33,15 +24,12 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=800)
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
-    rng = np.random.default_rng(0)
-    C = rng.standard_normal((args.rows, args.columns))
-    f = 2.0 * C @ rng.standard_normal(args.columns) / np.sqrt(args.columns)
-    y = rng.random(args.rows) < 1.0 / (1.0 + np.exp(-f))
+    C, y, _, _ = independent(args.rows, args.columns)
     BayesianLinearSVC().fit(C[:200, :5], y[:200])  # imports, thread pools
     for _ in range(args.repeats):
-        units = [clocked(lambda: C.T @ C) for _ in range(3)]
-        fit = clocked(lambda: BayesianLinearSVC().fit(C, y))
-        units += [clocked(lambda: C.T @ C) for _ in range(3)]
+        units = [clocked(lambda: C.T @ C)[1:] for _ in range(3)]
+        fit = clocked(lambda: BayesianLinearSVC().fit(C, y))[1:]
+        units += [clocked(lambda: C.T @ C)[1:] for _ in range(3)]
         wall, cpu = fit / np.median(units, axis=0)
         print(
             f"{args.rows:,} x {args.columns:,}: {fit[0]:.2f} s (processor {fit[1]:.2f} s), "

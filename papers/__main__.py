@@ -140,7 +140,7 @@ def show_one(experiment: Experiment, quick: bool, seed: int, output: Path) -> No
 
 def results_of(experiment: Experiment, output: Path) -> Path:
     """File of the results."""
-    return output / f"{experiment.results or experiment.name}.csv"
+    return output / f"{experiment.results}.csv"
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from bayesvm import __version__
 from bayesvm.compare import bonferroni_dunn, friedman
 from bayesvm.compare.evaluation import count_vectors
 from bayesvm.compare.tasks import Task
@@ -110,8 +111,6 @@ def tasks_of(
     sets: tuple[str, ...], splits: int, methods: tuple[str, ...], seed: int, parts: int
 ) -> list[Task]:
     """One task per set, division and method; the first divisions of every set come first."""
-    from bayesvm import __version__
-
     return [
         {
             "version": __version__,

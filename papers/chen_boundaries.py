@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets.simulators import CHEN
 from bayesvm.plot.vectors import wrong_signed
 
 from . import chen, chen_synthetic
 from .chen_tuning import middle
-from .experiment import Experiment
+from .tables import table_of
 
 CHOSEN = ("PCVM", "RVM", "SVM soft", "PCVC", "RVC")  # width chosen
 # width given; Algorithm 1 from three of the paper's starts
@@ -36,8 +37,6 @@ MEASURED = ("error", "mean_error", "vectors", "wrong_signed", "length", "theta",
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Set, draw or width, and method; ``quick``: one draw of overlap."""
-    from bayesvm import __version__
-
     cases = [(name, w, 0, m) for name in ("ripley", "banana") for w in WIDTHS for m in FIXED]
     cases += [(name, 0.0, draw, m) for draw in range(DRAWS) for name in CHEN for m in CHOSEN]
     if quick:
@@ -107,15 +106,9 @@ def boundary(model: Any, X: Any) -> float:
 
 def report(frame: Any, console: Any) -> None:
     """Fig. 4 by set and method; then error, vectors and wrong signs at every width."""
-    from rich.table import Table
-
     chosen, fixed = frame[frame["width"] == 0], frame[frame["width"] > 0]
-    table = Table(
-        title="Error in %, vectors, length of the boundary, median width; the draws' means"
-    )
-    table.add_column("set")
-    for method in CHOSEN:
-        table.add_column(method, justify="right")
+    title = "Error in %, vectors, length of the boundary, median width; the draws' means"
+    table = table_of(title, ("set", *CHOSEN))
     for name, cell in chosen.groupby("set", sort=False):
         by = cell.groupby("method").mean(numeric_only=True)
         width = cell.groupby("method")["theta"].median()
@@ -129,10 +122,8 @@ def report(frame: Any, console: Any) -> None:
         table.add_row(str(name), *texts)
     console.print(table)
     for name, cell in fixed.groupby("set", sort=False):
-        table = Table(title=f"{name}: error in %, vectors, of which of the wrong sign")
-        table.add_column("width")
-        for method in FIXED:
-            table.add_column(method, justify="right")
+        title = f"{name}: error in %, vectors, of which of the wrong sign"
+        table = table_of(title, ("width", *FIXED))
         for width, part in cell.groupby("width", sort=False):
             row = part.set_index("method")
             texts = [
@@ -164,14 +155,3 @@ def draw(frame: Any) -> Any:
         column[1].set(xlabel="width", ylabel="vectors")
     axes[0, 0].legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-boundaries",
-    title="Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: widths and boundaries",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen
-from .experiment import Experiment
+from .tables import table_of
 
 SETS = ("banana", "ringnorm", "waveform")
 ROWS = (100, 200, 400, 800)
 METHODS = ("PCVC", "PCVM", "RVC", "SVM soft")
 TEST, DRAWS = 2000, 1
+MEASURED = (*chen.MEASURED, "early", "iterations")
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Set by number of rows, draw and method; ``quick``: 100 and 200 rows of banana, once."""
-    from bayesvm import __version__
-
     common = {"version": __version__, "seed": seed}
     return [
         common | {"set": name, "rows": rows, "draw": draw, "method": method}
@@ -62,12 +62,9 @@ def slope(cell: Any) -> float:
 
 def report(frame: Any, console: Any) -> None:
     """Vectors by rows, and the exponent of their growth."""
-    from rich.table import Table
-
-    table = Table(title="Vectors (PCVM: after ten iterations), and the exponent of their growth")
+    title = "Vectors (PCVM: after ten iterations), and the exponent of their growth"
     counts = sorted(set(frame["rows"]))
-    for name in ("set", "method", *map(str, counts), "exponent"):
-        table.add_column(name, justify="right")
+    table = table_of(title, ("set", "method", *counts, "exponent"), left=0)
     for (name, method), cell in frame.groupby(["set", "method"], sort=False):
         by = cell.groupby("rows")[["vectors", "early"]].mean()
         told = [
@@ -96,14 +93,3 @@ def draw(frame: Any) -> Any:
     axes[0].set_ylabel("vectors")
     axes[0].legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-growth",
-    title="Chen, Tiňo & Yao (2009), sections III-E and V: growth with the rows",
-    tasks=tasks,
-    solve=solve,
-    measured=(*chen.MEASURED, "early", "iterations"),
-    report=report,
-    draw=draw,
-)

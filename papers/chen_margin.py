@@ -20,23 +20,24 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 from scipy.stats import norm
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch
 from bayesvm.vectors.newton import PenalisedLikelihood
 
-from .experiment import Experiment
+from .drawing import curves
+from .tables import table_of
 
 LIKELIHOODS = ("Bernoulli", "Gaussian")
 SETS = ("ripley", "banana", "heart", "thyroid", "titanic")
 WIDTHS, SHARES, PRECISIONS = (0.3, 1.0, 3.0), (0.05, 0.2, 1.0), (0.1, 1.0, 10.0)
 BIAS = 1e-2  # beta of eqs 16 to 20
+MEASURED = ("wrong_signs", "lower_margins", "higher_margins", "mean_gap", "least_gap")
 SAME = 1e-6  # margins and weights nearer than this are equal
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Set by width, share of the rows that are basis functions, and precision."""
-    from bayesvm import __version__
-
     sets, widths = (SETS[2:3], WIDTHS[1:2]) if quick else (SETS, WIDTHS)
     return [
         {
@@ -114,14 +115,11 @@ def squared_errors(A: Any, y: Any, Q: Any, signed: bool) -> Any:
 
 def report(frame: Any, console: Any) -> None:
     """Shares by set and share of basis functions, then the verdict."""
-    from rich.table import Table
-
     for likelihood, part in frame.groupby("likelihood", sort=False):
         told = f"{likelihood} likelihood"
-        table = Table(title=f"Truncated against Gaussian prior, {told}: % of weights and rows")
-        names = ("weights of the other sign", "margins lower", "higher", "mean difference", "least")
-        for name in ("set", "share of rows that are vectors", *names):
-            table.add_column(name, justify="right")
+        title = f"Truncated against Gaussian prior, {told}: % of weights and rows"
+        heads = ("weights of the other sign", "margins lower", "higher", "mean difference", "least")
+        table = table_of(title, ("set", "share of rows that are vectors", *heads), left=0)
         for (name, share), cell in part.groupby(["set", "vectors"], sort=False):
             m = cell.mean(numeric_only=True)
             keys = ("wrong_signs", "lower_margins", "higher_margins")
@@ -140,26 +138,10 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Share of rows whose margin is lower against the share of weights of the other sign."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
-    for name, cell in frame[frame["likelihood"] == "Bernoulli"].groupby("set", sort=False):
-        ax.plot(100 * cell["wrong_signs"], 100 * cell["lower_margins"], "o", ms=4, label=name)
-    ax.set(
+    parts = frame[frame["likelihood"] == "Bernoulli"].groupby("set", sort=False)
+    return curves(
+        ((name, 100 * cell["wrong_signs"], 100 * cell["lower_margins"]) for name, cell in parts),
+        "o",
         xlabel="weights of the other sign under the Gaussian prior, %",
         ylabel="rows of a lower margin under the truncated one, %",
     )
-    ax.legend(fontsize="small")
-    ax.grid(alpha=0.3)
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-margin",
-    title="Chen, Tiňo & Yao (2009), section IV: signs and margins",
-    tasks=tasks,
-    solve=solve,
-    measured=("wrong_signs", "lower_margins", "higher_margins", "mean_gap", "least_gap"),
-    report=report,
-    draw=draw,
-)

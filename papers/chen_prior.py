@@ -16,18 +16,18 @@ from scipy.integrate import quad
 from scipy.special import gammaln
 from scipy.stats import gamma, norm
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 
-from .experiment import Experiment
+from .tables import table_of
 
 PRIORS = ((-0.25, 0.0), (0.0, 0.0), (0.5, 0.05), (0.5, 0.5), (2.0, 2.0))  # c and d
+MEASURED = ("by_eq21", "by_quadrature", "mass", "least_kept")
 AT = 0.7  # weight at which densities are compared
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """One per prior; there is nothing to shorten."""
-    from bayesvm import __version__
-
     return [{"version": __version__, "seed": seed, "c": c, "d": d} for c, d in PRIORS]
 
 
@@ -72,11 +72,8 @@ def solve(task: Task) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     """The numbers above."""
-    from rich.table import Table
-
-    table = Table(title=f"Priors of a weight; densities at w = {AT}")
-    for name in ("c", "d", "eq. 21", "by quadrature", "mass", "kept from z"):
-        table.add_column(name, justify="right")
+    heads = ("c", "d", "eq. 21", "by quadrature", "mass", "kept from z")
+    table = table_of(f"Priors of a weight; densities at w = {AT}", heads, left=0)
     for row in frame.to_dict("records"):
         keys = ("c", "d", "by_eq21", "by_quadrature", "mass", "least_kept")
         table.add_row(*(f"{row[key]:.5g}" for key in keys))
@@ -98,14 +95,3 @@ def draw(frame: Any) -> Any:
     axes[2].set(title="Appendix A", xlabel="w")
     axes[2].legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-prior",
-    title="Chen, Tiňo & Yao (2009), Fig. 3 and Appendix A: priors of a weight",
-    tasks=tasks,
-    solve=solve,
-    measured=("by_eq21", "by_quadrature", "mass", "least_kept"),
-    report=report,
-    draw=draw,
-)

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 
 from . import chen_synthetic
-from .experiment import Experiment
+from .tables import table_of
 
 METHODS = ("PCVC", "RVC em")
 MEASURED = ("outer_vectors", "inner_vectors", "outer_error", "inner_error")
@@ -23,8 +24,6 @@ MEASURED = ("outer_vectors", "inner_vectors", "outer_error", "inner_error")
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Draw by method; ``quick``: the first draw."""
-    from bayesvm import __version__
-
     common = {"version": __version__, "seed": seed, "set": "spiral", "width": 0.0}
     return [
         common | {"draw": draw, "method": method}
@@ -53,11 +52,8 @@ def solve(task: Task) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     """Means over the draws."""
-    from rich.table import Table
-
-    table = Table(title="Beyond and within the median radius: vectors, errors in %")
-    for name in ("method", "vectors, outer", "inner", "error, outer", "inner"):
-        table.add_column(name, justify="right")
+    heads = ("method", "vectors, outer", "inner", "error, outer", "inner")
+    table = table_of("Beyond and within the median radius: vectors, errors in %", heads, left=0)
     for method, by in frame.groupby("method", sort=False)[list(MEASURED)].mean().iterrows():
         vectors = (f"{by[name]:.1f}" for name in MEASURED[:2])
         table.add_row(str(method), *vectors, *(f"{100 * by[name]:.1f}" for name in MEASURED[2:]))
@@ -73,14 +69,3 @@ def draw(frame: Any) -> Any:
     for ax, names, title in zip(axes, (MEASURED[:2], MEASURED[2:]), ("vectors", "error")):
         means[list(names)].plot.bar(ax=ax, rot=0, title=title, xlabel="")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-spirals",
-    title="Chen, Tiňo & Yao (2009), section III-A: spirals within and outside",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

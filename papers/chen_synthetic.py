@@ -15,17 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch, simulate_chen
 from bayesvm.datasets.simulators import CHEN
 from bayesvm.plot.vectors import VectorDisplay, wrong_signed
 
 from . import chen
-from .experiment import Experiment
+from .tables import table_of
 
 METHODS = ("PCVC", "PCVC power", "RVC", "RVC em", "RVC early", "SVC")
 DRAWN = ("PCVC", "RVC", "SVC")  # in the figure
 DRAWS = 10
+MEASURED = (*chen.MEASURED, "wrong_signed")
 WIDTHS = {"ripley": (0.5, 0.3), "banana": (0.5, 0.3)}  # theta of eq. 13, columns as they are
 ROWS = 200
 STYLES = {"PCVC": "-", "RVC": "--", "SVC": "-."}
@@ -33,8 +35,6 @@ STYLES = {"PCVC": "-", "RVC": "--", "SVC": "-."}
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Set, width and method; ``quick`` leaves out the two real sets."""
-    from bayesvm import __version__
-
     cases = [(name, 0.0, draw) for draw in range(1 if quick else DRAWS) for name in CHEN]
     if not quick:
         cases += [(name, width, 0) for name, widths in WIDTHS.items() for width in widths]
@@ -95,16 +95,8 @@ def solve(task: Task) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     """Error, vectors, and those of the wrong sign."""
-    from rich.table import Table
-
-    table = Table(
-        title="Error in %, vectors, of which with the sign of the other class; seconds "
-        "(means over the draws)"
-    )
-    table.add_column("set")
-    table.add_column("width")
-    for method in METHODS:
-        table.add_column(method, justify="right")
+    title = "Error in %, vectors, of which with the sign of the other class; seconds"
+    table = table_of(f"{title} (means over the draws)", ("set", "width", *METHODS), left=2)
     for (name, width), cell in frame.groupby(["set", "width"], sort=False):
         by = cell.groupby("method").mean(numeric_only=True)
         texts = [
@@ -145,14 +137,3 @@ def draw(frame: Any) -> Any:
             ax.set(xticks=[], yticks=[])
             ax.set_title(f"{name}, {method}, {kind}: {task['vectors']:.0f} vectors", fontsize=9)
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-synthetic",
-    title="Chen, Tiňo & Yao (2009), Figs 1, 2 and 4: boundaries in the plane",
-    tasks=tasks,
-    solve=solve,
-    measured=(*chen.MEASURED, "wrong_signed"),
-    report=report,
-    draw=draw,
-)

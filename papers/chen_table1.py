@@ -15,8 +15,9 @@ from scipy.stats import spearmanr
 from bayesvm.compare.tasks import Task
 
 from . import chen, chen_paper
-from .experiment import Experiment
+from .tables import mean_and_error, table_of
 
+solve, MEASURED = chen.solve, chen.MEASURED
 FIVE = 5  # divisions of the machines as printed
 
 
@@ -45,25 +46,17 @@ def printed(metric: str, method: str, name: str) -> tuple[float, float] | None:
 def summary(frame: Any, metric: str) -> tuple[Any, Any]:
     """Mean and standard error by set and method, in % as printed."""
     column, per_cent = chen.METRICS[metric]
-    by = frame.assign(value=per_cent(frame[column])).groupby(["set", "method"])["value"]
-    mean, error = by.mean().unstack(), (by.std(ddof=1) / np.sqrt(by.count())).unstack()
-    sets = [s for s in chen_paper.SETS if s in mean.index]
-    methods = [m for m in chen.METHODS if m in mean.columns]
-    return mean.loc[sets, methods], error.loc[sets, methods]
+    frame = frame.assign(value=per_cent(frame[column]))
+    return mean_and_error(frame, "value", chen_paper.SETS, chen.METHODS)
 
 
 def report(frame: Any, console: Any) -> None:
     """A table per metric, ours and in brackets the paper's; then on how many sets ours keeps up."""
-    from rich.table import Table
-
     for metric in chen.METRICS:
         mean, error = summary(frame, metric)
         splits = frame.groupby("set")["split"].nunique()
         title = f"{metric} in %: mean over {splits.min()} to {splits.max()} divisions (the paper's)"
-        table = Table(title=title)
-        table.add_column("method")
-        for name in (*mean.index, "mean"):
-            table.add_column(name, justify="right")
+        table = table_of(title, ("method", *mean.index, "mean"))
         for method in mean.columns:
             cells = [_cell(mean.at[s, method], printed(metric, method, s)) for s in mean.index]
             table.add_row(
@@ -165,14 +158,3 @@ def draw(frame: Any) -> Any:
         ax.grid(alpha=0.3)
     axes[0].legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-table1",
-    title="Chen, Tiňo & Yao (2009), Table I: the 13 sets of Rätsch",
-    tasks=tasks,
-    solve=chen.solve,
-    measured=chen.MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -13,7 +13,9 @@ from bayesvm.compare.tasks import Task
 from bayesvm.plot import SparsityDisplay
 
 from . import chen, chen_paper, chen_table1
-from .experiment import Experiment
+from .tables import mean_and_error, table_of
+
+solve, MEASURED = chen.solve, chen.MEASURED
 
 
 def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:
@@ -23,23 +25,14 @@ def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> li
 
 def counts(frame: Any) -> tuple[Any, Any]:
     """Mean and standard deviation of the number of vectors, by set and method."""
-    by = frame.groupby(["set", "method"])["vectors"]
-    mean, sd = by.mean().unstack(), by.std(ddof=1).unstack()
-    sets = [s for s in chen_paper.SETS if s in mean.index]
-    methods = [m for m in chen.SPARSE if m in mean.columns]
-    return mean.loc[sets, methods], sd.loc[sets, methods]
+    return mean_and_error(frame, "vectors", chen_paper.SETS, chen.SPARSE, spread="std")
 
 
 def report(frame: Any, console: Any) -> None:
     """Ours, and in brackets the paper's."""
-    from rich.table import Table
-
     mean, sd = counts(frame)
-    table = Table(title="Vectors: mean ± standard deviation (the paper's mean)")
-    table.add_column("set")
-    table.add_column("rows", justify="right")
-    for method in mean.columns:
-        table.add_column(method, justify="right")
+    title = "Vectors: mean ± standard deviation (the paper's mean)"
+    table = table_of(title, ("set", "rows", *mean.columns))
     for name in mean.index:
         at = chen_paper.SETS.index(name)
         cells = [
@@ -71,15 +64,3 @@ def draw(frame: Any) -> Any:
         "error in %",
     )
     return display.plot().figure_
-
-
-EXPERIMENT = Experiment(
-    name="chen-table3",
-    title="Chen, Tiňo & Yao (2009), Table III: numbers of vectors",
-    tasks=tasks,
-    solve=chen.solve,
-    measured=chen.MEASURED,
-    report=report,
-    draw=draw,
-    results="chen-table1",
-)

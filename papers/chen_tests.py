@@ -22,8 +22,9 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen, chen_paper
-from .experiment import Experiment
+from .tables import table_of
 
+MEASURED = chen.MEASURED
 METHODS = tuple(m for m in chen.METHODS if m != "PCVM fixed")
 # ours; ours with the paper's prior; the paper's algorithm, with the other machines as printed
 CONTROLS = ("PCVC", "PCVC power", "PCVM")
@@ -75,8 +76,6 @@ def tidy(frame: Any) -> Any:
 
 def report(frame: Any, console: Any) -> None:
     """Win-loss-tie by the F test, mean ranks and their tests, the paper's beside ours."""
-    from rich.table import Table
-
     long = tidy(frame)
     if not set(CONTROLS) & set(frame["method"]):
         console.print(f"{CONTROLS[0]} was not run: nothing to compare with.")
@@ -89,9 +88,8 @@ def report(frame: Any, console: Any) -> None:
             sets, scores = own["dataset"].nunique(), score_table(own, column)
             means = win_loss_tie(own, control, column, lower)
             tested = win_loss_tie(own, control, column, lower, SINGLE)
-            table = Table(title=f"{metric}: against {control} on {sets} sets (the paper's, on 13)")
-            for name in ("method", "win-loss-tie", f"5x2cv F, {SINGLE}"):
-                table.add_column(name, justify="right")
+            title = f"{metric}: against {control} on {sets} sets (the paper's, on 13)"
+            table = table_of(title, ("method", "win-loss-tie", f"5x2cv F, {SINGLE}"), left=0)
             for method in means.index:
                 said = chen_paper.TABLE4[metric].get(chen.METHODS[method] or "", (None, None))
                 cells = ("-".join(map(str, t.loc[method])) for t in (means, tested))
@@ -127,14 +125,3 @@ def draw(frame: Any) -> Any:
         )
         ax.set_title(f"{metric}: mean ranks on {len(scores)} sets, Nemenyi at {chen.SEVERAL}")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-tests",
-    title="Chen, Tiňo & Yao (2009), Tables IV to VI: tests",
-    tasks=tasks,
-    solve=solve,
-    measured=chen.MEASURED,
-    report=report,
-    draw=draw,
-)

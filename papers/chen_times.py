@@ -16,20 +16,21 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen, chen_paper
-from .experiment import Experiment
+from .drawing import curves
+from .tables import mean_and_error, table_of
 
+MEASURED = ("fit", "predict")
 METHODS = ("PCVC", "PCVC power", "SVC", "RVC", "LDA", "QDA", "1NN", "kNN")
 RANKED = tuple(m for m in METHODS if m != "PCVC power")  # one machine for each of the paper's
 
 
 def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:
     """Set by division by method; three divisions, ``quick`` the first of three small sets."""
-    from bayesvm import __version__
-
     sets = tuple(s for s in sets if s in ("heart", "thyroid", "titanic")) if quick else sets
     common = {"version": __version__, "seed": seed}
     return [
@@ -61,9 +62,7 @@ def solve(task: Task) -> dict[str, float]:
 def seconds(frame: Any) -> Any:
     """Mean seconds of fit and prediction together: sets by methods."""
     total = frame.assign(total=frame["fit"] + frame["predict"])
-    table = total.groupby(["set", "method"])["total"].mean().unstack()
-    sets = [s for s in chen_paper.SETS if s in table.index]
-    return table.loc[sets, [m for m in METHODS if m in table.columns]]
+    return mean_and_error(total, "total", chen_paper.SETS, METHODS)[0]
 
 
 def mean_ranks(table: Any) -> dict[str, float]:
@@ -74,15 +73,9 @@ def mean_ranks(table: Any) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     """Table VII, ours and in brackets the paper's; then Table VIII."""
-    from rich.table import Table
-
     times = seconds(frame)
-    table = Table(
-        title="CPU seconds of a fit and its predictions (the paper's, Core 2 Duo, 1.66 GHz)"
-    )
-    table.add_column("set")
-    for method in times.columns:
-        table.add_column(method, justify="right")
+    title = "CPU seconds of a fit and its predictions (the paper's, Core 2 Duo, 1.66 GHz)"
+    table = table_of(title, ("set", *times.columns))
     for name in times.index:
         at = chen_paper.SETS.index(name)
         table.add_row(name, *(f"{times.at[name, m]:.3f} ({_printed(m)[at]:g})" for m in times))
@@ -100,25 +93,11 @@ def _printed(method: str) -> list[float]:
 
 def draw(frame: Any) -> Any:
     """Ours against the paper's, a point per set and method."""
-    import matplotlib.pyplot as plt
-
     times = seconds(frame)
-    figure, ax = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
-    for method in times.columns:
-        printed = [_printed(method)[chen_paper.SETS.index(s)] for s in times.index]
-        ax.loglog(printed, np.maximum(times[method], 1e-4), "o", ms=4, label=method)
-    ax.set(xlabel="seconds in the paper", ylabel="CPU seconds here")
-    ax.legend(fontsize="small")
-    ax.grid(alpha=0.3)
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-times",
-    title="Chen, Tiňo & Yao (2009), Tables VII and VIII: times",
-    tasks=tasks,
-    solve=solve,
-    measured=("fit", "predict"),
-    report=report,
-    draw=draw,
-)
+    at = [chen_paper.SETS.index(s) for s in times.index]
+    found = (
+        (method, np.array(_printed(method))[at], np.maximum(times[method], 1e-4))
+        for method in times.columns
+    )
+    axes = {"xlabel": "seconds in the paper", "ylabel": "CPU seconds here"}
+    return curves(found, "o", xscale="log", yscale="log", **axes)

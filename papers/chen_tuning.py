@@ -20,13 +20,16 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen_paper
 from .chen_algorithm import PCVM
-from .experiment import Experiment
+from .drawing import curves
+from .tables import table_of
 
+MEASURED = ("theta", "C", "start", "error", "mean_error", "vectors")
 METHODS = ("PCVM", "SVM soft", "SVM hard", "RVM")
 PARTS = 5  # training parts of a set
 # first widths in units of the root of the number of columns, and first weights
@@ -40,8 +43,6 @@ RECORDED = Path(__file__).parent / "results" / "chen-tuning.csv"
 
 def tasks(quick: bool, seed: int, sets: tuple[str, ...] = chen_paper.SETS) -> list[Task]:
     """Part by set by method, small sets first; ``quick``: the first part of two small sets."""
-    from bayesvm import __version__
-
     order = sorted(sets, key=lambda name: chen_paper.TRAIN[chen_paper.SETS.index(name)])
     order = [name for name in order if name in ("heart", "thyroid")] if quick else order
     common = {"version": __version__, "seed": seed}
@@ -137,13 +138,8 @@ def parameters(method: str, name: str, path: Path = RECORDED) -> dict[str, Any]:
 
 def report(frame: Any, console: Any) -> None:
     """Medians by set, what they cost in CPU seconds, and which starts were the best."""
-    from rich.table import Table
-
-    table = Table(title="Median theta (and C) over the first parts; CPU seconds of one part")
-    table.add_column("set")
-    for method in METHODS:
-        table.add_column(method, justify="right")
-    table.add_column("C at PCVM's theta", justify="right")
+    title = "Median theta (and C) over the first parts; CPU seconds of one part"
+    table = table_of(title, ("set", *METHODS, "C at PCVM's theta"))
     by = frame.groupby(["set", "method"])
     middle, seconds = by[["theta", "C"]].median(), by["cpu_seconds"].mean()
     for name in (s for s in chen_paper.SETS if s in set(frame["set"])):
@@ -170,23 +166,8 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Theta of the support vector machine's grid against that of the PCVM, a point per part."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(5, 4.5), layout="constrained")
     table = frame.pivot_table("theta", ["set", "part"], "method")
-    for name, cell in table.groupby(level="set", sort=False):
-        ax.loglog(cell["PCVM"], cell["SVM soft"], "o", ms=4, label=name)
-    ax.set(xlabel="theta by eq. 10", ylabel="theta by tenfold cross-validation")
-    ax.legend(fontsize="x-small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-tuning",
-    title="Chen, Tiňo & Yao (2009), section III-B: parameters",
-    tasks=tasks,
-    solve=solve,
-    measured=("theta", "C", "start", "error", "mean_error", "vectors"),
-    report=report,
-    draw=draw,
-)
+    parts = table.groupby(level="set", sort=False)
+    found = ((name, cell["PCVM"], cell["SVM soft"]) for name, cell in parts)
+    axes = {"xlabel": "theta by eq. 10", "ylabel": "theta by tenfold cross-validation"}
+    return curves(found, "o", xscale="log", yscale="log", **axes)

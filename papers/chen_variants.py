@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 from bayesvm.kernels import RBF
 from bayesvm.vectors import Power
 
 from . import chen
-from .experiment import Experiment
+from .drawing import curves
+from .tables import table_of
 
+MEASURED = chen.MEASURED
 SETS = ("breast_cancer", "heart", "thyroid", "titanic")
 PRIORS = {
     "ran": Power(n_starts=2),
@@ -34,8 +37,6 @@ PRIORS = {
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Set by division by prior; ``quick``: the first division of thyroid."""
-    from bayesvm import __version__
-
     return [
         {"version": __version__, "seed": seed, "set": name, "split": split, "prior": prior}
         for split in range(1, 2 if quick else 4)
@@ -55,14 +56,10 @@ def solve(task: Task) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     """Error and vectors by set, and means over the sets."""
-    from rich.table import Table
-
-    table = Table(title=f"Error in %, vectors; means over {frame['split'].nunique()} divisions")
-    table.add_column("prior")
     by = frame.groupby(["prior", "set"])[["error", "vectors", "log_loss"]].mean()
     sets = [name for name in SETS if name in set(frame["set"])]
-    for name in (*sets, "mean error", "mean log loss"):
-        table.add_column(name, justify="right")
+    title = f"Error in %, vectors; means over {frame['split'].nunique()} divisions"
+    table = table_of(title, ("prior", *sets, "mean error", "mean log loss"))
     for prior in dict.fromkeys(frame["prior"]):
         own = by.loc[prior]
         cells = [f"{100 * own.at[s, 'error']:.1f}, {own.at[s, 'vectors']:.1f}" for s in sets]
@@ -74,23 +71,6 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Error against the number of vectors, a point per prior."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
     mean = frame.groupby("prior", sort=False)[["vectors", "error"]].mean()
-    for prior in mean.index:
-        ax.plot(mean.at[prior, "vectors"], 100 * mean.at[prior, "error"], "o", label=prior)
-    ax.set(xlabel="vectors", ylabel="error in %", xscale="log")
-    ax.legend(fontsize="small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="chen-variants",
-    title="Chen, Tiňo & Yao (2009), eqs 10, 21 and 22: variants of the prior",
-    tasks=tasks,
-    solve=solve,
-    measured=chen.MEASURED,
-    report=report,
-    draw=draw,
-)
+    found = ((prior, row["vectors"], 100 * row["error"]) for prior, row in mean.iterrows())
+    return curves(found, "o", xlabel="vectors", ylabel="error in %", xscale="log")

@@ -16,7 +16,7 @@ class Experiment:
     Parameters
     ----------
     name, title : str
-        Stem of the files written, and a headline.
+        Stem of the figure's file, and a headline.
     tasks : callable
         ``tasks(quick, seed)`` lists what is to be done.  All tasks have the same keys.
     solve : callable
@@ -27,8 +27,8 @@ class Experiment:
         ``report(frame, console)`` prints tables; the frame has one row per task.
     draw : callable
         ``draw(frame)`` gives a Matplotlib figure.
-    results : str, default=None
-        Stem of the file of results, if it is that of another experiment with the same fits.
+    results : str
+        Stem of the file of results.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Experiment:
     measured: tuple[str, ...]
     report: Callable[[Any, Any], None]
     draw: Callable[[Any], Any]
-    results: str | None = None
+    results: str
 
 
 def sweeps(settings: str) -> tuple[int, int]:

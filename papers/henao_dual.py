@@ -18,8 +18,8 @@ import numpy as np
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
+from .drawing import curves
 from .ep import fit_ep
-from .experiment import Experiment
 from .henao_table1 import SIZES, load
 from .targets import Exact, signs, standardised
 
@@ -99,23 +99,12 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Isolated rows that are support vectors, by gamma0."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for name, part in frame.groupby("set", sort=False):
-        ax.plot(np.arange(len(part)), part["isolated"], "o-", ms=4, label=name)
-    ax.set(xticks=np.arange(len(RATES)), xticklabels=RATES, xlabel=r"$\gamma_0$")
-    ax.set_ylabel("isolated rows that are support vectors")
-    ax.legend(fontsize="small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-dual",
-    title="Henao, Yuan & Carin (2014), eq. 13: support vectors and rounds of ECM",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)
+    ticks = np.arange(len(RATES))
+    parts = frame.groupby("set", sort=False)["isolated"]
+    return curves(
+        ((name, ticks[: len(part)], part) for name, part in parts),
+        xticks=ticks,
+        xticklabels=RATES,
+        xlabel=r"$\gamma_0$",
+        ylabel="isolated rows that are support vectors",
+    )

@@ -17,8 +17,6 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.likelihoods import SkewedLaplace
 
-from .experiment import Experiment
-
 GAMMA, RATES = 100.0, (0.01, 100.0)
 MARGINS = (-0.5, 0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 1.5, 3.0)  # yf
 MEASURED = ("eq5", "mass", "mean", "skewness")
@@ -83,14 +81,3 @@ def draw(frame: Any) -> Any:
         ax.set(xlabel="yf", ylabel=r"$\lambda$", title=rf"$\gamma_0 = {gamma0:g}$")
         figure.colorbar(shown, ax=ax)
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-figure1",
-    title="Henao, Yuan & Carin (2014), Figure 1: the augmented likelihood",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

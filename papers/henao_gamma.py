@@ -28,7 +28,6 @@ from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.core.types import Array
 from bayesvm.machines.diagnostics import ess
 
-from .experiment import Experiment
 from .henao_table1 import load
 
 SETS = ("sonar", "pima", "sonar, linear", "pima, linear")
@@ -173,14 +172,3 @@ def draw(frame: Any) -> Any:
         ax.set(xticks=np.arange(1, 6), xticklabels=RATES, xlabel=r"$\gamma_0$")
     axes[0].legend(fontsize="x-small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-gamma",
-    title="Henao, Yuan & Carin (2014), eq. 7: gamma and gamma0 drawn",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -19,9 +19,11 @@ from sklearn.model_selection import StratifiedKFold
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_gene_expression
 
-from .experiment import Experiment
-from .factor_models import MEASURED, SWEEPS, build, judge, sweeps_of
+from .drawing import marks
+from .factor_models import MEASURED as MEASURED
 from .factor_models import METHODS as EIGHT
+from .factor_models import SWEEPS, build, judge, sweeps_of
+from .tables import mean_and_error, table_of
 
 SETS = ("metabric", "gravier", "subramanian")
 METHODS = (*EIGHT, "NDFM, probit", "VNDFM, probit", "VLDFM, fixed", "VNDFM, one scale")
@@ -82,27 +84,24 @@ def report(frame: Any, console: Any) -> None:
 
 def print_errors(frame: Any, title: str, console: Any) -> None:
     """Errors by method and set, then the mean over sets of log loss, and seconds."""
-    from rich.table import Table
-
-    table = Table(title=f"Error in %, mean over folds ± standard error: {title}")
-    sets = [name for name in SETS if name in set(frame.set)]
+    mean, se = mean_and_error(frame, "error", SETS, METHODS, 100)
+    sets = list(mean.index)
     folds = frame.groupby("set").fold.nunique()
     console.print("Folds: " + ", ".join(f"{name} {folds[name]}" for name in sets))
-    for name in ("method", *sets, "paper's set"):
-        table.add_column(name, justify="left" if name == "method" else "right")
-    for method in (m for m in METHODS if m in set(frame.method)):
-        cells = []
-        for name in sets:
-            error = 100 * frame[(frame.method == method) & (frame.set == name)].error
-            se = error.std(ddof=1) / np.sqrt(max(len(error), 1))
-            cells.append(f"{error.mean():.1f} ± {se:.1f}" if len(error) else "–")
+    title = f"Error in %, mean over folds ± standard error: {title}"
+    table = table_of(title, ("method", *sets, "paper's set"))
+    for method in mean:
+        cells = [
+            f"{m:.1f} ± {s:.1f}" if np.isfinite(m) else "–"
+            for m, s in zip(mean[method], se[method])
+        ]
         table.add_row(method, *cells, f"{PRINTED[method]:.1f}" if method in PRINTED else "")
     console.print(table)
-    mean = frame.groupby(["method", "set"])[["log_loss", "cpu"]].mean().groupby("method").mean()
-    for method in (m for m in METHODS if m in mean.index):
+    by = frame.groupby(["method", "set"])[["log_loss", "cpu"]].mean().groupby("method").mean()
+    for method in mean:
         console.print(
-            f"{method:14s} log loss {mean.log_loss[method]:.3f}, "
-            f"{mean.cpu[method]:.1f} s of processor a fit"
+            f"{method:14s} log loss {by.log_loss[method]:.3f}, "
+            f"{by.cpu[method]:.1f} s of processor a fit"
         )
 
 
@@ -111,25 +110,7 @@ def draw(frame: Any) -> Any:
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    sets = [name for name in SETS if name in set(frame.set)]
-    for k, method in enumerate(m for m in METHODS if m in set(frame.method)):
-        by = frame[frame.method == method].groupby("set").error
-        mean, se = by.mean(), by.std(ddof=1) / np.sqrt(by.count())
-        at = np.arange(len(sets)) + 0.09 * (k - 3.5)
-        here = [100 * mean.get(name, np.nan) for name in sets]
-        bars = [100 * np.nan_to_num(se.get(name, 0.0)) for name in sets]
-        ax.errorbar(at, here, yerr=bars, fmt="o", ms=4, label=method)
-    ax.set(xticks=np.arange(len(sets)), xticklabels=sets, ylabel="error, %")
+    marks(ax, *mean_and_error(frame, "error", SETS, METHODS, 100))
+    ax.set_xlabel("error, %")
     ax.legend(fontsize="small", ncols=2)
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-genes",
-    title="Henao, Yuan & Carin (2014), Table 3 on other gene expression sets, ten folds",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

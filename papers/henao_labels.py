@@ -20,7 +20,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
 from . import henao_usps, henao_wide
-from .experiment import Experiment
+from .drawing import curves
 from .factor_models import build
 
 REPETITIONS = {"usps": 1, "usps, 150 images": 3, "simulated": 5}
@@ -76,22 +76,6 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """The smallest cosine by set."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    for method, part in frame.groupby("method", sort=False):
-        ax.plot(part["set"], part["cosine"], "o", ms=4, label=method)
-    ax.set_ylabel("smallest cosine")
-    ax.legend(fontsize="small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-labels",
-    title="Henao, Yuan & Carin (2014): factors with and without labels",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)
+    parts = frame.groupby("method", sort=False)
+    found = ((method, part["set"], part["cosine"]) for method, part in parts)
+    return curves(found, "o", ylabel="smallest cosine")

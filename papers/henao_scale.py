@@ -12,7 +12,6 @@ from typing import Any
 from bayesvm.compare.tasks import Task
 
 from . import henao_table1, henao_table2, tenfold
-from .experiment import Experiment
 from .henao_ecm import PRIOR, fit_ecm
 
 SETS = (*henao_table1.SIZES, "3 v 5")
@@ -52,14 +51,3 @@ def draw(frame: Any) -> Any:
     ax.bar(frame["set"], frame["gamma"] / frame["largest"])
     ax.set_ylabel(r"$\gamma$ as a share of the largest")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-scale",
-    title="Henao, Yuan & Carin (2014), section 3: where the gamma of ECM ends",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -20,9 +20,8 @@ from sklearn.model_selection import train_test_split
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_gene_expression
-from bayesvm.factors.fitted import match
+from bayesvm.factors.alignment import match
 
-from .experiment import Experiment
 from .factor_models import SWEEPS, build, sweeps_of
 
 SETS = ("metabric", "gravier", "subramanian")
@@ -105,14 +104,3 @@ def draw(frame: Any) -> Any:
     ax.set(xticks=np.arange(len(sets)), xticklabels=sets, ylabel="share of genes in both halves")
     ax.legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-stability",
-    title="Genes that load in two halves of the rows (in place of an ontology search)",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -18,10 +18,12 @@ from bayesvm.core.types import Array
 from bayesvm.datasets import load_benchmark, load_usps
 
 from . import tenfold
+from .drawing import marks
 from .ep import fit_ep
-from .experiment import Experiment
-from .factor_models import MEASURED, judged
+from .factor_models import MEASURED as MEASURED
+from .factor_models import judged
 from .henao_ecm import fit_ecm
+from .tables import mean_and_error, table_of
 
 METHODS = ("BayesianSVC", "ECM", "SVC", "GPC", "GPC, EP")
 PLAIN = {"ECM": fit_ecm, "GPC, EP": fit_ep}
@@ -74,12 +76,9 @@ def solve(task: Task) -> dict[str, float]:
 
 
 def report(frame: Any, console: Any) -> None:
-    from rich.table import Table
-
-    table = Table(title="Error in %: mean over folds ± standard error (the paper's); log loss")
     methods = [m for m in METHODS if m in set(frame.method)]
-    for name in ("set", *methods):
-        table.add_column(name, justify="left" if name == "set" else "right")
+    title = "Error in %: mean over folds ± standard error (the paper's); log loss"
+    table = table_of(title, ("set", *methods))
     by = frame.groupby(["set", "method"])
     error, loss = by.error.agg(["mean", "sem", "count"]) * [100, 100, 1], by.log_loss.mean()
     for name in (s for s in SIZES if s in set(frame.set)):
@@ -105,25 +104,10 @@ def draw(frame: Any) -> Any:
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    sets = [s for s in SIZES if s in set(frame.set)]
-    for k, method in enumerate(m for m in METHODS if m in set(frame.method)):
-        by = 100 * frame[frame.method == method].set_index("set").error
-        by = by.groupby(level=0).agg(["mean", "sem"]).reindex(sets)
-        at = np.arange(len(sets)) + 0.15 * (k - 1.5)
-        ax.errorbar(by["mean"], at, xerr=by["sem"].fillna(0), fmt="o", ms=4, label=method)
-        ax.plot([PRINTED[s][method] for s in sets], at, "|", color="0.3", ms=9)
-    ax.set(yticks=np.arange(len(sets)), yticklabels=sets, xlabel="error, %; upright: the paper's")
-    ax.invert_yaxis()
+    mean, error = mean_and_error(frame, "error", SIZES, METHODS, 100)
+    heights = marks(ax, mean, error)
+    printed = [[PRINTED[name][method] for method in mean] for name in mean.index]
+    ax.plot(printed, heights, "|", color="0.3", ms=9)
+    ax.set_xlabel("error, %; upright: the paper's")
     ax.legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-table1",
-    title="Henao, Yuan & Carin (2014), Table 1: six benchmark sets, ten folds",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -23,8 +23,8 @@ from bayesvm.processes.points import choose_points
 
 from . import tenfold
 from .ep import fit_ep
-from .experiment import Experiment
-from .factor_models import MEASURED, judged
+from .factor_models import MEASURED as MEASURED
+from .factor_models import judged
 from .henao_ecm import fit_ecm, fit_fitc
 
 START = Scaled(4.0, RBF(10.0))
@@ -156,14 +156,3 @@ def draw(frame: Any) -> Any:
     axes[-1].set(xscale="log", xlabel="pseudo-inputs", ylabel="error, %", title="3 v 5")
     axes[-1].legend(fontsize="x-small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-table2",
-    title="Henao, Yuan & Carin (2014), Table 2: FITC and variational, USPS",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -20,8 +20,9 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_usps
 
-from .experiment import Experiment
-from .factor_models import MEASURED, METHODS, SKEWED, SWEEPS, build, judge, sweeps_of
+from .factor_models import MEASURED as MEASURED
+from .factor_models import METHODS, SKEWED, SWEEPS, build, judge, sweeps_of
+from .tables import table_of
 
 RESTARTS = 2
 SOME = 200  # rows of a quick run
@@ -99,12 +100,9 @@ def solve(task: Task) -> dict[str, float]:
 
 
 def report(frame: Any, console: Any) -> None:
-    from rich.table import Table
-
-    table = Table(title="Test error in %, mean ± standard deviation over restarts (the paper's)")
-    names = ("method", "error", "(paper)", "log loss", "seconds", "processor", "(paper)")
-    for name in names:
-        table.add_column(name, justify="left" if name == "method" else "right")
+    title = "Test error in %, mean ± standard deviation over restarts (the paper's)"
+    heads = ("method", "error", "(paper)", "log loss", "seconds", "processor", "(paper)")
+    table = table_of(title, heads)
     few, frame = frame[frame.rows == FEW], frame[frame.rows != FEW]
     plain = (frame.factors == 10) & ~frame.ard & frame.method.isin(METHODS)
     for method in (m for m in METHODS if m in set(frame.method)):
@@ -159,14 +157,3 @@ def draw(frame: Any) -> Any:
     model.fit(bunch.data, bunch.target)
     FactorImageDisplay.from_estimator(model, (16, 16), ax=right.subplots(2, 5).ravel())
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-usps",
-    title="Henao, Yuan & Carin (2014), Table 3: discriminative factors of threes and fives",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

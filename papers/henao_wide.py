@@ -23,9 +23,10 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_gene_expression
 
-from .experiment import Experiment
+from .drawing import marks
 from .factor_models import MEASURED as TIMED
 from .factor_models import judged
+from .tables import mean_and_error, table_of
 
 SETS = ("metabric", "gravier", "subramanian", "metabric, 75 rows", "gravier, 75 rows", "simulated")
 FOLDS, REPETITIONS = 5, 5
@@ -133,8 +134,6 @@ def span(A: Array) -> float:
 
 
 def report(frame: Any, console: Any) -> None:
-    from rich.table import Table
-
     by = frame.groupby(KEYS)
     for title, text in (
         ("Error in %: mean ± standard error", cell(by.error, 100.0, 1)),
@@ -143,10 +142,8 @@ def report(frame: Any, console: Any) -> None:
         ("Share of the labels' direction in the space of the loadings", cell(by.span, 1.0, 4)),
         ("Seconds of processor a fit", cell(by.cpu, 1.0, 1)),
     ):
-        table = Table(title=title)
         sets = [s for s in SETS if s in set(frame["set"])]
-        for name in ("method", *sets):
-            table.add_column(name, justify="left" if name == "method" else "right")
+        table = table_of(title, ("method", *sets))
         for method in (m for m in METHODS if m in set(frame.method)):
             keys = [(name, method) for name in sets]
             table.add_row(method, *(text(k) if k in by.groups else "–" for k in keys))
@@ -163,23 +160,7 @@ def draw(frame: Any) -> Any:
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
-    sets = [s for s in SETS if s in set(frame["set"])]
-    for k, method in enumerate(m for m in METHODS if m in set(frame.method)):
-        part = frame[frame.method == method].groupby("set").error
-        by = 100 * part.agg(["mean", "sem"]).reindex(sets)
-        at = np.arange(len(sets)) + 0.08 * (k - 4)
-        ax.errorbar(at, by["mean"], yerr=by["sem"].fillna(0), fmt="o", ms=4, label=method)
-    ax.set(xticks=np.arange(len(sets)), xticklabels=sets, ylabel="error, %")
+    marks(ax, *mean_and_error(frame, "error", SETS, METHODS, 100))
+    ax.set_xlabel("error, %")
     ax.legend(fontsize="x-small", ncols=2)
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="henao-wide",
-    title="FactorSVC on few rows of many columns, and how many columns it should have",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

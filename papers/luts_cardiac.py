@@ -34,18 +34,20 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_acath
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
-from .experiment import Experiment, sweeps
+from .drawing import boxes
+from .experiment import sweeps
+from .luts_simulation import HOLD_OUTS, fit_machine
+from .tables import statements, table_of
 
+MEASURED = ("error", "seconds")
 SEX = "sex alone"
 COMPLETE = ("SVM", "VB complete", "MCMC complete", "logistic", SEX)  # learn from complete rows only
 METHODS = (*COMPLETE, "SVM mean", "VB", "MCMC")
@@ -60,7 +62,7 @@ LABELS = {
     "MCMC": "MCMC\nall rows",
 }
 LONG, LONG_SPLITS = "MCMC long", 10  # the printed number of sweeps, on the first divisions
-HOLD_OUTS, HOLD_OUT_SPLITS = "SVM hold-outs", 5  # the printed number of hold-outs, on fewer
+HOLD_OUT_SPLITS = 5  # the printed number of hold-outs, on fewer
 COLOURS = dict(zip(METHODS, ("C2", "C0", "C1", "C4", "C5", "C3", "C0", "C1"), strict=True))
 PAPER_SECONDS = {"SVM": 3109.40, "VB": 1028.18, "MCMC": 1718.98}
 FIRST_GRID = np.arange(-4.0, 9.0, 3.0)  # of log2 of the penalty alpha; ties go to the smaller
@@ -87,8 +89,6 @@ def tasks(
     quick: bool, seed: int, splits: int | None = None, chain: tuple[int, int] | None = None
 ) -> list[Task]:
     """One task per division and method."""
-    from bayesvm import __version__
-
     burn_in, draws = chain or ((100, 300) if quick else (250, 750))
     grid = f"{FOLDS}-fold; log2 alpha {FIRST_GRID[0]:g} to {FIRST_GRID[-1]:g}"
     settings = {
@@ -128,7 +128,9 @@ def solve(task: Task) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one short chain, as in the paper
         if task["method"].startswith("SVM"):
-            model = fit_machine(X[train], y[train], task["method"], rng)
+            filled = np.where(np.isnan(X[train]), np.nanmean(X[train], axis=0), X[train])
+            grids = {"first": FIRST_GRID, "second": SECOND_GRID, "folds": FOLDS}
+            model = fit_machine(filled, y[train], task, rng, **grids)
         elif task["method"] == "logistic":
             model = LogisticRegression(C=np.inf).fit(X[train], y[train])
         elif task["method"] == SEX:
@@ -160,31 +162,13 @@ def fit_bayesian(X: Any, y: Any, task: Task, rng: np.random.Generator) -> Any:
     ).fit(X, y)
 
 
-def fit_machine(X: Any, y: Any, method: str, rng: np.random.Generator) -> Any:
-    """Section 4.1: a grid of penalties, then a finer one around the best."""
-    X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
-    centre, model = 0.0, None
-    judged: Any = FOLDS
-    if method == HOLD_OUTS:
-        judged = StratifiedShuffleSplit(100, test_size=0.25, random_state=int(rng.integers(2**31)))
-    for grid in (FIRST_GRID, SECOND_GRID):
-        alphas = 2.0 ** (centre + grid)
-        # LIBSVM weighs the loss: C sum hinge + |u|^2 / 2
-        model = GridSearchCV(SVC(kernel="linear"), {"C": 0.5 / alphas}, cv=judged).fit(X, y)
-        centre = float(np.log2(0.5 / model.best_params_["C"]))
-    return model
-
-
 def report(frame: Any, console: Any) -> None:
     """Error and time by method, then the paper's statements beside what was measured."""
-    from rich.table import Table
-
     wide = frame.pivot_table(index="split", columns="method", values="error")
     wide = wide.dropna(subset=[*METHODS])  # divisions that all methods have
     frame = frame[frame["split"].isin(wide.index)]
-    table = Table(title=f"Balanced error rate over {len(wide)} divisions, and seconds a fit")
-    for name in ("method", "mean %", "sd", "median %", "mean s", "most s"):
-        table.add_column(name, justify="left" if name == "method" else "right")
+    heads = ("method", "mean %", "sd", "median %", "mean s", "most s")
+    table = table_of(f"Balanced error rate over {len(wide)} divisions, and seconds a fit", heads)
     for m in METHODS:
         part = frame[frame["method"] == m]
         error, clock = 100 * part["error"], part["seconds"]
@@ -192,9 +176,7 @@ def report(frame: Any, console: Any) -> None:
         table.add_row(LABELS[m].replace("\n", ", "), *(f"{k:.2f}" for k in numbers))
     console.print(table)
 
-    table = Table(title="The paper's statements and these numbers (points of %, ± standard error)")
-    table.add_column("Luts & Ormerod (2014), section 4.5", max_width=40)
-    table.add_column("here")
+    table = statements("Luts & Ormerod (2014), section 4.5", " (points of %, ± standard error)")
     table.add_row("Incomplete rows can improve classification", f"VB − SVM: {_gap(wide, 'SVM')}")
     table.add_row("(not in the paper)", f"VB − SVM with means: {_gap(wide, 'SVM mean')}")
     for method in ("VB", "MCMC"):
@@ -241,23 +223,7 @@ def draw(frame: Any) -> Any:
     shown = [m for m in METHODS if m in set(frame["method"])]
     figure, ax = plt.subplots(figsize=(10, 4), layout="constrained")
     errors = [frame.loc[frame["method"] == m, "error"] for m in shown]
-    boxes = ax.boxplot(errors, widths=0.6, patch_artist=True, flierprops={"markersize": 3})
-    for patch, line, m in zip(boxes["boxes"], boxes["medians"], shown, strict=True):
-        patch.set(facecolor=COLOURS[m], alpha=0.5)
-        line.set(color="black")
-    ax.set_xticks(range(1, len(shown) + 1), [LABELS[m] for m in shown])
+    boxes(ax, errors, [LABELS[m] for m in shown], (COLOURS[m] for m in shown))
     ax.set_ylabel("balanced error rate")
-    ax.grid(axis="y", alpha=0.3)
     figure.suptitle(f"Luts & Ormerod (2014), Fig. 4: {frame['split'].nunique()} divisions")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="luts-cardiac",
-    title="Luts & Ormerod (2014), section 4.5: cardiac catheterisation, missing predictors",
-    tasks=tasks,
-    solve=solve,
-    measured=("error", "seconds"),
-    report=report,
-    draw=draw,
-)

@@ -32,14 +32,17 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.svm import SVC
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import simulate_luts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
-from .experiment import Experiment, sweeps
+from .drawing import boxes
+from .experiment import sweeps
+from .tables import statements, table_of
 
+MEASURED = ("error", "seconds")
 ROWS, COLUMNS = (100, 200, 500), (10, 50, 100)
 METHODS = ("VB", "MCMC", "SVM")
 LONG, LONG_SETS = "MCMC long", 10  # the printed number of sweeps, on the first sets
@@ -61,8 +64,6 @@ def tasks(
     chain: tuple[int, int] | None = None,
 ) -> list[Task]:
     """One task per data set and method; early sets of every size come first."""
-    from bayesvm import __version__
-
     sets, whole = sets or (20 if quick else 100), not (quick or chain)
     burn_in, draws = chain or ((250, 750) if quick else (300, 1200))
     grid = f"log2 alpha {FIRST_GRID[0]:g} to {FIRST_GRID[-1]:g}"
@@ -137,16 +138,18 @@ def fit_machine(
     rng: np.random.Generator,
     firm: bool = False,
     first: Any = FIRST_GRID,
+    second: Any = SECOND_GRID,
+    folds: int = FOLDS,
 ) -> Any:
     """Section 4.1: a grid of penalties, then a finer one around the best.
 
     Of equal scores the smaller penalty wins, or the larger if ``firm``.
     """
     centre, model = 0.0, None
-    judged: Any = FOLDS
+    judged: Any = folds
     if task.get("method") == HOLD_OUTS:
         judged = StratifiedShuffleSplit(100, test_size=0.25, random_state=int(rng.integers(2**31)))
-    for grid in (first, SECOND_GRID):
+    for grid in (first, second):
         alphas = 2.0 ** (centre + (grid[::-1] if firm else grid))
         # LIBSVM weighs the loss: C sum hinge + |u|^2 / 2
         model = GridSearchCV(SVC(kernel="linear"), {"C": 0.5 / alphas}, cv=judged).fit(X, y)
@@ -156,13 +159,9 @@ def fit_machine(
 
 def report(frame: Any, console: Any) -> None:
     """Tables: error and time by size, then the paper's statements beside what was measured."""
-    from rich.table import Table
-
     sets = frame["set"].nunique()
     title = f"Balanced error rate in %, mean (sd) over {sets} sets, and mean seconds"
-    table = Table(title=title)
-    for name in ("n", "d", *METHODS, *(f"{m} s" for m in METHODS)):
-        table.add_column(name, justify="right")
+    table = table_of(title, ("n", "d", *METHODS, *(f"{m} s" for m in METHODS)), left=0)
     for (n, d), cell in frame.groupby(["n", "d"]):
         by = cell.groupby("method")
         error, sd = 100 * by["error"].mean(), 100 * by["error"].std()
@@ -177,9 +176,8 @@ def report(frame: Any, console: Any) -> None:
         style="dim",
     )
 
-    table = Table(title="The paper's statements and these numbers (points of %, ± standard error)")
-    table.add_column("Luts & Ormerod (2014), section 4.2", max_width=36)
-    table.add_column("here")
+    where = "Luts & Ormerod (2014), section 4.2"
+    table = statements(where, " (points of %, ± standard error)", width=36)
     wide = frame.pivot_table(index=["n", "d", "set"], columns="method", values="error")
     few, many = (wide.query(q) for q in ("d == 10", "d != 10"))
     table.add_row("VB and MCMC are in general comparable", f"MCMC − VB: {_gap(wide, 'MCMC')}")
@@ -226,24 +224,8 @@ def draw(frame: Any) -> Any:
         for j, n in enumerate(columns):
             ax, cell = axes[i, j], frame.query("n == @n and d == @d")
             errors = [cell.loc[cell["method"] == m, "error"] for m in METHODS]
-            boxes = ax.boxplot(errors, widths=0.6, patch_artist=True, flierprops={"markersize": 3})
-            for patch, line, m in zip(boxes["boxes"], boxes["medians"], METHODS):
-                patch.set(facecolor=COLOURS[m], alpha=0.5)
-                line.set(color="black")
-            ax.set_xticks(range(1, len(METHODS) + 1), METHODS)
+            boxes(ax, errors, METHODS, COLOURS.values())
             ax.set_title(f"n = {n}, d = {d}", fontsize="medium")
-            ax.grid(axis="y", alpha=0.3)
         axes[i, 0].set_ylabel("balanced error rate")
     figure.suptitle(f"Luts & Ormerod (2014), Fig. 1: {frame['set'].nunique()} sets of each size")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="luts-simulation",
-    title="Luts & Ormerod (2014), section 4.2: simulated data",
-    tasks=tasks,
-    solve=solve,
-    measured=("error", "seconds"),
-    report=report,
-    draw=draw,
-)

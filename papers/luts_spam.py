@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit, gammaln, logit, ndtr, xlogy
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.core.types import Array
@@ -35,7 +35,8 @@ from bayesvm.plot import InclusionDisplay
 from bayesvm.priors import LaplaceZero
 
 from . import spam
-from .experiment import Experiment, sweeps
+from .experiment import sweeps
+from .tables import statements
 
 PRIOR = LaplaceZero(inclusion=0.01, a=0.01, b=0.01)
 LOWER = ("hpl", "font")  # slightly lower under MCMC
@@ -48,8 +49,6 @@ MEASURED = (*spam.MEASURED, "bound", "sweeps")
 
 def tasks(quick: bool, seed: int, chain: tuple[int, int] | None = None) -> list[Task]:
     """VB, and the chains, one task each."""
-    from bayesvm import __version__
-
     burn_in, draws = chain or ((200, 1000) if quick else (1000, 12_000))
     runs = [("MCMC", k, f"{burn_in}+{draws} sweeps") for k in range(2 if quick else 4)]
     runs += [("VB", 0, "tol 1e-8")]
@@ -216,14 +215,10 @@ def probabilities(frame: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def report(frame: Any, console: Any) -> None:
     """The paper's statements beside what was found."""
-    from rich.table import Table
-
     names, found = spam.NAMES, probabilities(frame)
     vb, mcmc = found["VB"][0], found["MCMC"][0]
     chosen = vb > spam.SELECTED
-    table = Table(title="The paper's statements and these numbers", show_lines=True)
-    table.add_column("Luts & Ormerod (2014), section 4.4", max_width=40)
-    table.add_column("here")
+    table = statements("Luts & Ormerod (2014), section 4.4", lines=True)
     table.add_row(
         "24 variables are almost certainly selected by MCMC",
         f"above {spam.CERTAIN:g}: {spam.listed(names, mcmc, spam.CERTAIN)}",
@@ -311,14 +306,3 @@ def draw(frame: Any) -> Any:
     ).plot()
     display.figure_.suptitle("Luts & Ormerod (2014), Fig. 3: Laplace-zero prior, inclusion 0.01")
     return display.figure_
-
-
-EXPERIMENT = Experiment(
-    name="luts-spam",
-    title="Luts & Ormerod (2014), section 4.4: variable selection on the spam data",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

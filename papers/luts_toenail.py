@@ -36,23 +36,25 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bayesvm import MixedSVC
+from bayesvm import MixedSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.datasets import load_toenail
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
 
-from .experiment import Experiment, sweeps
+from .drawing import boxes
+from .experiment import sweeps
 from .luts_simulation import FIRST_GRID, FOLDS, HOLD_OUTS, fit_machine
+from .tables import statements, table_of
 
+MEASURED = ("error", "seconds")
 BEST = "SVM, best"
 METHODS = ("VB", "MCMC", "SVM", BEST, "SVM, patients")
-SHOWN = ("VB", "MCMC", "SVM", "SVM, patients")  # in the figure
 LONG, LONG_SPLITS = "MCMC long", 11  # the printed number of sweeps, on the first splits
 PRINTED = "Appendix A"  # the same on all, by the sampler below
 HOLD_OUT_SPLITS = 5
-COLOURS = {"VB": "C0", "MCMC": "C1", "SVM": "C2", "SVM, patients": "C3"}
+COLOURS = {"VB": "C0", "MCMC": "C1", "SVM": "C2", "SVM, patients": "C3"}  # in the figure
 PAPER_SECONDS = {"VB": 171.85, "MCMC": 3597.12, "SVM": 3668.70}
 
 
@@ -68,8 +70,6 @@ def tasks(
     quick: bool, seed: int, splits: int | None = None, chain: tuple[int, int] | None = None
 ) -> list[Task]:
     """One task per split and method."""
-    from bayesvm import __version__
-
     splits, whole = splits or (10 if quick else 100), not (quick or chain)
     burn_in, draws = chain or ((200, 400) if quick else (300, 1200))
     grid = f"{FOLDS}-fold; log2 alpha {FIRST_GRID[0]:g} to {FIRST_GRID[-1]:g}"
@@ -195,14 +195,11 @@ def fit_mixed(X: Any, y: Any, patient: Any, task: Task, rng: np.random.Generator
 
 def report(frame: Any, console: Any) -> None:
     """Error and time by method, then the paper's statements beside what was measured."""
-    from rich.table import Table
-
     wide = 100 * frame.pivot_table(index="split", columns="method", values="error")
     wide = wide.dropna(subset=[m for m in METHODS if m != BEST])  # splits that these have
     by = frame.groupby("method")["seconds"]
-    table = Table(title=f"Balanced error rate in %, {len(wide)} splits, and seconds a fit")
-    for name in ("method", "mean", "sd", "less VB ± s.e.", "worse than VB", "seconds", "longest"):
-        table.add_column(name, justify="left" if name == "method" else "right")
+    heads = ("method", "mean", "sd", "less VB ± s.e.", "worse than VB", "seconds", "longest")
+    table = table_of(f"Balanced error rate in %, {len(wide)} splits, and seconds a fit", heads)
     for method in (m for m in (*METHODS, PRINTED, LONG, HOLD_OUTS) if m in wide):
         gap = (wide[method] - wide["VB"]).dropna()
         error = gap.std() / np.sqrt(len(gap))
@@ -224,9 +221,7 @@ def report(frame: Any, console: Any) -> None:
         "also has a column for every patient, and is not in the paper.",
         style="dim",
     )
-    table = Table(title="The paper's statements and these numbers")
-    table.add_column("Luts & Ormerod (2014), section 4.3", max_width=40)
-    table.add_column("here")
+    table = statements("Luts & Ormerod (2014), section 4.3")
     better = [int((wide[m] < wide["SVM"]).sum()) for m in ("VB", "MCMC")]
     table.add_row(
         "VB and MCMC with random intercepts show a better performance than traditional SVMs",
@@ -265,24 +260,8 @@ def draw(frame: Any) -> Any:
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-    errors = [frame.loc[frame["method"] == m, "error"] for m in SHOWN]
-    boxes = ax.boxplot(errors, widths=0.6, patch_artist=True, flierprops={"markersize": 3})
-    for patch, line, m in zip(boxes["boxes"], boxes["medians"], SHOWN):
-        patch.set(facecolor=COLOURS[m], alpha=0.5)
-        line.set(color="black")
-    ax.set_xticks(range(1, len(SHOWN) + 1), SHOWN)
+    errors = [frame.loc[frame["method"] == m, "error"] for m in COLOURS]
+    boxes(ax, errors, list(COLOURS), COLOURS.values())
     ax.set_ylabel("balanced error rate")
-    ax.grid(axis="y", alpha=0.3)
     ax.set_title(f"Luts & Ormerod (2014), Fig. 2: toenail data, {frame['split'].nunique()} splits")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="luts-toenail",
-    title="Luts & Ormerod (2014), section 4.3: toenail infections of 294 patients",
-    tasks=tasks,
-    solve=solve,
-    measured=("error", "seconds"),
-    report=report,
-    draw=draw,
-)

@@ -29,14 +29,15 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM, Gibbs
 from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Bridge, Lasso
 
-from .experiment import Experiment, sweeps
+from .experiment import sweeps
+from .tables import table_of
 
 CASES = ("dense", "sparse")
 ESTIMATES = (
@@ -79,8 +80,6 @@ def tasks(
     quick: bool, seed: int, sets: int | None = None, chain: tuple[int, int] | None = None
 ) -> list[Task]:
     """One task per set and method."""
-    from bayesvm import __version__
-
     burn_in, draws = chain or ((100, 300) if quick else (300, 1200))
     length, short = f"{burn_in}+{draws} sweeps", f"{burn_in // 3}+{draws // 4} sweeps"
     settings = dict.fromkeys(METHODS, length) | {STEPS: f"{MOST} steps", BLACKWELL: short}
@@ -196,14 +195,10 @@ def objectives(C: Array, beta: Array, through: bool) -> Array:
 
 def report(frame: Any, console: Any) -> None:
     """Means over sets, and paired differences."""
-    from rich.table import Table
-
     for case in CASES:
         rows = frame[frame["case"] == case]
-        table = Table(title=f"{case}, {rows['set'].nunique()} sets: estimates")
-        names = ("estimate", "error %", "less tuned ± s.e.", "distance", "less ECME ± s.e.", "s")
-        for name in names:
-            table.add_column(name, justify="left" if name == "estimate" else "right")
+        heads = ("estimate", "error %", "less tuned ± s.e.", "distance", "less ECME ± s.e.", "s")
+        table = table_of(f"{case}, {rows['set'].nunique()} sets: estimates", heads)
         error = 100 * rows.pivot_table(index="set", columns="method", values="error")
         distance = rows.pivot_table(index="set", columns="method", values="distance")
         clock = rows.groupby("method")["seconds"].mean()
@@ -258,14 +253,3 @@ def draw(frame: Any) -> Any:
             ax.set(ylabel=name, title=case)
     figure.suptitle("Polson & Scott (2011), section 4.1: modes and averages")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="polson-averages",
-    title="Polson & Scott (2011), sections 3.3 and 4.1: averages, steps, mixing",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -26,13 +26,14 @@ import numpy as np
 from scipy.special import log_expit
 from sklearn.metrics import balanced_accuracy_score
 
+from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.datasets import simulate_luts
 from bayesvm.likelihoods import Hinge
 from bayesvm.machines.diagnostics import ess
 
-from .experiment import Experiment
+from .tables import table_of
 
 ROWS, COLUMNS, NOISE = 200, 10, 1.0
 HINGE = Hinge()
@@ -69,8 +70,6 @@ def tasks(
     quick: bool, seed: int, sets: int | None = None, chain: tuple[int, int] | None = None
 ) -> list[Task]:
     """One task per data set and likelihood; longer chains where samplers are compared."""
-    from bayesvm import __version__
-
     length = {m: (1000, 10_000) if m in ("noise", *SAMPLERS) else (300, 2000) for m in METHODS}
 
     return [
@@ -191,13 +190,9 @@ def solve(task: Task) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     """Means over sets, and differences to the hinge."""
-    from rich.table import Table
-
-    table = Table(title=f"{frame['set'].nunique()} sets of {ROWS} rows, {COLUMNS} columns")
     effective = ("effective draws", "a second")
-    names = ("method", "error %", "less hinge ± s.e.", "log loss", "Brier", *effective)
-    for name in names:
-        table.add_column(name, justify="left" if name == "method" else "right")
+    heads = ("method", "error %", "less hinge ± s.e.", "log loss", "Brier", *effective)
+    table = table_of(f"{frame['set'].nunique()} sets of {ROWS} rows, {COLUMNS} columns", heads)
     errors = 100 * frame.pivot_table(index="set", columns="method", values="error")
     by = frame.groupby("method")
     for method in METHODS:
@@ -241,14 +236,3 @@ def draw(frame: Any) -> Any:
     right.set_ylabel("log loss on new rows")
     figure.suptitle("Polson & Scott (2011), section 2: relatives of the pseudo-likelihood")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="polson-likelihoods",
-    title="Polson & Scott (2011), section 2: normalised likelihood, and Mallick's noise",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

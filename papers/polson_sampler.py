@@ -27,15 +27,16 @@ import numpy as np
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.inference import Gibbs
 from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
-from .experiment import Experiment, sweeps
+from .experiment import sweeps
 from .polson_spam import RARELY_ZERO, SLAB, WILD
+from .tables import table_of
 
 DATA = ("spam", "100", "400", "1000")  # columns of the simulated rows
 SPEED, RANGE, MIXING, WORDS = "sweep", "range", "mixing", "words"
@@ -46,8 +47,6 @@ MEASURED = ("seconds", "numbers")
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """Times of a sweep, chains, counts of words."""
-    from bayesvm import __version__
-
     chains, length = (2, "200+800 sweeps") if quick else (5, "2000+18000 sweeps")
     each = [(RANGE, "spam", PRIORS[2], length, k) for k in range(chains)]
     each += [(MIXING, "spam", PRIORS[2], length if quick else "1000+10000 sweeps", 0)]
@@ -135,12 +134,8 @@ def count(x: Any) -> list[float]:
 
 def report(frame: Any, console: Any) -> None:
     """Times, ranges, effective draws, counts of words."""
-    from rich.table import Table
-
     frame = frame.assign(found=[json.loads(text) for text in frame["numbers"]])
-    table = Table(title="Milliseconds of a sweep, median of several")
-    for name in ("data", *PRIORS):
-        table.add_column(name, justify="left" if name == "data" else "right")
+    table = table_of("Milliseconds of a sweep, median of several", ("data", *PRIORS))
     rows = frame[frame["part"] == SPEED]
     for of, part in rows.groupby("data", sort=False):
         by = {prior: 1e3 * float(np.median(each["found"])) for prior, each in part.groupby("prior")}
@@ -186,14 +181,3 @@ def draw(frame: Any) -> Any:
         ax.set(xlabel="chain", ylabel="coefficient per standard deviation", title=name)
     figure.suptitle("Polson & Scott (2011), section 5: range of all draws, and of the first (wide)")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="polson-sampler",
-    title="Polson & Scott (2011), sections 4.2 and 5: sweeps and ranges of the sampler",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM
@@ -33,7 +33,8 @@ from bayesvm.plot import InclusionDisplay, PathDisplay
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
-from .experiment import Experiment, sweeps
+from .experiment import sweeps
+from .tables import statements
 
 SLAB = 100.0
 PAPER_NU = 1.353
@@ -49,8 +50,6 @@ SCALES = ("meant", "printed")
 
 def tasks(quick: bool, seed: int, chain: tuple[int, int] | None = None) -> list[Task]:
     """For both kinds of scales spike-and-slab chains; the path, one fit a scale; ECME."""
-    from bayesvm import __version__
-
     burn_in, draws = chain or ((200, 1000) if quick else (4000, 16_000))
     length = f"{burn_in}+{draws} sweeps"
     each = [
@@ -159,18 +158,13 @@ def report(frame: Any, console: Any) -> None:
 
 
 def report_one(frame: Any, console: Any, scales: str) -> None:
-    from rich.table import Table
-
     names = spam.NAMES
     nus, coefs, ecme, every, chains = parts(frame, scales)
     sparse, loose = (chains[pi].inclusion for pi in INCLUSIONS)
     counts = np.count_nonzero(coefs, axis=1)
     point = spam.read(ecme["coef"])
-    table = Table(
-        title=f"The paper's statements and these numbers, scales as {scales}", show_lines=True
-    )
-    table.add_column("Polson & Scott (2011), section 5", max_width=42)
-    table.add_column("here")
+    where = "Polson & Scott (2011), section 5"
+    table = statements(where, f", scales as {scales}", width=42, lines=True)
     path = [f"{n} at {nu:.3g}" for nu, n in zip(nus, counts)]
     table.add_row(
         "The dimension of the model grows with ν (Fig. 1)",
@@ -266,14 +260,3 @@ def draw(frame: Any) -> Any:
         panel.set_title(names[k], fontsize="medium")
     right.suptitle("Figs 4, 5: chains at π = .5, ECME dashed")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="polson-spam",
-    title="Polson & Scott (2011), section 5: the spam data",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -30,14 +30,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from bayesvm import BayesianLinearSVC
+from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM
 from bayesvm.priors import Lasso
 
 from . import spam
-from .experiment import Experiment
+from .tables import table_of
 
 CASES = (("printed", 1.353), ("meant", 1.353), ("meant", 0.519))  # scales, and nu
 LEARNED = "learned"  # in the place of nu
@@ -49,8 +49,6 @@ MEASURED = ("seconds", "steps", "objective", "nonzero", "coef", "scale", "margin
 
 def tasks(quick: bool, seed: int) -> list[Task]:
     """The linear programme, the library, and the printed algorithm from several starts."""
-    from bayesvm import __version__
-
     starts = [("EM, printed", k) for k in range(2 if quick else 10)]
     each = [
         (scales, nu, method, start)
@@ -211,16 +209,12 @@ def solve(task: Task) -> dict[str, Any]:
 
 def report(frame: Any, console: Any) -> None:
     """Each run against the exact minimiser."""
-    from rich.table import Table
-
     for scales, nu, part in cases(frame):
         exact = part[part["method"] == "LP"].iloc[0]
         truth = spam.read(exact["coef"])
         title = f"Lasso machines of the spam data, ν = {nu}, scales as {scales}"
-        table = Table(title=f"{title}; least objective {exact['objective']:.3f}")
-        names = ("method", "objective − LP", "largest difference", "nonzero", "steps", "seconds")
-        for name in names:
-            table.add_column(name, justify="left" if name == "method" else "right")
+        heads = ("method", "objective − LP", "largest difference", "nonzero", "steps", "seconds")
+        table = table_of(f"{title}; least objective {exact['objective']:.3f}", heads)
         for row in part.itertuples():
             gap = np.abs(spam.read(row.coef) - truth)[1:]
             limit = str(row.steps) if row.steps <= STEPS else "not converged"
@@ -293,14 +287,3 @@ def draw(frame: Any) -> Any:
     axes[0, 0].legend(fontsize="small")
     figure.suptitle("Polson & Scott (2011), Fig. 2: several runs")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="polson-starts",
-    title="Polson & Scott (2011), Fig. 2: runs from several starts",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

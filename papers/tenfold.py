@@ -19,6 +19,8 @@ from sklearn.svm import SVC
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
+from .tables import table_of
+
 MEASURED = ("error", "brier", "log_loss", "seconds")
 FOLDS, QUICK_FOLDS, QUICK_ROWS = 10, 2, 800
 
@@ -79,14 +81,8 @@ def rows_of(frame: Any, keys: list[str], measures: Sequence[str]) -> Any:
 
 def print_rows(console: Any, title: str, table: Any, keys: list[str]) -> None:
     """What :func:`rows_of` gives, as a table."""
-    from rich.table import Table
-
-    out = Table(title=title)
     measures = [m for m in dict.fromkeys(table.columns.get_level_values(0)) if m not in keys]
-    for k in keys:
-        out.add_column(k)
-    for m in measures:
-        out.add_column(m, justify="right")
+    out = table_of(title, (*keys, *measures), len(keys))
     for _, row in table.iterrows():
         cells = [str(row[(k, "")]) for k in keys]
         cells += [f"{row[(m, 'mean')]:.4f} ± {row[(m, 'sem')]:.4f}" for m in measures]

@@ -38,7 +38,6 @@ from bayesvm.processes.points import choose_points
 from bayesvm.processes.process import Labels, Prior
 
 from . import tenfold, wenzel_table1
-from .experiment import Experiment
 from .wenzel_methods import COUNT, stochastic
 from .wenzel_svi import tune
 
@@ -182,14 +181,3 @@ def draw(frame: Any) -> Any:
         ax.set(xscale="log", xlabel="length scale / √columns", ylabel="log loss", title=name)
     axes[0][0].legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-autotune",
-    title="Wenzel et al. (2017), Fig. 2: length scale by the bound and by a grid",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

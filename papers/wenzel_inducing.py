@@ -17,7 +17,6 @@ from bayesvm.core.types import Array
 from bayesvm.kernels import RBF, Kernel, Scaled
 
 from . import henao_table1, tenfold, wenzel_table1
-from .experiment import Experiment
 from .wenzel_methods import stochastic
 
 # set: weight and length scale of its kernel
@@ -34,6 +33,7 @@ KERNELS = {
 COUNTS = (5, 10, 20, 50, 100, 200, 400)
 BY_STEPS = "usps, S-BSVM"  # up to 200 points
 WAYS = ("kmeans", "random")
+MEASURED = tenfold.MEASURED
 KEYS = ["set", "inducing", "points"]
 
 
@@ -116,14 +116,3 @@ def draw(frame: Any) -> Any:
         column[0].set_title(name)
     axes[0, 0].legend()
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-inducing",
-    title="Wenzel et al. (2017), Fig. 3: inducing points",
-    tasks=tasks,
-    solve=solve,
-    measured=tenfold.MEASURED,
-    report=report,
-    draw=draw,
-)

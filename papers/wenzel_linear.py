@@ -24,7 +24,7 @@ from bayesvm.kernels import RBF
 from bayesvm.processes.points import choose_points
 
 from . import tenfold, wenzel_table1
-from .experiment import Experiment
+from .drawing import curves
 
 SHARES = (0.25, 0.5, 1.0, 2.0)  # points, of the columns
 MOST, RISE = 500, 1e-7  # sweeps, and the rise of the bound of a row that ends them
@@ -113,22 +113,6 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """What the bound loses, one line a set."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for name, row in gaps(frame).iterrows():
-        ax.plot(row.index, np.maximum(row, 1e-6), "o-", ms=4, label=name)
-    ax.set(yscale="log", xlabel="points of the columns", ylabel="nats below the linear scheme")
-    ax.legend(fontsize="small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-linear",
-    title="Wenzel et al. (2017), section 4.5: the linear scheme against inducing points",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)
+    found = ((name, row.index, np.maximum(row, 1e-6)) for name, row in gaps(frame).iterrows())
+    axes = {"xlabel": "points of the columns", "ylabel": "nats below the linear scheme"}
+    return curves(found, yscale="log", **axes)

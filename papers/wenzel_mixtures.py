@@ -20,7 +20,6 @@ from sklearn.mixture import GaussianMixture
 from bayesvm.compare.tasks import Task
 
 from . import tenfold, wenzel_table1
-from .experiment import Experiment
 from .wenzel_inducing import machine, rows
 
 COUNTS = (5, 20, 100)
@@ -89,14 +88,3 @@ def draw(frame: Any) -> Any:
     share = frame.groupby(["set", "covariances", "ridge"])["converged"].mean().unstack([1, 2])
     share.plot.bar(ax=ax, ylabel="share that converged")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-mixtures",
-    title="Wenzel et al. (2017), section 5.5: Gaussian mixtures for the places of inducing points",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

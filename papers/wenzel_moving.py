@@ -14,7 +14,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.inference import VB
 
 from . import tenfold
-from .experiment import Experiment
+from .tables import table_of
 from .wenzel_methods import KERNEL
 from .wenzel_table1 import load
 
@@ -66,12 +66,9 @@ def bounds(frame: Any) -> Any:
 
 
 def report(frame: Any, console: Any) -> None:
-    from rich.table import Table
-
     by, seconds = bounds(frame), frame.pivot(index=KEYS, columns="method", values="seconds")
-    table = Table(title="Bound on the log evidence; seconds to fit")
-    for column in (*KEYS, *WAYS, *(f"{way}, s" for way in WAYS)):
-        table.add_column(column, justify="left" if column in KEYS[:2] else "right")
+    heads = (*KEYS, *WAYS, *(f"{way}, s" for way in WAYS))
+    table = table_of("Bound on the log evidence; seconds to fit", heads, left=2)
     for key in by.index:
         times = (f"{seconds.at[key, way]:.2f}" for way in WAYS)
         table.add_row(*map(str, key), *(f"{by.at[key, way]:.1f}" for way in WAYS), *times)
@@ -100,14 +97,3 @@ def draw(frame: Any) -> Any:
     axes[0][0].set_ylabel("bound")
     axes[0][0].legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-moving",
-    title="Wenzel et al. (2017), section 4.2: inducing points that move",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm.compare.tasks import Task
 
 from . import tenfold, wenzel_table1
-from .experiment import Experiment
+from .drawing import curves
 from .wenzel_methods import COUNT, stochastic
 
 PASSES, FOLDS = (2, 8, 32), 3
@@ -55,23 +55,6 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Error against the number of passes, one line a set."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for name, part in frame.groupby("set", sort=False):
-        by = part.groupby("passes")["error"].mean()
-        ax.plot(by.index, by, "o-", ms=4, label=name)
-    ax.set(xscale="log", xlabel="passes", ylabel="error")
-    ax.legend(fontsize="small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-passes",
-    title="Wenzel et al. (2017), Table 1: passes of S-BSVM",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)
+    by = frame.pivot_table("error", "passes", "set", sort=False)
+    found = ((name, by.index, by[name]) for name in by)
+    return curves(found, xscale="log", xlabel="passes", ylabel="error")

@@ -14,7 +14,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.inference import VB
 
 from . import tenfold
-from .experiment import Experiment
+from .drawing import curves
 from .wenzel_methods import KERNEL, AllRows, StochasticGPC, gpc, stochastic, svm
 from .wenzel_table1 import load
 
@@ -32,6 +32,7 @@ PASSES = {
 }
 ALL_ROWS = ("B-BSVM",)  # in the first fold only, where it takes four minutes
 POINTS, FOLDS = 100, 4
+MEASURED = tenfold.MEASURED
 KEYS = ["method", "passes"]
 # what the text says: times in units of that of S-BSVM
 SAID = "ECM about 10 times, GPC about 5000 times, S-GPC and the SVM about as long as S-BSVM"
@@ -88,23 +89,8 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Error against seconds, one line a method."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    found = []
     for method, part in frame.groupby("method", sort=False):
         by = part.groupby("passes")[["seconds", "error"]].mean().sort_values("seconds")
-        ax.plot(by["seconds"], by["error"], "o-", ms=4, label=method)
-    ax.set(xscale="log", xlabel="seconds of training", ylabel="error")
-    ax.legend(fontsize="small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-runtime",
-    title="Wenzel et al. (2017), Fig. 1: error against training time, waveform",
-    tasks=tasks,
-    solve=solve,
-    measured=tenfold.MEASURED,
-    report=report,
-    draw=draw,
-)
+        found.append((method, by["seconds"], by["error"]))
+    return curves(found, xscale="log", xlabel="seconds of training", ylabel="error")

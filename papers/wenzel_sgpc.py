@@ -18,7 +18,7 @@ from bayesvm.core.types import Array
 from bayesvm.kernels import RBF, Scaled
 
 from . import tenfold
-from .experiment import Experiment
+from .drawing import curves
 from .wenzel_methods import BATCH, StochasticGPC, stochastic
 from .wenzel_table1 import load
 
@@ -90,25 +90,10 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Error against the rate, one line a rule and size of minibatches."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
     usual = (frame["length"] == 5.0) & (frame["points"] == POINTS)
     last = frame[usual & (frame["passes"] == frame[usual]["passes"].max())]
+    found = []
     for (rule, batch), part in last.groupby(["rule", "batch"], sort=False):
         by = part.groupby("rate")["error"].mean()
-        ax.plot(by.index, by, "o-", ms=4, label=f"{rule}, minibatches of {batch}")
-    ax.set(xscale="log", xlabel="rate", ylabel="error")
-    ax.legend(fontsize="small")
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-sgpc",
-    title="Wenzel et al. (2017), section 5.3: S-GPC with several settings, waveform",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)
+        found.append((f"{rule}, minibatches of {batch}", by.index, by))
+    return curves(found, xscale="log", xlabel="rate", ylabel="error")

@@ -24,7 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import fetch_susy, load_susy
 
-from .experiment import Experiment
+from .drawing import curves
+from .tables import table_of
 from .wenzel_methods import stochastic
 
 METHODS = ("S-BSVM", "BayesianSVC", "BayesianSVC, 64 points", "LogisticRegression", "boosting")
@@ -104,11 +105,7 @@ def solve(task: Task) -> dict[str, float]:
 
 
 def report(frame: Any, console: Any) -> None:
-    from rich.table import Table
-
-    table = Table(title="SUSY: means over folds")
-    for column in ("rows", "method", *MEASURED):
-        table.add_column(column, justify="left" if column in ("rows", "method") else "right")
+    table = table_of("SUSY: means over folds", ("rows", "method", *MEASURED), left=2)
     for (kind, method), row in (
         frame.groupby(["data", "method"], sort=False)[list(MEASURED)].mean().iterrows()
     ):
@@ -120,24 +117,7 @@ def report(frame: Any, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Log loss against seconds, one point a method."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    ax = figure.subplots()
     means = frame[frame["data"] != "drawn"].groupby("method")[list(MEASURED)].mean()
-    for method in means.index:
-        ax.plot(means.at[method, "seconds"], means.at[method, "log_loss"], "o", label=method)
-    ax.set(xscale="log", xlabel="seconds to fit", ylabel="log loss of rows not fitted")
-    ax.legend()
-    return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-susy",
-    title="Wenzel et al. (2017), section 5.2: SUSY",
-    tasks=tasks,
-    solve=solve,
-    measured=MEASURED,
-    report=report,
-    draw=draw,
-)
+    found = ((method, row["seconds"], row["log_loss"]) for method, row in means.iterrows())
+    axes = {"xlabel": "seconds to fit", "ylabel": "log loss of rows not fitted"}
+    return curves(found, "o", xscale="log", **axes)

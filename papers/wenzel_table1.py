@@ -19,7 +19,8 @@ from bayesvm.core.types import Array
 from bayesvm.datasets import load_raetsch
 
 from . import tenfold, wenzel_methods
-from .experiment import Experiment
+from .drawing import marks
+from .tables import mean_and_error, table_of
 
 # set: rows; error of S-BSVM, ECM, GPC, SVM; Brier score; seconds; standard deviation of S-BSVM's
 # error over the ten folds
@@ -32,6 +33,7 @@ heart          270  .16 .19 .16 .17  .13 .14 .12 .12   .34  2.2    6  .04  .06
 splice        2991  .13 .11 .32 .14  .17 .18 .40 .11    18  406  419  1.3  .03
 waveform      5000  .09 .10 .10 .10  .06 .15 .06 .06  12.5  264 8691  2.3  .02
 """
+MEASURED = tenfold.MEASURED
 FIXED = ("S-BSVM", "ECM", "GPC", "SVM")  # as the paper names them
 METHODS = (*FIXED, "S-BSVM, k-means", "BayesianSVC", "SVC", "GPC, EP")
 _ROWS = [line.split() for line in _PRINTED.strip().splitlines()]
@@ -92,15 +94,12 @@ def solve(task: Task) -> dict[str, float]:
 
 def report(frame: Any, console: Any) -> None:
     """A table per measure, the paper's in brackets; then what the paper claims of it."""
-    from rich.table import Table
-
     methods = [m for m in METHODS if (frame["method"] == m).any()]
-    tables = {m: _mean_and_se(frame, m) for m in ("error", "brier", "log_loss", "seconds")}
+    tables = {m: mean_and_error(frame, m, SIZES, METHODS) for m in MEASURED}
     for metric, (mean, se) in tables.items():
         known = PRINTED.get(metric, {})
-        table = Table(title=f"{metric}: mean over folds ± standard error (the paper's)")
-        for column in ("set", *methods):
-            table.add_column(column, justify="left" if column == "set" else "right")
+        title = f"{metric}: mean over folds ± standard error (the paper's)"
+        table = table_of(title, ("set", *methods))
         for name in mean.index:
             cells = (_cell(mean, se, known, name, m) for m in methods)
             table.add_row(name, *cells)
@@ -113,12 +112,6 @@ def report(frame: Any, console: Any) -> None:
                 f"{other}: {ratio.min():.2g} to {ratio.max():.2g} times the time of S-BSVM; its "
                 f"error is larger on {(mean[other] > mean['S-BSVM']).sum()} of {len(mean)} sets"
             )
-
-
-def _mean_and_se(frame: Any, metric: str) -> tuple[Any, Any]:
-    by = frame.groupby(["set", "method"], sort=False)[metric]
-    sets = [s for s in SIZES if (frame["set"] == s).any()]
-    return by.mean().unstack().loc[sets], by.sem().unstack().loc[sets]
 
 
 def _cell(mean: Any, se: Any, known: Any, name: str, method: str) -> str:
@@ -135,23 +128,8 @@ def draw(frame: Any) -> Any:
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
     for ax, metric in zip(axes, ("error", "brier")):
-        mean, se = _mean_and_se(frame, metric)
-        for k, method in enumerate(m for m in METHODS if m in mean.columns):
-            at = np.arange(len(mean)) + 0.1 * (k - 3)
-            ax.errorbar(mean[method], at, xerr=se[method], fmt="o", ms=4, label=method)
-        ax.set(yticks=np.arange(len(mean)), yticklabels=mean.index, xlabel=metric)
+        marks(ax, *mean_and_error(frame, metric, SIZES, METHODS))
+        ax.set_xlabel(metric)
         ax.grid(alpha=0.3)
-    axes[0].invert_yaxis()
     axes[0].legend(fontsize="small")
     return figure
-
-
-EXPERIMENT = Experiment(
-    name="wenzel-table1",
-    title="Wenzel et al. (2017), Table 1: seven sets of Rätsch, ten folds",
-    tasks=tasks,
-    solve=solve,
-    measured=tenfold.MEASURED,
-    report=report,
-    draw=draw,
-)

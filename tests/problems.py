@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 
 from bayesvm.blocks import Blocks
 from bayesvm.core.types import Local, Term
@@ -75,6 +75,31 @@ def simulate(n, p, seed, noise=1.0, weighted=False):
         y[0] = -y[0]
     c = rng.choice([0.5, 1.0, 2.0], n) if weighted else np.ones(n)
     return frozen(X, y, c)
+
+
+def ridge_log_ratio(prior, s, theta, rng):
+    """Draws of log p(theta, scales) - log q(scales) under a Ridge; one for each row of theta."""
+    n, p = theta.shape
+    A = prior.a if prior.half_cauchy is None else 0.5
+    q = stats.invgamma(A + p / 2, scale=(A + p / 2) * s.variance)
+    v = q.rvs(n, random_state=rng)
+    value = stats.norm.logpdf(theta, scale=np.sqrt(v)[:, None]).sum(1) - q.logpdf(v)
+    if prior.half_cauchy is None:
+        return value + stats.invgamma.logpdf(v, prior.a, scale=prior.b)
+    q_xi = stats.invgamma(1.0, scale=1 / s.xi)
+    xi = q_xi.rvs(n, random_state=rng)
+    value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
+    return value + stats.invgamma.logpdf(xi, 0.5, scale=prior.half_cauchy**-2)
+
+
+def differences(value, x, h=1e-6):
+    """Gradient of a function of an array, by central differences."""
+    out = np.empty(x.shape)
+    for at in np.ndindex(x.shape):
+        e = np.zeros_like(x)
+        e[at] = h
+        out[at] = (value(x + e) - value(x - e)) / (2 * h)
+    return out
 
 
 def z_score(draws, expected):

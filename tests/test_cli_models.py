@@ -6,27 +6,16 @@ import sys
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from typer.testing import CliRunner
 
 import bayesvm
-from bayesvm.cli import app
 from bayesvm.files.storage import load_with_record
+from tests.cli.commands import flat, invoke
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
 
 COLUMNS = ("mean radius", "mean texture", "mean perimeter", "mean area", "site")
-
-
-def invoke(*args):
-    if args[0] == "fit" and not {"-m", "--model"} & set(map(str, args)):
-        args = (*args, "-m", "linear")
-    return CliRunner().invoke(app, [str(a) for a in args])
-
-
-def flat(out):
-    return " ".join(out.output.replace("│", " ").split())
 
 
 @pytest.fixture

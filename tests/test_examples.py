@@ -23,4 +23,3 @@ def test_example(path, tmp_path, monkeypatch):
     runpy.run_path(str(path), run_name="__main__")
     assert plt.get_fignums()
     assert not list(tmp_path.iterdir())
-    plt.close("all")

@@ -23,7 +23,6 @@ def test_pairs():
         assert f"{name} ({rank:.2f})" in texts
     bars = [line for line in display.ax_.lines if line.get_linewidth() == 4]
     assert len(bars) == sum(len(group) > 1 for group in result.groups)
-    plt.close(display.figure_)
 
 
 def test_against_a_control():
@@ -38,7 +37,6 @@ def test_against_a_control():
     ]
     expected = ["4", *(n for n, s in zip(result.names, result.significant) if not s)]
     assert sorted(inside) == sorted(expected)
-    plt.close(display.figure_)
 
 
 def test_own_axes_and_style():
@@ -46,7 +44,6 @@ def test_own_axes_and_style():
     display = CriticalDifferenceDisplay.from_scores(SCORES, ax=ax, linestyle=":")
     assert display.figure_ is figure
     assert ax.lines[0].get_linestyle() == ":"
-    plt.close(figure)
     with pytest.raises(ValueError, match="got 'tukey'"):
         CriticalDifferenceDisplay.from_scores(SCORES, test="tukey")
     with pytest.raises(ValueError, match="all pairs and has no control; got control=2"):
@@ -58,7 +55,6 @@ def test_control_by_its_label():
     display = CriticalDifferenceDisplay.from_scores(frame, test="bonferroni-dunn", control=4)
     assert display.control == "4"
     assert display.names.index("4") == 1
-    plt.close(display.figure_)
 
 
 def test_matplotlib_is_named(monkeypatch):

@@ -1,13 +1,10 @@
 """The cardiac experiment, on a small stand-in for its data."""
 
-import io
-
 import numpy as np
 import pytest
-from rich.console import Console
+from tests.experiments.running import run, said
 
-from bayesvm.compare.tasks import complete, results
-from papers import find, luts_cardiac
+from papers import luts_cardiac
 
 
 @pytest.fixture(autouse=True)
@@ -32,22 +29,15 @@ def test_divisions_test_on_complete_rows(stand_in):
 
 
 def test_a_run_is_reported_and_drawn(tmp_path):
-    assert find("luts-cardiac") is luts_cardiac.EXPERIMENT
     tasks = luts_cardiac.tasks(True, 0, splits=2, chain=(20, 40))
-    path = tmp_path / "results.csv"
-    *_, count = complete(
-        luts_cardiac.EXPERIMENT.solve, luts_cardiac.EXPERIMENT.measured, tasks, path, 1
-    )
-    assert count == 2 * len(luts_cardiac.METHODS)
-    frame = results(tasks, path)
+    assert len(tasks) == 2 * len(luts_cardiac.METHODS)
+    frame = run(luts_cardiac, tasks, tmp_path)
     assert frame["error"].between(0.0, 0.5).all()
-    console = Console(record=True, width=300, file=io.StringIO())
-    luts_cardiac.report(frame, console)
-    said = console.export_text()
+    text = said(luts_cardiac, frame)
     for method in ("complete rows", "mean imputed", "VB, all rows", "MCMC, all rows"):
-        assert method in said
-    assert "VB − SVM with means" in said
-    assert "SVM − sex alone" in said
+        assert method in text
+    assert "VB − SVM with means" in text
+    assert "SVM − sex alone" in text
     figure = luts_cardiac.draw(frame)
     assert len(figure.axes[0].get_xticks()) == len(luts_cardiac.METHODS)
     again = luts_cardiac.solve(tasks[2])

@@ -1,16 +1,14 @@
 """The experiments of Chen et al. on small files of the benchmark's layout."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
+from tests.experiments.running import said, solved
 from tests.papers import chen as transcript
 from tests.problems import needs_data
 
@@ -139,20 +137,6 @@ def home(tmp_path, monkeypatch):
     chen.tuned.cache_clear()
 
 
-def solved(experiment, tasks):
-    return pd.DataFrame([task | experiment.solve(task) for task in tasks])
-
-
-class Saying:
-    """A console that remembers."""
-
-    def __init__(self):
-        self.console = Console(record=True, width=280, file=io.StringIO())
-
-    def text(self):
-        return self.console.export_text()
-
-
 def test_printed_numbers():
     """A few entries by eye, and what Table I must satisfy itself."""
     for metric in chen_paper.TABLE1.values():
@@ -231,25 +215,21 @@ def test_theta_is_held(home):
 
 
 def test_table1(home):
-    frame = solved(chen_table1.EXPERIMENT, chen_table1.tasks(True, 0, sets=SETS[:2]))
+    frame = solved(chen_table1, chen_table1.tasks(True, 0, sets=SETS[:2]))
     mean, error = chen_table1.summary(frame, "1-RMSE")
     assert list(mean.index) == ["banana", "heart"]
     assert list(mean.columns) == list(chen.METHODS)
     one = frame[(frame["set"] == "heart") & (frame["method"] == "LDA")]["rmse"]
     assert mean.at["heart", "LDA"] == pytest.approx(100 * (1 - one.mean()))
     assert error.at["heart", "LDA"] == pytest.approx(100 * one.std() / np.sqrt(3))
-    said = Saying()
-    chen_table1.report(frame, said.console)
-    assert f"{mean.at['heart', 'PCVC']:.2f} (64.73)" in said.text()
+    assert f"{mean.at['heart', 'PCVC']:.2f} (64.73)" in said(chen_table1, frame)
     figure = chen_table1.draw(frame)
     assert len(figure.axes) == 3
 
 
 def test_table3(home):
-    frame = solved(chen_table3.EXPERIMENT, chen_table3.tasks(True, 0, sets=SETS))
-    said = Saying()
-    chen_table3.report(frame, said.console)
-    text = said.text()
+    frame = solved(chen_table3, chen_table3.tasks(True, 0, sets=SETS))
+    text = said(chen_table3, frame)
     assert "8.0 ± 0.0 (19.8)" in text
     assert "Share of SVC's vectors" in text
     (ax,) = chen_table3.draw(frame).axes
@@ -261,7 +241,7 @@ def test_table3(home):
 
 def test_tests(home):
     tasks = chen_tests.tasks(True, 0, sets=SETS[:2], methods=("PCVC", "SVC", "RVC", "1NN"))
-    frame = solved(chen_tests.EXPERIMENT, tasks)
+    frame = solved(chen_tests, tasks)
     X, y, X_test, y_test = chen_tests.half("heart", 3, 0)
     X2, _, X2_test, _ = chen_tests.half("heart", 4, 0)
     assert len(y) == len(y_test) == 30
@@ -269,16 +249,12 @@ def test_tests(home):
         X.sum(0), X2_test.sum(0)
     )  # the halves of a replication change places
     np.testing.assert_allclose(X_test.sum(0), X2.sum(0))
-    said = Saying()
-    chen_tests.report(frame, said.console)
-    text = said.text()
+    text = said(chen_tests, frame)
     assert "Iman-Davenport" in text
     assert "(1.9)" in text  # mean rank of the PCVM in the paper
     assert "(1-12-0)" in text  # 1NN against it
     assert len(chen_tests.draw(frame).axes) == 3
-    without = Saying()
-    chen_tests.report(frame[frame["method"] == "1NN"], without.console)
-    assert "was not run" in without.text()
+    assert "was not run" in said(chen_tests, frame[frame["method"] == "1NN"])
 
 
 def test_tables_v_and_vi_follow_from_table_i_but_for_one_cell():
@@ -334,9 +310,7 @@ def test_table6_is_among_five():
         for split in range(1, 11)
         for k, method in enumerate(reversed(order))
     ]
-    said = Saying()
-    chen_tests.report(pd.DataFrame(rows), said.console)
-    text = " ".join(said.text().split())
+    text = " ".join(said(chen_tests, pd.DataFrame(rows)).split())
     assert "SVC -1.00 (1.35), SVC hard -2.00 (2.69), SVC same kernel -3.00 (0.85)" in text
     assert f"{critical_difference(5, 3, 0.1, 'bonferroni-dunn'):.3f}" in text
     assert chen.build("SVC hard", {}, 0)[-1].C == 1e6
@@ -355,15 +329,13 @@ def test_margins():
 
 
 def test_margin_experiment(home):
-    frame = solved(chen_margin.EXPERIMENT, chen_margin.tasks(True, 0))
-    said = Saying()
-    chen_margin.report(frame, said.console)
-    assert f"of {len(frame) // 2} cases" in said.text()  # of either likelihood
+    frame = solved(chen_margin, chen_margin.tasks(True, 0))
+    assert f"of {len(frame) // 2} cases" in said(chen_margin, frame)  # of either likelihood
     assert len(chen_margin.draw(frame).axes) == 1
 
 
 def test_priors_of_a_weight():
-    frame = solved(chen_prior.EXPERIMENT, chen_prior.tasks(True, 0))
+    frame = solved(chen_prior, chen_prior.tasks(True, 0))
     proper = frame[frame["d"] > 0]
     np.testing.assert_allclose(proper["by_eq21"], proper["by_quadrature"], rtol=1e-6)
     np.testing.assert_allclose(proper["mass"], 1.0, rtol=1e-6)
@@ -372,21 +344,17 @@ def test_priors_of_a_weight():
         for near, kept in ((z - 0.01, False), (z + 0.01, True)):
             height = np.log(chen_prior.density(w, c, 0.0)) - (w - near) ** 2 / 2
             assert bool(np.any(np.diff(height) > 0)) == kept
-    said = Saying()
-    chen_prior.report(frame, said.console)
-    assert "1.4142" in said.text()
+    assert "1.4142" in said(chen_prior, frame)
     assert len(chen_prior.draw(frame).axes) == 3
 
 
 def test_times(home):
-    frame = solved(chen_times.EXPERIMENT, chen_times.tasks(True, 0, sets=("heart", "titanic")))
+    frame = solved(chen_times, chen_times.tasks(True, 0, sets=("heart", "titanic")))
     table = chen_times.seconds(frame)
     assert list(table.columns) == list(chen_times.METHODS)
     ranks = chen_times.mean_ranks(table)
     assert sum(ranks.values()) == pytest.approx(7 * 8 / 2)
-    said = Saying()
-    chen_times.report(frame, said.console)
-    assert "(6.5)" in said.text()  # mean rank of the RVM in the paper
+    assert "(6.5)" in said(chen_times, frame)  # mean rank of the RVM in the paper
     assert len(chen_times.draw(frame).axes) == 1
     # Table VIII is that of Table VII
     printed = pd.DataFrame(chen_paper.TABLE7)
@@ -397,23 +365,19 @@ def test_times(home):
 
 def test_variants(home):
     tasks = [t | {"set": "heart"} for t in chen_variants.tasks(True, 0)]
-    frame = solved(chen_variants.EXPERIMENT, tasks)
-    said = Saying()
-    chen_variants.report(frame, said.console)
-    assert "columns each" in said.text()
+    frame = solved(chen_variants, tasks)
+    assert "columns each" in said(chen_variants, frame)
     assert len(chen_variants.draw(frame).axes) == 1
 
 
 def test_synthetic(home):
     tasks = [t for t in chen_synthetic.tasks(True, 0) if t["set"] in ("overlap", "bumpy")]
-    frame = solved(chen_synthetic.EXPERIMENT, tasks)
+    frame = solved(chen_synthetic, tasks)
     by = frame.set_index(["set", "method"])["wrong_signed"]
     assert (by.xs("PCVC", level=1) == 0).all()
     assert (by.xs("RVC", level=1) == 1).all()
     assert (by.xs("SVC", level=1) == 0).all()
-    said = Saying()
-    chen_synthetic.report(frame, said.console)
-    assert "chosen" in said.text()
+    assert "chosen" in said(chen_synthetic, frame)
     figure = chen_synthetic.draw(frame)
     assert len(figure.axes) == 6
     squares = [ax.collections[3].get_offsets().shape[0] for ax in figure.axes]
@@ -516,12 +480,10 @@ def test_tuning(home, monkeypatch):
     grid = pytest.importorskip("papers.chen_grid", reason="needs numba")
     monkeypatch.setattr(grid, "WIDTHS", np.array([0.5, 1.5]))
     monkeypatch.setattr(grid, "COSTS", np.array([1.0, 2.0]))
-    frame = solved(chen_tuning.EXPERIMENT, chen_tuning.tasks(True, 0, sets=("heart",)))
+    frame = solved(chen_tuning, chen_tuning.tasks(True, 0, sets=("heart",)))
     assert list(frame["method"]) == list(chen_tuning.METHODS)
     assert set(frame["theta"][1:]) <= {0.5, 1.5}
-    said = Saying()
-    chen_tuning.report(frame.assign(cpu_seconds=1.0), said.console)
-    assert "Best start of the PCVM" in said.text()
+    assert "Best start of the PCVM" in said(chen_tuning, frame.assign(cpu_seconds=1.0))
     assert len(chen_tuning.draw(frame).axes) == 1
 
 
@@ -544,7 +506,7 @@ def test_boundaries(home, monkeypatch):
     tasks = [t for t in chen_boundaries.tasks(True, 0) if t["method"] in ("PCVM", "PCVC")]
     tasks += [t | {"width": 0.5} for t in tasks]
     tasks += [tasks[-2] | {"method": method} for method in ("PCVM rvm", "PCVM random")]
-    frame = solved(chen_boundaries.EXPERIMENT, tasks)
+    frame = solved(chen_boundaries, tasks)
     chosen = frame.set_index(["width", "method"])
     assert chosen.at[(0.0, "PCVM"), "error"] <= chosen.at[(0.0, "PCVM"), "mean_error"]
     assert (chosen.loc[0.5, "theta"] == 0.5).all()
@@ -554,37 +516,31 @@ def test_boundaries(home, monkeypatch):
         error = np.mean(model.predict(X_test) != y_test)
         assert chosen.at[(0.5, method), "error"] == pytest.approx(error)
     assert chosen.at[(0.5, "PCVM"), "error"] != chosen.at[(0.5, "PCVM rvm"), "error"]
-    said = Saying()
-    chen_boundaries.report(frame, said.console)
-    assert "Errors over the widths" in said.text()
+    assert "Errors over the widths" in said(chen_boundaries, frame)
 
 
 def test_spirals(home, monkeypatch):
     monkeypatch.setattr(chen_synthetic, "ROWS", 60)
     tasks = chen_spirals.tasks(True, 0)
-    frame = solved(chen_spirals.EXPERIMENT, tasks)
+    frame = solved(chen_spirals, tasks)
     for task, row in zip(tasks, frame.to_dict("records")):
         X, y, X_test, y_test = chen_synthetic.data(task)
         model = chen_synthetic.model_of(task, X, y).fit(X, y)
         assert row["outer_vectors"] + row["inner_vectors"] == len(model[-1].support_)
         error = np.mean(model.predict(X_test) != y_test)  # the halves are of one size
         assert (row["outer_error"] + row["inner_error"]) / 2 == pytest.approx(error)
-    said = Saying()
-    chen_spirals.report(frame, said.console)
-    assert "PCVC" in said.text()
+    assert "PCVC" in said(chen_spirals, frame)
     assert len(chen_spirals.draw(frame).axes) == 2
 
 
 def test_growth(home, monkeypatch):
     monkeypatch.setattr(chen_growth, "TEST", 20)
     tasks = [t | {"rows": t["rows"] // 5} for t in chen_growth.tasks(True, 0)]
-    frame = solved(chen_growth.EXPERIMENT, tasks)
+    frame = solved(chen_growth, tasks)
     cell = frame[frame["method"] == "PCVC"]  # every fifth row
     assert chen_growth.slope(cell) == pytest.approx(1.0)
     assert frame.loc[frame["method"] == "PCVM", "early"].notna().all()
-    said = Saying()
-    chen_growth.report(frame, said.console)
-    assert "SVM soft" in said.text()
+    assert "SVM soft" in said(chen_growth, frame)
     assert len(chen_growth.draw(frame).axes) == 3
 
 
@@ -597,10 +553,7 @@ def test_command(home, monkeypatch):
         def fewer(quick, seed, *args, whole=whole, **kwargs):
             return whole(quick, seed, *args, **(tiny | kwargs if not args else kwargs))
 
-        experiment = module.EXPERIMENT
-        monkeypatch.setattr(
-            module, "EXPERIMENT", type(experiment)(**(vars(experiment) | {"tasks": fewer}))
-        )
+        monkeypatch.setattr(module, "tasks", fewer)
     out = home / "out"
     for name in ("chen-table1", "chen-table3"):
         assert main(["run", name, "--quick", "--jobs", "1", "--output", str(out)]) == 0

@@ -1,13 +1,11 @@
 """The tables of factor models on small sets."""
 
-import io
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from sklearn.utils import Bunch
+from tests.experiments.running import said
 
 from papers import factor_models, find, henao_genes, henao_usps
 
@@ -66,9 +64,6 @@ def test_report_and_figure(module, monkeypatch):
     rows = [t | dict(zip(factor_models.MEASURED, rng.random(4), strict=True)) for t in tasks]
     rows[0] |= module.solve(tasks[0])
     frame = pd.DataFrame(rows)
-    console = Console(file=io.StringIO(), width=150)
-    module.report(frame, console)
-    text = console.file.getvalue()
+    text = said(module, frame)
     assert all(m in text for m in factor_models.METHODS)
     assert isinstance(module.draw(frame), plt.Figure)
-    plt.close("all")

@@ -1,16 +1,13 @@
 """The experiments of Henao et al. on small sets."""
 
-import io
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.datasets import make_moons
 from sklearn.utils import Bunch
+from tests.experiments.running import said, solved
 from tests.problems import Z, z_score
 
 from bayesvm.likelihoods import SkewedLaplace
@@ -76,15 +73,12 @@ def test_a_quick_run_reports_and_draws(key, toy):
     assert len({tuple(t.values()) for t in full}) == len(full)
     assert {tuple(t) for t in full} == {tuple(t) for t in quick}
     some = quick[: len(henao_table1.METHODS)] if key == "henao-table1" else quick
-    frame = pd.DataFrame([task | experiment.solve(task) for task in some])
+    frame = solved(experiment, some)
     assert set(experiment.measured) <= set(frame.columns)
     if "error" in frame:
         assert frame["error"].max() < 0.5
-    console = Console(file=io.StringIO(), width=200)
-    experiment.report(frame, console)
-    assert len(console.file.getvalue()) > 200
+    assert len(said(experiment, frame)) > 200
     assert experiment.draw(frame).axes
-    plt.close("all")
 
 
 def test_the_first_table_has_all_cells():

@@ -1,13 +1,9 @@
 """Wenzel's figures and Henao's second table, on toy data."""
 
-import io
-
-import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
-from rich.console import Console
 from sklearn.datasets import make_moons
+from tests.experiments.running import said, solved
 
 from papers import (
     find,
@@ -56,18 +52,14 @@ def test_it_runs_reports_and_draws(key, toy):
     experiment = find(key)
     kinds = {}
     for task in experiment.tasks(True, 0):  # two of each kind
-        kinds.setdefault(tuple(v for k, v in task.items() if k not in ("fold", "repetition")), [])
-        kinds[tuple(v for k, v in task.items() if k not in ("fold", "repetition"))].append(task)
-    rows = [task | experiment.solve(task) for tasks in kinds.values() for task in tasks[:2]]
-    frame = pd.DataFrame(rows)
+        kind = tuple(v for k, v in task.items() if k not in ("fold", "repetition"))
+        kinds.setdefault(kind, []).append(task)
+    frame = solved(experiment, [task for tasks in kinds.values() for task in tasks[:2]])
     assert set(experiment.measured) <= set(frame.columns)
     assert frame["error"].max() < 0.5
     assert np.isfinite(frame["log_loss"]).all()
-    out = io.StringIO()
-    experiment.report(frame, Console(file=out, width=120))
-    assert "±" in out.getvalue()
+    assert "±" in said(experiment, frame)
     assert experiment.draw(frame).axes
-    plt.close("all")
 
 
 def test_the_rules_find_a_length_scale_near_the_best_of_the_grid(toy):
@@ -84,12 +76,9 @@ def test_mixtures_end_with_an_error_where_a_covariance_is_singular(monkeypatch):
     X = np.column_stack([X, np.ones(len(X))])
     monkeypatch.setattr(wenzel_inducing, "load", lambda name: (X, y))
     tasks = wenzel_mixtures.tasks(True, 0)[:4]
-    frame = pd.DataFrame([task | wenzel_mixtures.solve(task) for task in tasks])
+    frame = solved(wenzel_mixtures, tasks)
     assert set(wenzel_mixtures.MEASURED) <= set(frame.columns)
     assert (frame["failed"] == (frame["ridge"] == 0)).all()
     assert (frame["error"].isna() == (frame["failed"] == 1)).all()
-    out = io.StringIO()
-    wenzel_mixtures.report(frame, Console(file=out, width=120))
-    assert "of 1 mixtures 1 end with an error" in out.getvalue()
+    assert "of 1 mixtures 1 end with an error" in said(wenzel_mixtures, frame)
     assert wenzel_mixtures.draw(frame).axes
-    plt.close("all")

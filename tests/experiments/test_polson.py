@@ -1,16 +1,14 @@
 """Experiments of Polson & Scott beyond the chains: starts, relatives, averages, sweeps."""
 
-import io
 import json
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy.integrate import quad
+from tests.experiments.running import run, said
 from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.compare.tasks import complete, results
 from bayesvm.inference import EM
 from bayesvm.machines.diagnostics import ess
 from bayesvm.priors import Lasso
@@ -21,22 +19,14 @@ from papers import polson_starts as starts
 from papers import spam
 
 
-def run(experiment, tasks, tmp_path):
-    path = tmp_path / "results.csv"
-    *_, count = complete(experiment.solve, experiment.measured, tasks, path, 1)
-    assert count == len(tasks)
-    frame, console = results(tasks, path), Console(record=True, width=200, file=io.StringIO())
-    experiment.report(frame, console)
-    return frame, console.export_text()
-
-
 def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 6)) * np.arange(1, 7)
     y = np.where(X[:, 0] - X[:, 5] / 6 + rng.logistic(size=120) > 0, 1, -1)
     monkeypatch.setattr(spam, "data", lambda: (X, y))
     monkeypatch.setattr(spam, "NAMES", [f"x{k}" for k in range(6)])
-    frame, text = run(starts.EXPERIMENT, starts.tasks(True, 0), tmp_path)
+    frame = run(starts, starts.tasks(True, 0), tmp_path)
+    text = said(starts, frame)
     for _, _, part in starts.cases(frame):
         exact, library = part["objective"][:2]
         assert library == pytest.approx(exact, rel=1e-7)
@@ -105,7 +95,8 @@ def test_samplers_of_the_model_with_noise_agree_with_quadrature():
 
 def test_likelihoods(tmp_path):
     tasks = relatives.tasks(True, 0, sets=2, chain=(20, 60))
-    frame, text = run(relatives.EXPERIMENT, tasks, tmp_path)
+    frame = run(relatives, tasks, tmp_path)
+    text = said(relatives, frame)
     assert len(frame) == 2 * len(relatives.METHODS)
     assert frame["error"].between(0.02, 0.5).all()
     assert "noise, augmented over noise, componentwise, effective a second: ratio" in text
@@ -114,7 +105,8 @@ def test_likelihoods(tmp_path):
 
 def test_averages(tmp_path):
     tasks = averages.tasks(True, 0, sets=1, chain=(15, 40))
-    frame, text = run(averages.EXPERIMENT, tasks, tmp_path)
+    frame = run(averages, tasks, tmp_path)
+    text = said(averages, frame)
     estimates = frame[frame["method"].isin(averages.ESTIMATES)]
     assert estimates["error"].between(0.05, 0.45).all()
     assert estimates["distance"].between(0.0, 1.0).all()  # directions less than 60 degrees apart
@@ -153,7 +145,8 @@ def test_sampler(monkeypatch, tmp_path):
     monkeypatch.setattr(spam, "NAMES", ["george", "cs", "free"])
     tasks = [t for t in sampler.tasks(True, 0) if t["data"] == "spam"]
     tasks = [t for t in tasks if t["part"] != sampler.SPEED or t["prior"] == sampler.PRIORS[0]]
-    frame, text = run(sampler.EXPERIMENT, tasks, tmp_path)
+    frame = run(sampler, tasks, tmp_path)
+    text = said(sampler, frame)
     assert "george, chain 1: first" in text
     assert "Effective draws (200+800 sweeps" in text
     row = frame[frame["part"] == sampler.MIXING].iloc[0]

@@ -27,9 +27,8 @@ def made(count, fail=()):
     def draw(frame):
         raise ImportError
 
-    return Experiment(
-        "squares", "Squares", tasks, partial(solve, fail=fail), ("square",), report, draw
-    )
+    parts = tasks, partial(solve, fail=fail), ("square",), report, draw
+    return Experiment("squares", "Squares", *parts, results="squares")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +26,7 @@ def tasks():
 
 @pytest.fixture
 def tiny(monkeypatch):
-    experiment = replace(luts.EXPERIMENT, tasks=lambda quick, seed: luts.tasks(quick, seed, **TINY))
-    monkeypatch.setattr(luts, "EXPERIMENT", experiment)
+    monkeypatch.setattr(luts, "tasks", partial(luts.tasks, **TINY))
 
 
 def test_list_and_unknown_names(capsys):
@@ -80,15 +79,15 @@ def test_a_run_writes_results_and_a_figure(tmp_path, tiny, capsys):
 
 def test_interrupted_and_resumed(tmp_path, tiny, monkeypatch, capsys):
     args = ("run", "luts-simulation", "--jobs", "1", "--output", str(tmp_path))
-    whole, left = luts.EXPERIMENT, [3]
+    solve, left = luts.solve, [3]
 
     def impatient(task):
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        return whole.solve(task)
+        return solve(task)
 
-    monkeypatch.setattr(luts, "EXPERIMENT", replace(whole, solve=impatient))
+    monkeypatch.setattr(luts, "solve", impatient)
     assert main(args) == 130
     assert "same command resumes" in capsys.readouterr().err
     assert (tmp_path / "luts-simulation.csv").read_text().count("\n") == 4
@@ -98,11 +97,10 @@ def test_interrupted_and_resumed(tmp_path, tiny, monkeypatch, capsys):
 
 def test_a_line_cut_off_is_done_again(tmp_path, tasks):
     path = tmp_path / "results.csv"
-    solve = {"error": 0.25, "seconds": 1.0}
-    experiment = replace(luts.EXPERIMENT, solve=lambda task: solve)
-    assert list(complete(experiment.solve, experiment.measured, tasks, path, 1)) == list(range(7))
+    how = (lambda task: {"error": 0.25, "seconds": 1.0}), luts.MEASURED, tasks, path, 1
+    assert list(complete(*how)) == list(range(7))
     path.write_text(path.read_text()[:-5])
-    assert list(complete(experiment.solve, experiment.measured, tasks, path, 1)) == [5, 6]
+    assert list(complete(*how)) == [5, 6]
     frame = results(tasks, path)
     assert len(frame) == 6
     assert (frame["error"] == 0.25).all()
@@ -112,7 +110,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path, tasks):
     path = tmp_path / "results.csv"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match=r"another kind.*`path` of evaluate, --output"):
-        list(complete(luts.EXPERIMENT.solve, luts.EXPERIMENT.measured, tasks, path, 1))
+        list(complete(luts.solve, luts.MEASURED, tasks, path, 1))
     assert path.read_text() == "a,b\n1,2\n"
 
 

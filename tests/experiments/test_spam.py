@@ -1,16 +1,15 @@
 """Experiments on the spam data, on a small stand-in for it."""
 
-import io
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
+from tests.experiments.running import run, said
 from tests.papers import laplace_zero
 from tests.problems import needs_data
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.compare.tasks import complete, results
 from bayesvm.datasets import load_spam
 from bayesvm.inference import Gibbs
 from bayesvm.machines.diagnostics import indicator_r_hat
@@ -31,19 +30,6 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(spam, "data", lambda: (X, y))
     monkeypatch.setattr(spam, "NAMES", NAMES)
     return X, y
-
-
-def run(experiment, tasks, tmp_path):
-    path = tmp_path / "results.csv"
-    *_, count = complete(experiment.solve, experiment.measured, tasks, path, 1)
-    assert count == len(tasks)
-    return results(tasks, path)
-
-
-def said(experiment, frame):
-    console = Console(record=True, width=300, file=io.StringIO())
-    experiment.report(frame, console)
-    return console.export_text()
 
 
 @needs_data
@@ -116,8 +102,8 @@ def test_printed_sampler_has_the_posterior_of_the_library(stand_in):
 
 def test_luts(tmp_path):
     tasks = luts_spam.tasks(True, 0, chain=(20, 60))
-    frame = run(luts_spam.EXPERIMENT, tasks, tmp_path)
-    text = said(luts_spam.EXPERIMENT, frame)
+    frame = run(luts_spam, tasks, tmp_path)
+    text = said(luts_spam, frame)
     assert "cs: VB 0." in text
     assert "largest R-hat" in text
     found = luts_spam.probabilities(frame)
@@ -132,7 +118,7 @@ def test_luts(tmp_path):
 
 def test_polson(tmp_path):
     tasks = polson_spam.tasks(True, 0, chain=(20, 60))
-    frame = run(polson_spam.EXPERIMENT, tasks, tmp_path)
+    frame = run(polson_spam, tasks, tmp_path)
     nus, coefs, ecme, every, chains = polson_spam.parts(frame)
     assert np.all(np.diff(nus) > 0)
     counts = np.count_nonzero(coefs, axis=1)
@@ -140,9 +126,9 @@ def test_polson(tmp_path):
     assert {pi: each.chains for pi, each in chains.items()} == {0.01: 2, 0.5: 2}
     assert len(every) == 1
     assert ecme["nu"] > 0
-    text = said(polson_spam.EXPERIMENT, frame)
+    text = said(polson_spam, frame)
     assert "mean size" in text
-    part = said(polson_spam.EXPERIMENT, frame[frame["scales"] == "meant"])
+    part = said(polson_spam, frame[frame["scales"] == "meant"])
     assert "scales as meant" in part
     assert "Scales as printed: no table" in part
     assert f"{counts[0]} at 0.001" in text
@@ -166,9 +152,7 @@ def test_texts():
 
 
 def test_command(tmp_path, monkeypatch):
-    whole = luts_spam.EXPERIMENT
-    fewer = {"tasks": lambda quick, seed: luts_spam.tasks(quick, seed, chain=(10, 20))}
-    monkeypatch.setattr(luts_spam, "EXPERIMENT", type(whole)(**(vars(whole) | fewer)))
+    monkeypatch.setattr(luts_spam, "tasks", partial(luts_spam.tasks, chain=(10, 20)))
     assert main(["run", "luts-spam", "--quick", "--jobs", "1", "--output", str(tmp_path)]) == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "luts-spam.csv",

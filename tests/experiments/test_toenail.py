@@ -1,20 +1,18 @@
 """The toenail experiment: its tasks, one split of the real data, its tables."""
 
-import io
-
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
+from tests.experiments.running import said
 from tests.problems import needs_data
 
 from papers import find
 from papers.luts_toenail import (
     BEST,
+    COLOURS,
     HOLD_OUT_SPLITS,
     LONG_SPLITS,
     METHODS,
-    SHOWN,
     appendix_a,
     data,
     fit_mixed,
@@ -38,12 +36,11 @@ def test_report_and_figure_of_made_up_numbers():
         for t in tasks(quick=True, seed=0, splits=3)
         if t["method"] == m
     ]
-    frame, out = pd.DataFrame(rows), io.StringIO()
-    experiment = find("luts-toenail")
-    experiment.report(frame, Console(file=out, width=160))
-    assert "3 splits" in out.getvalue()
-    assert "+20.00" in out.getvalue()  # SVM less VB
-    assert len(experiment.draw(frame).axes[0].get_xticklabels()) == len(SHOWN)
+    frame, experiment = pd.DataFrame(rows), find("luts-toenail")
+    text = said(experiment, frame)
+    assert "3 splits" in text
+    assert "+20.00" in text  # SVM less VB
+    assert len(experiment.draw(frame).axes[0].get_xticklabels()) == len(COLOURS)
 
 
 def test_printed_sampler_decides_as_the_library_does():

@@ -1,15 +1,11 @@
 """Wenzel's first table and the methods that it compares, on small sets."""
 
-import io
-
-import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
-from rich.console import Console
 from scipy.linalg import solve_triangular
 from scipy.optimize import approx_fprime
 from sklearn.datasets import make_moons
+from tests.experiments.running import said, solved
 
 from bayesvm import BayesianSVC
 from bayesvm.inference import VB
@@ -31,12 +27,6 @@ def moons(name="", n=80):
     return 3 * X, 2 * y - 1
 
 
-def said(experiment, frame):
-    out = io.StringIO()
-    experiment.report(frame, Console(file=out, width=200))
-    return out.getvalue()
-
-
 def test_printed_numbers():
     """A few entries by eye; every set, method and measure."""
     printed = wenzel_table1.PRINTED
@@ -55,26 +45,24 @@ def test_table1(monkeypatch):
     every, quick = wenzel_table1.tasks(False, 3), wenzel_table1.tasks(True, 0)
     assert len({tuple(t.values()) for t in every}) == len(every) == 2 * 8 * 10
     few = [t for t in quick if t["set"] == "heart" and t["method"] != "SVC"]
-    frame = pd.DataFrame([task | wenzel_table1.solve(task) for task in few])
-    assert set(wenzel_table1.EXPERIMENT.measured) <= set(frame.columns)
+    frame = solved(wenzel_table1, few)
+    assert set(wenzel_table1.MEASURED) <= set(frame.columns)
     assert frame["error"].max() < 0.5
     assert frame["brier"].max() < 0.25
-    text = said(wenzel_table1.EXPERIMENT, frame)
+    text = said(wenzel_table1, frame)
     assert "(0.16)" in text
     assert "times the time of S-BSVM" in text
     assert len(wenzel_table1.draw(frame).axes) == 2
-    plt.close("all")
 
 
 def test_moving(monkeypatch):
     monkeypatch.setattr(wenzel_moving, "load", moons)
     tasks = wenzel_moving.tasks(True, 0)
-    frame = pd.DataFrame([task | wenzel_moving.solve(task) for task in tasks])
+    frame = solved(wenzel_moving, tasks)
     by = wenzel_moving.bounds(frame)
     assert (by["moved"] > by["k-means"]).all()
-    assert f"of {len(by)}" in said(wenzel_moving.EXPERIMENT, frame)
+    assert f"of {len(by)}" in said(wenzel_moving, frame)
     assert wenzel_moving.draw(frame).axes
-    plt.close("all")
 
 
 @pytest.mark.parametrize("module", [wenzel_linear, wenzel_passes])
@@ -82,11 +70,10 @@ def test_smaller_experiments(module, monkeypatch):
     monkeypatch.setattr(wenzel_table1, "load", moons)
     quick, full = module.tasks(True, 0), module.tasks(False, 0)
     assert {tuple(t) for t in full} == {tuple(t) for t in quick}
-    frame = pd.DataFrame([task | module.solve(task) for task in quick])
-    assert set(module.EXPERIMENT.measured) <= set(frame.columns)
-    assert len(said(module.EXPERIMENT, frame)) > 100
+    frame = solved(module, quick)
+    assert set(module.MEASURED) <= set(frame.columns)
+    assert len(said(module, frame)) > 100
     assert module.draw(frame).axes
-    plt.close("all")
 
 
 def test_inducing_points_lose_nothing_of_a_linear_kernel_that_they_span():

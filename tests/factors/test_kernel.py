@@ -11,7 +11,8 @@ from tests.factors.importance import CELLS, LABELS, kernel_answer
 from tests.problems import Z
 
 from bayesvm.factors import kernel as km
-from bayesvm.factors.fitted import KernelFit, kernel_moments, kernel_slopes
+from bayesvm.factors.fitted import KernelFit
+from bayesvm.factors.kernel_predictor import kernel_moments, kernel_slopes
 from bayesvm.factors.loadings import Drawn, FactorPrior, energy
 from bayesvm.factors.sheet import Scores, Sheet
 from bayesvm.kernels import RBF, Matern, Scaled

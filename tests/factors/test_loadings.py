@@ -9,7 +9,7 @@ from scipy.linalg import subspace_angles
 from scipy.stats import multivariate_normal
 from tests.problems import Z
 
-from bayesvm.factors.fitted import aligned, match
+from bayesvm.factors.alignment import aligned, match
 from bayesvm.factors.learn import choose_size
 from bayesvm.factors.loadings import (
     Drawn,

@@ -5,14 +5,9 @@ from tests.factors.test_kernel import make
 from tests.problems import Z
 
 from bayesvm.factors import kernel as km
-from bayesvm.factors.fitted import (
-    KernelFit,
-    Sample,
-    kernel_functions,
-    kernel_moments,
-    places,
-    sampled,
-)
+from bayesvm.factors.alignment import places
+from bayesvm.factors.fitted import KernelFit, Sample, sampled
+from bayesvm.factors.kernel_predictor import kernel_functions, kernel_moments
 from bayesvm.factors.sheet import Sheet
 
 DRAWS = 4000

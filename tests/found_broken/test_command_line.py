@@ -7,24 +7,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
-from typer.testing import CliRunner
+from tests.cli.commands import flat, invoke
 
 import bayesvm
-from bayesvm.cli import app
 from bayesvm.compare import evaluate
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
-
-
-def invoke(*args):
-    if args[0] == "fit" and not {"-m", "--model"} & set(map(str, args)):
-        args = (*args, "-m", "linear")
-    return CliRunner().invoke(app, [str(a) for a in args])
-
-
-def flat(done):
-    return " ".join(done.output.replace("│", " ").split())
 
 
 def tabled(folder, names=("age", "kind", "label"), labels=("no", "yes"), n=40):

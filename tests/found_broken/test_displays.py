@@ -11,19 +11,13 @@ from bayesvm import PCVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC, p
 from bayesvm.inference import Gibbs
 
 pd = pytest.importorskip("pandas")
-plt = pytest.importorskip("matplotlib.pyplot")
+pytest.importorskip("matplotlib.pyplot")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(5.0 + 3.0 * RNG.standard_normal((60, 2)), columns=["age", "dose"])
 Y = np.where(X["age"] + RNG.standard_normal(60) > 5.0, "yes", "no")
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def scaled(model):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tests.groups import grouped
+from tests.incomplete import drawn_parameters
 from tests.inference.test_missing import mixture_of_hinge
 from tests.problems import Z, frozen, plain, z_score
 
@@ -118,7 +119,7 @@ def test_bound_by_monte_carlo(sweeps):
 
     The shares of the priors have tests of their own.
     """
-    n, d, draws = 12, 2, 4000
+    n, draws = 12, 4000
     problem = composed(n, 5, prior=LaplaceZero(0.4), slopes=True, crossed=True)
     state = iterate(problem, sweeps)
     model, coef, rng = problem.model, state.coef, np.random.default_rng(3)
@@ -127,13 +128,7 @@ def test_bound_by_monte_carlo(sweeps):
     k = [t.name for t in model.terms].index("cells")
     where, latent = model.slices[k], state.latents[k]
     q = latent.params
-    mu = stats.multivariate_normal(q.mean, q.mean_cov, seed=rng).rvs(draws)
-    wishart = stats.invwishart(q.df, q.scale, seed=rng)
-    Sigma = wishart.rvs(draws)
-    stacked = np.moveaxis(Sigma, 0, -1)
-    total = stats.multivariate_normal(np.zeros(d), 3.0 * np.eye(d)).logpdf(mu)
-    total -= stats.multivariate_normal(q.mean, q.mean_cov).logpdf(mu)
-    total += stats.invwishart(d + 2.0, 0.8 * np.eye(d)).logpdf(stacked) - wishart.logpdf(stacked)
+    mu, Sigma, total = drawn_parameters(q, draws, rng)
     there = problem.at(state.latents)
     m, v = there.moments(gated_coef(coef, gate))
     C = there.rows(there.blocks[0]).C.toarray()

@@ -9,7 +9,7 @@ from tests.groups import grouped, make_grouped, simulate_groups
 from tests.inference.test_gibbs import assert_moment, sample
 from tests.inference.test_vb import assert_follows, assert_never_falls, fit, iterates, mixture
 from tests.papers import luts
-from tests.problems import Z, frozen, make_problem
+from tests.problems import Z, frozen, make_problem, ridge_log_ratio
 
 from bayesvm.blocks import Blocks
 from bayesvm.core.types import Term
@@ -217,13 +217,7 @@ def test_bound_by_monte_carlo(sweeps):
     value += stats.norm.logpdf(theta[:, 1:3], scale=0.6**-0.5).sum(1)
     (_, few), (_, many) = found.model.find("g1"), found.model.find("g0")
     s, w = state.priors[2], state.priors[3]
-    q = stats.invgamma(0.5 + 1.5, scale=(0.5 + 1.5) * s.variance)
-    v = q.rvs(draws, random_state=rng)
-    value += stats.norm.logpdf(theta[:, few], scale=np.sqrt(v)[:, None]).sum(1) - q.logpdf(v)
-    q_xi = stats.invgamma(1.0, scale=1 / s.xi)
-    xi = q_xi.rvs(draws, random_state=rng)
-    value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
-    value += stats.invgamma.logpdf(xi, 0.5, scale=0.7**-2)
+    value += ridge_log_ratio(crossed, s, theta[:, few], rng)
     q_Sigma = stats.invwishart(4.5 + 4, (4.5 + 4) * w.covariance)
     V = q_Sigma.rvs(draws, random_state=rng)
     value += stats.invwishart(4.5, 0.8 * np.eye(2)).logpdf(V.T) - q_Sigma.logpdf(V.T)

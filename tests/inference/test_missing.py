@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tests.incomplete import missing_problem, with_holes
+from tests.incomplete import drawn_parameters, missing_problem, with_holes
 from tests.papers import exact_missing, missing, oracle
 from tests.problems import Z, z_score
 
@@ -230,13 +230,7 @@ def test_bound_by_monte_carlo(prior, sweeps):
         theta = theta * (rng.random(theta.shape) < gate)
     D, V = dense(state, n, d)
     q = state.latents[1].params
-    mu = stats.multivariate_normal(q.mean, q.mean_cov, seed=rng).rvs(draws)
-    wishart = stats.invwishart(q.df, q.scale, seed=rng)
-    Sigma = wishart.rvs(draws)
-    stacked = np.moveaxis(Sigma, 0, -1)
-    total = stats.multivariate_normal(np.zeros(d), 3.0 * np.eye(d)).logpdf(mu)
-    total -= stats.multivariate_normal(q.mean, q.mean_cov).logpdf(mu)
-    total += stats.invwishart(d + 2.0, 0.8 * np.eye(d)).logpdf(stacked) - wishart.logpdf(stacked)
+    mu, Sigma, total = drawn_parameters(q, draws, rng)
     m, v = problem.at(state.latents).moments(gated_coef(coef, gate))
     inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
     for i in range(n):

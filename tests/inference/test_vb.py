@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 from scipy.optimize import minimize
 from tests.papers import exact, luts, oracle
-from tests.problems import Z, frozen, make_problem, plain, simulate
+from tests.problems import Z, frozen, make_problem, plain, ridge_log_ratio, simulate
 
 from bayesvm.blocks import Blocks
 from bayesvm.core.distributions import inverse_gaussian, polya_gamma
@@ -250,18 +250,7 @@ def test_bound_by_monte_carlo(lik, prior, sweeps):
     if isinstance(prior, Fixed):
         value += stats.norm.logpdf(theta[:, 1:], scale=0.7**-0.5).sum(1)
     else:
-        s = state.priors[1]
-        A = prior.a if prior.half_cauchy is None else 0.5
-        q = stats.invgamma(A + 1.5, scale=(A + 1.5) * s.variance)
-        v = q.rvs(n, random_state=rng)
-        value += stats.norm.logpdf(theta[:, 1:], scale=np.sqrt(v)[:, None]).sum(1) - q.logpdf(v)
-        if prior.half_cauchy is None:
-            value += stats.invgamma.logpdf(v, prior.a, scale=prior.b)
-        else:
-            q_xi = stats.invgamma(1.0, scale=1 / s.xi)
-            xi = q_xi.rvs(n, random_state=rng)
-            value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
-            value += stats.invgamma.logpdf(xi, 0.5, scale=0.7**-2)
+        value += ridge_log_ratio(prior, state.priors[1], theta[:, 1:], rng)
     assert abs(value.mean() - bound) < Z * value.std() / np.sqrt(n)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as reference
+from tests.problems import differences
 
 from bayesvm import kernels
 from bayesvm.kernels import (
@@ -62,15 +63,6 @@ def rows():
     for a in (A, B):
         a.flags.writeable = False
     return A, B
-
-
-def differences(value, x, h=1e-6):
-    out = np.empty(x.size)
-    for j in range(x.size):
-        e = np.zeros_like(x)
-        e.flat[j] = h
-        out[j] = (value(x + e) - value(x - e)) / (2 * h)
-    return out.reshape(x.shape)
 
 
 def test_every_kernel_is_in_the_list():

@@ -1,6 +1,5 @@
 """Displays of factor models."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -21,12 +20,6 @@ Y = np.where(W[:, 0] > 0, "ill", "well")
 @pytest.fixture(scope="module")
 def model():
     return FactorSVC(3, "linear").fit(X, Y)
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def test_heat_map_has_the_largest_loadings(model):

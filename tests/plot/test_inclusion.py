@@ -13,12 +13,6 @@ from bayesvm.priors import LaplaceZero, Lasso, SpikeSlab
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def data():
     """The first column speaks for class 1, the second against it, the others not at all."""

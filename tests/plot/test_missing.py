@@ -44,4 +44,3 @@ def test_axes_given_are_used(fitted):
     assert display.figure_ is axes[0].figure
     with pytest.raises(ValueError, match="3 panels"):
         display.plot(ax=axes[:2])
-    plt.close("all")

@@ -1,6 +1,5 @@
 """Paths over the scale of a prior are what single fits give."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -11,12 +10,6 @@ from bayesvm.plot import PathDisplay, coefficient_path
 from bayesvm.priors import Bridge, Lasso
 
 NUS = [0.3, 0.003, 0.03]
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import warnings
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,12 +18,6 @@ from sklearn.svm import SVC
 from bayesvm import PCVC, RVC
 from bayesvm.compare import evaluate, score_table
 from bayesvm.plot import SparsityDisplay, VectorDisplay
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

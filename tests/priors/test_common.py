@@ -9,8 +9,9 @@ from scipy import stats
 from scipy.integrate import quad, trapezoid
 from scipy.optimize import minimize_scalar
 from tests.papers import exact
+from tests.priors import test_mixtures
 from tests.priors.test_mixtures import MIXTURES
-from tests.problems import Z, frozen, z_score
+from tests.problems import Z, frozen, ridge_log_ratio, z_score
 
 from bayesvm import priors
 from bayesvm.core.types import Own
@@ -28,6 +29,8 @@ PRIORS = {
     "half-cauchy": Ridge(half_cauchy=1.7),
 }
 every = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+ALL = PRIORS | MIXTURES
+everyone = pytest.mark.parametrize("prior", ALL.values(), ids=ALL)
 learned = pytest.mark.parametrize(
     "prior", [p for p in PRIORS.values() if isinstance(p, Ridge)], ids=str
 )
@@ -44,6 +47,13 @@ def state(prior, variance=0.6, xi=0.45):
     return s
 
 
+def some_state(prior, seed):
+    """A state drawn at random, of any prior."""
+    if isinstance(prior, Fixed | Ridge):
+        return state(prior, *np.exp(np.random.default_rng(seed).normal(0, 3, 2)))
+    return test_mixtures.state(prior, seed)
+
+
 def law_of_variance(prior, s):
     """Prior law of sigma^2 (given xi for the half-Cauchy, 1/xi being ``s.xi``)."""
     if prior.half_cauchy is None:
@@ -57,13 +67,13 @@ def test_no_missing_prior():
         for name, item in vars(priors).items()
         if inspect.isclass(item) and not name.startswith("_")
     }
-    known = {type(prior) for prior in [*PRIORS.values(), *MIXTURES.values()]}
+    known = {type(prior) for prior in ALL.values()}
     apart = {priors.InverseWishart, priors.TunedRidge}  # test_inverse_wishart.py, test_tuned.py
     assert public == known | apart | {priors.Prior}
     assert set(priors.__all__) == {item.__name__ for item in public}
 
 
-@pytest.mark.parametrize("prior", [*PRIORS.values(), *MIXTURES.values()], ids=str)
+@everyone
 def test_the_contract_has_no_gaps(prior):
     """Every prior implements what a scheme needs, or says that it does not."""
     assert all(prior.implements(m) for m in ("update", "bound", "draw", "stretch", "stretched"))
@@ -89,17 +99,7 @@ def test_bound_by_monte_carlo(prior):
         sd = 1 / np.sqrt(prior.precisions(s, P))
         value = stats.norm.logpdf(theta, scale=sd).sum(1)
     else:
-        A = prior.a if prior.half_cauchy is None else 0.5
-        q = stats.invgamma(A + P / 2, scale=(A + P / 2) * s.variance)
-        v = q.rvs(n, random_state=rng)
-        value = stats.norm.logpdf(theta, scale=np.sqrt(v)[:, None]).sum(1) - q.logpdf(v)
-        if prior.half_cauchy is None:
-            value += stats.invgamma.logpdf(v, prior.a, scale=prior.b)
-        else:
-            q_xi = stats.invgamma(1.0, scale=1 / s.xi)
-            xi = q_xi.rvs(n, random_state=rng)
-            value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
-            value += stats.invgamma.logpdf(xi, 0.5, scale=prior.half_cauchy**-2)
+        value = ridge_log_ratio(prior, s, theta, rng)
     assert abs(z_score(value, prior.bound(s, OWN))) < Z
 
 
@@ -109,10 +109,10 @@ def test_a_flat_direction_has_density_one():
     assert improper.bound((), OWN) == pytest.approx(proper.bound((), rest), rel=1e-14)
 
 
-@every
+@everyone
 def test_precisions_are_the_quadratic_of_the_bound(prior):
     """The bound falls by P_j / 2 per unit of E theta_j^2: what gaussian.py is told."""
-    s = state(prior)
+    s = some_state(prior, 1)
     precision = prior.precisions(s, P)
     assert precision.shape == (P,)
     for j in range(P):
@@ -121,11 +121,11 @@ def test_precisions_are_the_quadratic_of_the_bound(prior):
         assert drop == pytest.approx(0.125 * precision[j], rel=1e-10)
 
 
-@every
+@everyone
 def test_update_never_lowers_the_bound(prior):
     rng = np.random.default_rng(3)
-    for _ in range(200):
-        s = state(prior, *np.exp(rng.normal(0, 3, 2)))
+    for seed in range(200):
+        s = some_state(prior, seed)
         own = Own(rng.normal(0, 2, P), rng.exponential(1, P))
         before, after = prior.bound(s, own), prior.bound(prior.update(s, own), own)
         assert after >= before - 1e-12 * max(1, abs(before))

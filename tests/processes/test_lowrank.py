@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import multivariate_normal
-from tests.problems import frozen
+from tests.problems import differences, frozen
 
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
@@ -100,18 +100,12 @@ def test_gradient_by_central_differences(kernel, site, fitc, monkeypatch):
     monkeypatch.setattr("bayesvm.likelihoods.base.WEIGHTS", weights / weights.sum())
     fit = best(kernel, fitc, site)
     slope = process(kernel, fitc).slope([fit])
-    h = 1e-4
 
     def bound(theta):
         low = process(kernel.with_theta(theta), fitc)
         return fit_sites(low, LABELS, site, fit.sites, tol=1e-14, max_iter=3000).bound
 
-    numeric = np.array(
-        [
-            (bound(kernel.theta + h * e) - bound(kernel.theta - h * e)) / (2 * h)
-            for e in np.eye(kernel.theta.size)
-        ]
-    )
+    numeric = differences(bound, kernel.theta, 1e-4)
     np.testing.assert_allclose(slope, numeric, rtol=1e-6, atol=1e-6 * np.abs(numeric).max())
 
 
@@ -133,16 +127,12 @@ def test_gradient_in_the_points_by_central_differences(kernel, site, fitc, monke
     fit = best(kernel, fitc, site)
     theta, slope = process(kernel, fitc).slopes([fit])
     np.testing.assert_allclose(theta, process(kernel, fitc).slope([fit]), rtol=1e-6, atol=1e-9)
-    h, numeric = 1e-4, np.empty_like(Z)
 
     def bound(Z):
         low = process(kernel, fitc, Z)
         return fit_sites(low, LABELS, site, fit.sites, tol=1e-14, max_iter=3000).bound
 
-    for j, k in np.ndindex(*Z.shape):
-        step = np.zeros_like(Z)
-        step[j, k] = h
-        numeric[j, k] = (bound(Z + step) - bound(Z - step)) / (2 * h)
+    numeric = differences(bound, Z, 1e-4)
     np.testing.assert_allclose(slope, numeric, rtol=2e-6, atol=2e-6 * np.abs(numeric).max())
 
 

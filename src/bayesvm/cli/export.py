@@ -9,14 +9,12 @@ import typer
 from rich.table import Table
 
 from ..reports.display import Inside
-from .terminal import check_input, check_model, check_output, one_line_each, plain_console
+from .models import Model
+from .terminal import check_model, check_output, one_line_each, plain_console
 
 
 def export(
-    model: Annotated[
-        Path,
-        typer.Argument(help="A model written by fit.", show_default=False, callback=check_input),
-    ],
+    model: Model,
     output: Annotated[
         Path | None,
         typer.Option(

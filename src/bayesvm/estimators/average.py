@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from ..core import arrays
 from ..core.types import Array
+from ..inputs.parameters import is_number
 from ..inputs.reading import column_names, column_of
 from ..inputs.tables import cells_of
 from ..machines.calibration import Calibrated
@@ -269,7 +270,7 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
     by_column = {_chosen(known, names, [name])[0]: how for name, how in given.items()}
     for j in _chosen(known, names, columns if columns is not None or not given else list(given)):
         how = by_column.get(j, "sd") if isinstance(change, Mapping) else change
-        amount = None if isinstance(how, bool) or not isinstance(how, Real) else float(how)
+        amount = float(how) if is_number(how) else None
         is_word = isinstance(how, str)
         is_pair = not is_word and isinstance(how, Sequence | np.ndarray) and len(how) == 2
         if not (is_pair or (is_word and how in CHANGES) or (amount and np.isfinite(amount))):
@@ -283,7 +284,8 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
             continue
         cells = X[:, [j]].toarray() if sparse.issparse(X) else cells_of(column_of(X, j))
         levels = known.get(j)
-        if levels is None and cells.dtype.kind not in "biuf" and not _is_number(cells):
+        is_real = cells.dtype.kind in "biuf" or all(isinstance(cell, Real) for cell in cells)
+        if levels is None and not is_real:
             levels = tuple(sorted(set(cells.tolist())))
         if levels is not None:
             first, *rest = (level for level in levels if level is not None)
@@ -309,10 +311,6 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
             label = {"sd": "+1 sd", "unit": "+1", "slope": "slope"}[how]
         unit = step if how == "slope" else 1.0
         yield Contrast(names[j], label, j, values - 0.5 * step, values + 0.5 * step, unit)
-
-
-def _is_number(cells: Array) -> bool:
-    return all(isinstance(cell, Real) for cell in cells)
 
 
 def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..designs.imputation import Factors, Unstructured
 from ..inference import EM, SVI, VB, Gibbs
-from ..inputs.parameters import is_among
+from ..inputs.parameters import is_among, is_number
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace, SoftHinge
@@ -222,8 +222,7 @@ def choose_kernel(
 
 def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf) -> None:
     """Refuse all but positive numbers with which something can be computed."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and 0 < float(value) < np.inf):
+    if not (is_number(value) and value > 0):
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
     if not low <= float(value) <= high:
         raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")

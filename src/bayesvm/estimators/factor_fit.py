@@ -23,7 +23,7 @@ from ..factors.sheet import ColumnScale, Sheet
 from ..inference import VB, Gibbs
 from ..inference.progress import Progress
 from ..inputs.labels import Training
-from ..inputs.parameters import is_among
+from ..inputs.parameters import is_among, is_number
 from ..likelihoods import Hinge
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
@@ -68,7 +68,7 @@ class Settings:
         K = self.params["n_factors"]
         if isinstance(K, str) and K == "auto":
             return choose_size(prior, sheet)
-        if not _is_count(K):
+        if not is_number(K, 1, kind=Integral):
             raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
         return min(int(K), rank(sheet))
 
@@ -114,7 +114,7 @@ def prepare(params: dict[str, Any]) -> Settings:
     check.choose_prior(params["coef_prior"], scheme, "coef_prior")
     check.choose_kernel(kernel, 1.0)
     columns = params["columns"]
-    if not is_among(columns, ("auto", "all")) and not _is_count(columns):
+    if not is_among(columns, ("auto", "all")) and not is_number(columns, 1, kind=Integral):
         raise ValueError(
             f"columns must be 'auto', 'all' or a whole number, 1 or more; got {columns!r}."
         )
@@ -225,10 +225,6 @@ def learn_machines(
         return machines, [LinearFit(machine) for machine in machines], moments
     machines = [_judged(machine) for machine in machines]
     return machines, [LinearDraws(machine) for machine in machines], moments
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def merged(data: Training) -> Training:

@@ -21,7 +21,7 @@ from ..engines.threads import blas_threads
 from ..inference.loop import State
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training
-from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, warn
+from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Likelihood
@@ -55,8 +55,7 @@ def number(low: float, *, above: bool = False, none: bool = False) -> Rule:
     def is_right(x: Any) -> bool:
         if x is None:
             return none
-        good = isinstance(x, kind) and not isinstance(x, bool)
-        return good and low <= x < np.inf and not (above and x == low)
+        return is_number(x, low, kind=kind) and not (above and x == low)
 
     what = f"a {whole}number {'above' if above else 'of at least'} {low:g}"
     return is_right, what + (" or None" if none else "")

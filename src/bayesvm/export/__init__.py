@@ -1,6 +1,6 @@
 """Fitted models for other programs: ONNX."""
 
-from . import special
+from . import functions, special
 from .model import to_onnx
 
-__all__ = ["special", "to_onnx"]
+__all__ = ["functions", "special", "to_onnx"]

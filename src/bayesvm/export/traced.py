@@ -48,6 +48,12 @@ OPERATORS: dict[Any, str] = {
 }
 
 
+# functions of numbers that take several operators: see .special
+COMPOSED: dict[Any, Callable[..., Any]] = {}
+# functions of arrays: see .functions
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
 class Untraceable(TypeError):
     """A step that cannot be written as a graph."""
 
@@ -87,7 +93,7 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
 
     @property
     def T(self) -> Traced:
-        return _transpose(self)
+        return transpose(self)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -111,9 +117,9 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
             found = ufunc(*inputs)
             out.value, out.name, out.is_filled = found.value, found.name, found.is_filled
             return out
-        given = [_wrapped(x, self.graph) for x in inputs]
+        given = [wrapped(x, self.graph) for x in inputs]
         if not any(x.name for x in given):
-            return _constant(self.graph, ufunc(*(x.value for x in given)))
+            return Traced(self.graph, ufunc(*(x.value for x in given)))
         if ufunc in OPERATORS:
             return _operator(OPERATORS[ufunc], ufunc, given)
         if ufunc in COMPOSED:
@@ -126,16 +132,16 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
         return FUNCTIONS[func](*args, **options)
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Traced:
-        return _reduced("ReduceSum", np.sum)(self, axis, keepdims)
+        return reduced("ReduceSum", np.sum)(self, axis, keepdims)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Traced:
-        return _reduced("ReduceMean", np.mean)(self, axis, keepdims)
+        return reduced("ReduceMean", np.mean)(self, axis, keepdims)
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Traced:
-        return _reduced("ReduceMin", np.min)(self, axis, keepdims)
+        return reduced("ReduceMin", np.min)(self, axis, keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Traced:
-        return _reduced("ReduceMax", np.max)(self, axis, keepdims)
+        return reduced("ReduceMax", np.max)(self, axis, keepdims)
 
     def any(self) -> bool:
         """Whether some numbers may differ from zero; of one number everywhere it is known."""
@@ -146,7 +152,7 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
         return self.is_known and bool(self.value.all())
 
     def astype(self, kind: Any, copy: bool = True) -> Traced:
-        return _cast(self, _kind(np.dtype(kind)))
+        return cast(self, kind_of(np.dtype(kind)))
 
     def copy(self) -> Traced:
         return self
@@ -161,16 +167,16 @@ class Traced(NDArrayOperatorsMixin):  # type: ignore[misc]
         out, axis = self, 0
         for k in keys:
             if k is None:
-                out = _unsqueeze(out, axis)
+                out = unsqueeze(out, axis)
                 axis += 1
                 continue
             size = out.shape[axis]
             if not isinstance(k, slice):
-                out = _take(out, k, axis=axis)
+                out = take(out, k, axis=axis)
                 axis += np.ndim(k) if not isinstance(k, Traced) else k.ndim
                 continue
             if k.indices(size) != (0, size, 1):
-                out = _take(out, np.arange(size)[k], axis=axis)
+                out = take(out, np.arange(size)[k], axis=axis)
             axis += 1
         return out
 
@@ -197,7 +203,7 @@ class Blank(Traced):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(value, Traced) or value.shape != self.blank:
-            value = _wrapped(value, self.graph) * filled(self.graph, self.blank[1])
+            value = wrapped(value, self.graph) * filled(self.graph, self.blank[1])
         self.whole.blocks[self.first] = value
 
     def _joined(self) -> Traced:
@@ -206,7 +212,7 @@ class Blank(Traced):
         while first < self.first + width:
             parts.append(blocks[first])
             first += parts[-1].shape[1]
-        return parts[0] if len(parts) == 1 else _concatenate(parts, axis=1)
+        return parts[0] if len(parts) == 1 else concatenate(parts, axis=1)
 
     @property
     def value(self) -> Any:  # type: ignore[override]
@@ -227,13 +233,13 @@ class Namespace:
         return getattr(np, name)
 
     def asarray(self, x: Any, dtype: Any = None, device: Any = None) -> Traced:
-        return _wrapped(x, self.graph)
+        return wrapped(x, self.graph)
 
     def astype(self, x: Any, dtype: Any, copy: bool = True) -> Traced:
-        return _wrapped(x, self.graph).astype(dtype)
+        return wrapped(x, self.graph).astype(dtype)
 
     def concat(self, parts: Any, axis: int = 0) -> Traced:
-        return _concatenate(parts, axis)
+        return concatenate(parts, axis)
 
     def empty(self, shape: tuple[int, int], dtype: Any = None, device: Any = None) -> Blank:
         return Blank(self.graph, shape, None, 0)
@@ -248,12 +254,12 @@ def rows_of(graph: Graph, kind: Any, columns: int) -> Traced:
     """The input of rows of numbers, in double precision inside."""
     value = np.random.default_rng(0).standard_normal((graph.rows, columns))
     X = Traced(graph, value, graph.input("X", kind, ("rows", columns)))
-    return X if np.dtype(kind) == float else _node("Cast", value, X, to=value.dtype)
+    return X if np.dtype(kind) == float else node("Cast", value, X, to=value.dtype)
 
 
 def missing(X: Traced) -> Traced:
     """Which cells are missing: NaN."""
-    return _node("IsNaN", np.isnan(X.value), X)
+    return node("IsNaN", np.isnan(X.value), X)
 
 
 def codes_of(graph: Graph, name: str, labels: Array) -> Traced:
@@ -285,49 +291,42 @@ def filled(graph: Graph, width: int) -> Traced:
 
 def _held(value: Any) -> Array:
     value = np.asarray(value)
-    return value.astype(_kind(value.dtype), copy=False)
+    return value.astype(kind_of(value.dtype), copy=False)
 
 
-def _kind(dtype: Any) -> Any:
+def kind_of(dtype: Any) -> Any:
     """The types that graphs have: float64, int64, truth values."""
     return np.dtype({"f": np.float64, "i": np.int64, "u": np.int64}.get(dtype.kind, dtype))
 
 
-def _constant(graph: Graph, value: Any) -> Traced:
-    return Traced(graph, value)
-
-
-def _wrapped(x: Any, graph: Graph) -> Traced:
+def wrapped(x: Any, graph: Graph) -> Traced:
     return x if isinstance(x, Traced) else Traced(graph, x)
 
 
-def _named(x: Traced) -> str:
-    return x.name or x.graph.constant(x.value)
-
-
-def _node(operator: str, value: Any, *inputs: Traced, **settings: Any) -> Traced:
+def node(operator: str, value: Any, *inputs: Traced, **settings: Any) -> Traced:
     """A node whose value at the example is known."""
     graph = inputs[0].graph
-    return Traced(graph, value, graph.node(operator, *map(_named, inputs), **settings))
+    names = (x.name or graph.constant(x.value) for x in inputs)
+    return Traced(graph, value, graph.node(operator, *names, **settings))
 
 
-def _cast(x: Traced, kind: Any) -> Traced:
+def cast(x: Traced, kind: Any) -> Traced:
     if x.dtype == kind:
         return x
     value = x.value.astype(kind)
-    return _node("Cast", value, x, to=kind) if x.name else _constant(x.graph, value)
+    return node("Cast", value, x, to=kind) if x.name else Traced(x.graph, value)
 
 
 def _operator(operator: str, ufunc: Any, given: list[Traced]) -> Traced:
     with np.errstate(all="ignore"):
         value = ufunc(*(x.value for x in given))
-        kind = _kind(np.result_type(*(x.value for x in given)))
+        kind = kind_of(np.result_type(*(x.value for x in given)))
         if value.dtype.kind == "f":
             kind = np.dtype(float)
-    return _node(operator, value, *(_cast(x, kind) for x in given))
+    return node(operator, value, *(cast(x, kind) for x in given))
 
 
-def _graph_of(*some: Any) -> Graph:
+def graph_of(*some: Any) -> Graph:
     return next(x.graph for x in some if isinstance(x, Traced))
 
 
@@ -337,7 +336,7 @@ def _folding(fn: Callable[..., Any], plain: Any) -> Callable[..., Any]:
     def call(x: Traced, *args: Any, **options: Any) -> Any:
         if x.name:
             return fn(x, *args, **options)
-        return _constant(x.graph, plain(x.value, *args, **options))
+        return Traced(x.graph, plain(x.value, *args, **options))
 
     return call
 
@@ -348,190 +347,52 @@ def _axes(x: Traced, axis: Any) -> list[int]:
     return [k % x.ndim for k in (axis if isinstance(axis, tuple) else (axis,))]
 
 
-def _reduced(operator: str, plain: Any) -> Callable[..., Traced]:
+def reduced(operator: str, plain: Any) -> Callable[..., Traced]:
     """A sum, mean or largest number along axes."""
 
     def call(x: Traced, axis: Any = None, keepdims: bool = False, **_: Any) -> Traced:
         value, axes = plain(x.value, axis=axis, keepdims=keepdims), _axes(x, axis)
         if operator != "ReduceSum":
-            return _node(operator, value, x, axes=tuple(axes), keepdims=int(keepdims))
-        at = _constant(x.graph, np.array(axes))
-        return _node(operator, value, x, at, keepdims=int(keepdims))
+            return node(operator, value, x, axes=tuple(axes), keepdims=int(keepdims))
+        at = Traced(x.graph, np.array(axes))
+        return node(operator, value, x, at, keepdims=int(keepdims))
 
     return _folding(call, plain)
 
 
-def _unsqueeze(x: Traced, axis: int) -> Traced:
+def unsqueeze(x: Traced, axis: int) -> Traced:
     value = np.expand_dims(x.value, axis)
     if not x.name:
-        return _constant(x.graph, value)
-    return _node("Unsqueeze", value, x, _constant(x.graph, np.array([axis % value.ndim])))
+        return Traced(x.graph, value)
+    return node("Unsqueeze", value, x, Traced(x.graph, np.array([axis % value.ndim])))
 
 
-def _transpose(x: Traced, axes: Any = None) -> Traced:
+def transpose(x: Traced, axes: Any = None) -> Traced:
     axes = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
     value = np.transpose(x.value, axes)
     if not x.name:
-        return _constant(x.graph, value)
-    return x if axes == tuple(range(x.ndim)) else _node("Transpose", value, x, perm=axes)
+        return Traced(x.graph, value)
+    return x if axes == tuple(range(x.ndim)) else node("Transpose", value, x, perm=axes)
 
 
-def _take(x: Any, at: Any, axis: int = 0) -> Traced:
-    graph = _graph_of(x, at)
-    x, at = _wrapped(x, graph), _wrapped(at, graph)
+def take(x: Any, at: Any, axis: int = 0) -> Traced:
+    graph = graph_of(x, at)
+    x, at = wrapped(x, graph), wrapped(at, graph)
     value = np.take(x.value, at.value, axis=axis)
     if not (x.name or at.name):
-        return _constant(graph, value)
+        return Traced(graph, value)
     if not at.name:
-        at = _constant(graph, at.value % x.shape[axis])
-    return _node("Gather", value, x, at, axis=axis)
+        at = Traced(graph, at.value % x.shape[axis])
+    return node("Gather", value, x, at, axis=axis)
 
 
-def _concatenate(parts: Any, axis: int = 0) -> Traced:
-    graph = _graph_of(*parts)
-    parts = [_wrapped(x, graph) for x in parts]
+def concatenate(parts: Any, axis: int = 0) -> Traced:
+    graph = graph_of(*parts)
+    parts = [wrapped(x, graph) for x in parts]
     if len(parts) == 1:
         return parts[0]
-    kind = _kind(np.result_type(*(x.value for x in parts)))
+    kind = kind_of(np.result_type(*(x.value for x in parts)))
     value = np.concatenate([x.value for x in parts], axis=axis)
     if not any(x.name for x in parts):
-        return _constant(graph, value)
-    return _node("Concat", value, *(_cast(x, kind) for x in parts), axis=axis % value.ndim)
-
-
-def _stack(parts: Any, axis: int = 0) -> Traced:
-    graph = _graph_of(*parts)
-    parts = [_wrapped(x, graph) for x in parts]
-    axis %= parts[0].ndim + 1
-    return _concatenate([_unsqueeze(x, axis) for x in parts], axis)
-
-
-def _column_stack(parts: Any) -> Traced:
-    return _concatenate([x if x.ndim == 2 else x[:, None] for x in parts], 1)
-
-
-def _where(condition: Any, a: Any, b: Any) -> Traced:
-    graph = _graph_of(condition, a, b)
-    condition, a, b = (_wrapped(x, graph) for x in (condition, a, b))
-    value = np.where(condition.value, a.value, b.value)
-    if not (condition.name or a.name or b.name):
-        return _constant(graph, value)
-    kind = _kind(value.dtype)
-    return _node("Where", value, condition, _cast(a, kind), _cast(b, kind))
-
-
-def _clip(x: Any, low: Any = None, high: Any = None, **_: Any) -> Traced:
-    x = x if low is None else np.maximum(x, low)
-    return x if high is None else np.minimum(x, high)
-
-
-def _like(number: float) -> Callable[..., Any]:
-    """An array of one number in the shape of another."""
-
-    def call(x: Traced, dtype: Any = None, **_: Any) -> Traced:
-        kind = x.dtype if dtype is None else _kind(np.dtype(dtype))
-        value = np.full(x.shape, number, dtype=kind)
-        if not x.name:
-            return _constant(x.graph, value)
-        shape = Traced(x.graph, np.array(x.shape), x.graph.node("Shape", x.name))
-        out = _node("Expand", value, _constant(x.graph, value.dtype.type(number)), shape)
-        out.is_filled = True
-        return out
-
-    return call
-
-
-def _broadcast(*given: Any) -> tuple[Traced, ...]:
-    graph = _graph_of(*given)
-    some = [_wrapped(x, graph) for x in given]
-    shape = np.broadcast_shapes(*(x.shape for x in some))
-    if all(x.shape == shape for x in some):
-        return tuple(some)
-    zero: Any = sum(0.0 * x for x in some)
-    return tuple(x if x.shape == shape else x + zero for x in some)
-
-
-def _einsum(how: str, *given: Any, **_: Any) -> Traced:
-    graph = _graph_of(*given)
-    some = [_wrapped(x, graph) for x in given]
-    if how == "ij,ij->i":
-        return _reduced("ReduceSum", np.sum)(some[0] * some[1], 1)
-    value = np.einsum(how, *(x.value for x in some))
-    if not any(x.name for x in some):
-        return _constant(graph, value)
-    return _node("Einsum", value, *some, equation=how)
-
-
-def _tensordot(weights: Any, x: Any, axes: int = 2) -> Traced:
-    """Of a vector with the first axis."""
-    if np.ndim(weights) != 1 or axes != 1:
-        raise Untraceable("the function tensordot of more than one axis")
-    return np.sum(weights.reshape(-1, *[1] * (x.ndim - 1)) * x, axis=0)  # type: ignore[no-any-return]
-
-
-def _argmax(x: Traced, axis: int = -1, **_: Any) -> Traced:
-    return _node("ArgMax", np.argmax(x.value, axis), x, axis=axis % x.ndim, keepdims=0)
-
-
-def _quantile(x: Traced, levels: Any, axis: int = 0, **_: Any) -> Traced:
-    """Linear between order statistics, the levels' axis first."""
-    size, axis = x.shape[axis], axis % x.ndim
-    many = _constant(x.graph, np.array([size]))
-    how = {"axis": axis, "largest": 0, "sorted": 1, "outputs": 2}
-    at = _node("TopK", np.argsort(x.value, axis=axis), x, many, **how)
-    place = np.asarray(levels, dtype=float) * (size - 1)
-    low = np.floor(place).astype(np.int64)
-    share = (place - low).reshape(-1, *[1] * (x.ndim - 1))
-    ends = []
-    front = (axis, *(k for k in range(x.ndim) if k != axis))
-    for which in (low, np.minimum(low + 1, size - 1)):
-        chosen = _take(at, which, axis=axis)
-        value = np.take_along_axis(x.value, chosen.value, axis)
-        ends.append(_transpose(_node("GatherElements", value, x, chosen, axis=axis), front))
-    return ends[0] + share * (ends[1] - ends[0])
-
-
-def _var(x: Traced, axis: Any = None, **_: Any) -> Traced:
-    gap = x - x.mean(axis=axis, keepdims=True)
-    return (gap * gap).mean(axis=axis)
-
-
-def _interp(x: Traced, knots: Array, values: Array, **_: Any) -> Traced:
-    """A line in pieces: the sum of what each of them adds."""
-    widths = np.diff(knots)
-    parts = _clip(x[:, None] - knots[:-1], 0.0, widths)
-    return values[0] + parts @ (np.diff(values) / widths)
-
-
-FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.sum: _reduced("ReduceSum", np.sum),
-    np.mean: _reduced("ReduceMean", np.mean),
-    np.max: _reduced("ReduceMax", np.max),
-    np.min: _reduced("ReduceMin", np.min),
-    np.any: lambda x, **_: x.any(),
-    np.all: lambda x, **_: x.all(),
-    np.shape: lambda x: x.shape,
-    np.ndim: lambda x: x.ndim,
-    np.transpose: _transpose,
-    np.expand_dims: _unsqueeze,
-    np.take: _take,
-    np.concatenate: _concatenate,
-    np.hstack: lambda parts: _concatenate(parts, 1),
-    np.stack: _stack,
-    np.column_stack: _column_stack,
-    np.where: _where,
-    np.clip: _clip,
-    np.zeros_like: _like(0.0),
-    np.ones_like: _like(1.0),
-    np.broadcast_arrays: _broadcast,
-    np.einsum: _einsum,
-    np.tensordot: _tensordot,
-    np.argmax: _argmax,
-    np.quantile: _quantile,
-    np.var: _var,
-    np.interp: _interp,
-}
-
-
-# functions of numbers that take several operators: see .special
-COMPOSED: dict[Any, Callable[..., Any]] = {}
+        return Traced(graph, value)
+    return node("Concat", value, *(cast(x, kind) for x in parts), axis=axis % value.ndim)

@@ -6,7 +6,6 @@ much f changes along each factor, and draws.  Kernel machines also predict f.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +13,16 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import cholesky
-from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
 from ..machines.calibration import Link
 from ..machines.machine import Machine
-from .kernel import JITTER, Collapsed, KernelDraw, KernelFactors, KernelState, collapse
+from .alignment import aligned, places
+from .kernel import KernelDraw, KernelFactors, KernelState, collapse
+from .kernel_predictor import Pair, kernel_functions, kernel_moments, kernel_slopes
 from .loadings import Drawn, Loadings, project
 from .sheet import Scores, Sheet
-
-Pair = tuple[Array, Array]
 
 
 class Sample(NamedTuple):
@@ -47,13 +44,6 @@ class Sample(NamedTuple):
         )
 
 
-def places(names: tuple[str, ...], at: Array) -> list[int]:
-    """Parameters once factors have changed places: those named ``[k]`` go along."""
-    where = {name: j for j, name in enumerate(names)}
-    moved = [re.sub(r"\[(\d+)\]$", lambda k: f"[{at[int(k[1])]}]", name) for name in names]
-    return [where[name] for name in moved]
-
-
 def sampled(q: Loadings, n: int, rng: np.random.Generator) -> Sample:
     """From q(A) and q(psi)."""
     dice = rng.standard_normal((n, *q.mean.shape))
@@ -64,28 +54,6 @@ def sampled(q: Loadings, n: int, rng: np.random.Generator) -> Sample:
 def linear_functions(machine: Machine, X: Array, n: int, rng: np.random.Generator) -> Array:
     """f at new rows, ``(n, rows, 1)``."""
     return machine.predictors(X, machine.posterior.sample(n, rng), rng)[:, :, None]
-
-
-def kernel_functions(
-    problem: KernelFactors,
-    kernel: Any,
-    new: Array,
-    W: Array,
-    parts: list[Collapsed],
-    n: int,
-    rng: np.random.Generator,
-) -> Array:
-    """f at new scores, jointly over them, ``(n, rows, machines)``."""
-    s = problem.spread(W)
-    own = kernel(new / s) + problem.bias**2
-    cross = kernel(new / s, W / s) + problem.bias**2
-    jitter = JITTER * float(np.mean(np.diag(own))) * np.eye(len(own))
-    out = []
-    for part in parts:
-        cov = own - cross @ part.inverse @ cross.T
-        L = cholesky(cov + jitter, lower=True, check_finite=False)
-        out.append(cross @ part.alpha + rng.standard_normal((n, len(own))) @ L.T)
-    return np.stack(out, axis=2)
 
 
 class Fitted(Protocol):
@@ -339,8 +307,7 @@ class KernelFit:
         sites = [fit.sites for fit in state.fits]
         given = problem, state.kernel, found.mean, state.W, sites, left_out
         m, v = kernel_moments(*given, self._collapsed)
-        alphas = [fit.alpha for fit in state.fits]
-        slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
+        slopes, _ = self._slopes(found.mean)
         return m, v + np.sum((slopes @ found.cov) * slopes, axis=2)
 
     def loadings(self) -> Pair:
@@ -348,9 +315,12 @@ class KernelFit:
         return q.mean * s, np.sqrt(np.diagonal(q.cov, axis1=1, axis2=2)) * s
 
     def slopes(self) -> Array:
-        problem, state = self.problem, self.state
+        return self._slopes(self.state.W)[1] * self._unit**2
+
+    def _slopes(self, new: Array) -> Pair:
+        state = self.state
         alphas = [fit.alpha for fit in state.fits]
-        return kernel_slopes(problem, state.kernel, state.W, state.W, alphas)[1] * self._unit**2
+        return kernel_slopes(self.problem, state.kernel, new, state.W, alphas)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Of loadings and noise; scores and kernel are points."""
@@ -363,61 +333,13 @@ class KernelFit:
         found = project(Sheet.of(X), state.loadings)
         given = problem, state.kernel, found.mean, state.W, self._collapsed
         f = kernel_functions(*given, n, rng)
-        alphas = [fit.alpha for fit in state.fits]
-        slopes, _ = kernel_slopes(problem, state.kernel, found.mean, state.W, alphas)
+        slopes, _ = self._slopes(found.mean)
         root, dice = np.linalg.cholesky(found.covs()), rng.standard_normal((n, *found.mean.shape))
         return f + np.einsum("nja,nab,snb->snj", slopes, root, dice, optimize=True)
 
     @property
     def psi(self) -> float:
         return self.state.loadings.psi
-
-
-def kernel_moments(
-    problem: KernelFactors,
-    kernel: Any,
-    new: Array,
-    W: Array,
-    sites: Any,
-    out: bool,
-    parts: Sequence[Any] | None = None,
-) -> Pair:
-    r"""Moments of f at new scores; with ``out``, those of the training rows, each row's own site
-    weakened by one copy.
-
-    With :math:`P = C^{-1}`, :math:`C = K + W^{-1}`, and :math:`\alpha = Pt`, weakening site i adds
-    to :math:`C_{ii}` and so takes :math:`\rho_i P_i P_i^\top` from *P*, with
-    :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: all of row i where it counts once.
-    """
-    if parts is None:
-        K = problem.gram(kernel, W)
-        parts = [collapse(K, each) for each in sites]
-    cross, diag = problem.cross(kernel, new, W)
-    means, spreads = [], []
-    for each, part in zip(sites, parts, strict=True):
-        T = cross @ part.inverse
-        m, v = cross @ part.alpha, diag - np.einsum("ij,ij->i", T, cross)
-        if out:
-            own = np.einsum("ii->i", T)
-            left = each.w * np.maximum(problem.sheet.c - 1.0, 0.0)
-            rho = 1.0 / (np.diag(part.inverse) + left)
-            m, v = m - rho * own * part.alpha, v + rho * own * own
-        means.append(m)
-        spreads.append(np.maximum(v, 1e-12 * diag))
-    return np.stack(means, axis=1), np.stack(spreads, axis=1)
-
-
-def kernel_slopes(
-    problem: KernelFactors, kernel: Any, new: Array, W: Array, alphas: list[Array]
-) -> Pair:
-    """Slopes of the mean of f at new scores, ``(n, machines, K)``, and their mean square."""
-    s = problem.spread(W)
-    parts = []
-    for alpha in alphas:
-        G = np.zeros_like(new[:, :1]) + alpha
-        parts.append(kernel.pull_points(G, new / s, W / s)[0] / s)
-    slopes = np.stack(parts, axis=1)
-    return slopes, np.mean(slopes**2, axis=(0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -476,26 +398,3 @@ class KernelMachine:
         """Log odds at lower end, median and upper end of f, ``(3, n)``."""
         f = self.quantiles(X, (tails[0], 0.5, tails[1]), moments=moments)
         return self.link.logit(f, np.zeros_like(f))
-
-
-# ---------------------------------------------------------------------------------------------
-# Factors of different draws
-
-
-def aligned(loadings: list[Array]) -> list[Pair]:
-    """Permutation and signs that bring each draw's factors closest to the average of all."""
-    reference, last = loadings[-1], -np.inf
-    while True:  # each pass adds to the sum of products with the average, as in k-means
-        order = [match(A, reference) for A in loadings]
-        reference = np.mean([A[:, at] * sign for A, (at, sign) in zip(loadings, order)], axis=0)
-        size = float(np.square(reference).sum())
-        if size <= last * (1.0 + 1e-12):
-            return order
-        last = size
-
-
-def match(A: Array, reference: Array) -> Pair:
-    """Which of A's factors stands where in the reference, and with which sign."""
-    cross = reference.T @ A
-    _, at = linear_sum_assignment(-np.abs(cross))
-    return at, np.where(cross[np.arange(at.size), at] < 0, -1.0, 1.0)

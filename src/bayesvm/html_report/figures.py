@@ -201,34 +201,33 @@ def histogram(P: Array, codes: Array, classes: Array, label: str) -> Figure:
 def roc(frame: Any) -> Figure:
     canvas = Canvas(UNIT, UNIT, SMALL)
     canvas.line([0, 1], [0, 1], "guide")
-    names = list(dict.fromkeys(frame["class"]))[:CURVES]
-    for k, name in enumerate(names):
-        part = frame[frame["class"] == name]
-        part = part.iloc[_some(len(part))]
-        canvas.line(part["fpr"], part["tpr"], f"curve k{k}")
-    if len(names) == 1:
-        canvas.add('<circle id="at-roc" class="mark" r="5.5" cx="-20" cy="-20"/>')
+    legend = _by_class(canvas, frame, "fpr", "tpr", "at-roc")
     canvas.axes("false alarms", "found", QUARTERS, QUARTERS, (True, True))
-    legend = tuple(map(str, names)) if len(names) > 1 else ()
     return canvas.figure("ROC curve", "Share of a class found against false alarms.", legend)
 
 
 def precision_recall(frame: Any, share: float) -> Figure:
     canvas = Canvas(UNIT, UNIT, SMALL)
-    names = list(dict.fromkeys(frame["class"]))[:CURVES]
-    if len(names) == 1:
+    if frame["class"].nunique() == 1:
         canvas.line([0, 1], [share, share], "guide")
-    for k, name in enumerate(names):
-        part = frame[frame["class"] == name]
-        part = part.iloc[_some(len(part))]
-        canvas.line(part["recall"], part["precision"], f"curve k{k}")
-    if len(names) == 1:
-        canvas.add('<circle id="at-pr" class="mark" r="5.5" cx="-20" cy="-20"/>')
+    legend = _by_class(canvas, frame, "recall", "precision", "at-pr")
     canvas.axes("found", "right among alarms", QUARTERS, QUARTERS, (True, True))
-    legend = tuple(map(str, names)) if len(names) > 1 else ()
     return canvas.figure(
         "Precision and recall", "Share of alarms that are right against share found.", legend
     )
+
+
+def _by_class(canvas: Canvas, frame: Any, x: str, y: str, mark: str) -> tuple[str, ...]:
+    """Draw the curve of each class, with a mark if there is one; the names of several."""
+    names = list(dict.fromkeys(frame["class"]))[:CURVES]
+    for k, name in enumerate(names):
+        part = frame[frame["class"] == name]
+        part = part.iloc[_some(len(part))]
+        canvas.line(part[x], part[y], f"curve k{k}")
+    if len(names) == 1:
+        canvas.add(f'<circle id="{mark}" class="mark" r="5.5" cx="-20" cy="-20"/>')
+        return ()
+    return tuple(map(str, names))
 
 
 def cost(frame: Any) -> Figure:

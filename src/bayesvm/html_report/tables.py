@@ -52,10 +52,10 @@ def columns(data: Rows, names: list[str]) -> Any:
     for j, name in enumerate(names):
         cells = frame.iloc[:, j]
         number = pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_bool_dtype(cells)
-        seen = cells.dropna()
+        seen, dates = cells.dropna(), pd.api.types.is_datetime64_any_dtype(cells)
         row = {
             "column": name,
-            "kind": "numbers" if number else _kind(cells, pd),
+            "kind": "numbers" if number else "dates" if dates else "categories",
             "missing": float(cells.isna().mean()),
             "distinct": int(seen.map(_hashable).nunique()),
             "values": _words(seen, number),
@@ -63,10 +63,6 @@ def columns(data: Rows, names: list[str]) -> Any:
         }
         rows.append(row)
     return pd.DataFrame(rows).set_index("column")
-
-
-def _kind(cells: Any, pd: Any) -> str:
-    return "dates" if pd.api.types.is_datetime64_any_dtype(cells) else "categories"
 
 
 def _hashable(cell: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from joblib import Parallel, delayed
 
 from ..core.tree import filled, leaves
 from ..core.types import Array
+from ..engines import Serial
 from ..model.model import Latents, Model, Problem, States
 
 LIKELIHOOD = "likelihood"  # under which draws of its scale and other numbers are kept
@@ -117,6 +119,15 @@ class Draws(NamedTuple):
             tuple(pair for c in chains for pair in c.pairs[:some]),
             moments=np.stack(moments) if moments else None,
         )
+
+
+def for_chains(problem: Problem) -> tuple[Problem, bool]:
+    """The problem as chains draw from it, and whether their rows, not they, share the cores."""
+    size = problem.n * problem.model.width
+    if size < 2**21 and not problem.blocks.ready and not problem.model.is_latent:
+        problem = problem.assembled()  # columns are built once, not once a sweep
+    shared = size >= 2**22 or problem.blocks.remote
+    return (problem if shared else replace(problem, engine=Serial())), shared
 
 
 def run_chains(chain: Callable[..., Any], count: int, n_jobs: int | None, *watch: Any) -> list[Any]:

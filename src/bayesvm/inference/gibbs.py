@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,13 +13,12 @@ from scipy.special import expit
 from ..core.distributions import slice_sample
 from ..core.random import stream
 from ..core.types import Array, Coef
-from ..engines import Serial
 from ..gaussian.covariances import Point, covariance
 from ..gaussian.gates import draw_subset
 from ..likelihoods import Likelihood
 from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
 from ..model.model import Problem, States
-from .draws import Draws, Position, Record, Run, run_chains
+from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .indicators import Guide, can_move, move_indicators
 from .leaps import Proposal, can_leap, leap, learn
 from .loop import State, require
@@ -117,12 +116,7 @@ class Gibbs:
             start = VB(tol=1e-5).fit(problem, rng).state
         if model.is_latent and not start.latents:
             start = start._replace(latents=start_latents(problem))
-        seed, size = int(rng.integers(2**32)), problem.n * model.width
-        if size < 2**21 and not problem.blocks.ready and not model.is_latent:
-            problem = problem.assembled()  # columns are built once, not once a sweep
-        shared = size >= 2**22 or problem.blocks.remote
-        if not shared:
-            problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
+        seed, (problem, shared) = int(rng.integers(2**32)), for_chains(problem)
         drawn = known.model.likelihood if model.likelihood.is_learned else None
         chain = partial(self._chain, problem, start, drawn, seed)
         alone = n_jobs if not shared and store is None else None

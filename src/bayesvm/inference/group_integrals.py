@@ -43,6 +43,29 @@ class Part(NamedTuple):
     columns: Any  # sparse (G p, n), weights times the shared columns
 
 
+def rows_in_order(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
+    """Shared columns, those of the groups, labels, weights and codes, in the order of groups."""
+    read = problem.read
+
+    def visit(b: Block) -> tuple[Array, ...]:
+        C = read(b).C
+        last = C.factors[-1]
+        parts = (C.A, last.Z, b.y, b.c, last.codes)
+        return tuple(np.asarray(arrays.to_numpy(x)) for x in parts)
+
+    found = problem.engine.collect(visit, problem.blocks)
+    A, Z, y, c, codes = (np.concatenate(x) for x in zip(*found, strict=True))
+    order = np.argsort(codes, kind="stable")
+    A, Z, y, c = (np.asarray(x[order], dtype=float) for x in (A, Z, y, c))
+    return A, Z, y, c, codes[order]
+
+
+def plain_likelihood(problem: Problem) -> Likelihood:
+    """The likelihood itself, whichever bound is climbed."""
+    lik = problem.model.likelihood
+    return lik.likelihood if isinstance(lik, Tight) else lik
+
+
 @dataclass(frozen=True, eq=False)
 class GroupRows:
     """Rows in the order of their groups."""
@@ -59,21 +82,9 @@ class GroupRows:
     @classmethod
     def of(cls, problem: Problem) -> GroupRows:
         """All rows of a problem, from wherever they are."""
-        read = problem.read
-
-        def visit(b: Block) -> tuple[Array, ...]:
-            C = read(b).C
-            last = C.factors[-1]
-            parts = (C.A, last.Z[:, 0], b.y, b.c, last.codes)
-            return tuple(np.asarray(arrays.to_numpy(x)) for x in parts)
-
-        found = problem.engine.collect(visit, problem.blocks)
-        A, z, y, c, codes = (np.concatenate(x) for x in zip(*found, strict=True))
-        order = np.argsort(codes, kind="stable")
-        G, lik = problem.model.terms[-1].design.G, problem.model.likelihood
-        plain = lik.likelihood if isinstance(lik, Tight) else lik
-        A, z, y, c = (np.asarray(x[order], dtype=float) for x in (A, z, y, c))
-        return cls(A, z, y, c, codes[order], G, plain)
+        A, Z, y, c, codes = rows_in_order(problem)
+        G = problem.model.terms[-1].design.G
+        return cls(A, Z[:, 0].copy(), y, c, codes, G, plain_likelihood(problem))
 
     @cached_property
     def parts(self) -> list[Part]:

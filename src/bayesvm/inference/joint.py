@@ -23,7 +23,7 @@ from ..gaussian.forms import Dense
 from ..model.joint import Joint
 from ..model.model import Model
 from .em import EM, expecting
-from .loop import Pace, State, Step, climb, extrapolate
+from .loop import Pace, State, Step, climb, extrapolate, hyper_vector, restored
 from .progress import Ascent, Watch, silent
 from .vb import VB
 
@@ -139,25 +139,20 @@ def long_step(model: Model, x0: Together, x1: Together, x2: Together) -> Togethe
     Covariances follow the hyperparameters.  (An extrapolation of their factors would depend on the
     order of the columns.)
     """
-    vectors = [[_vector(model, state) for state in x] for x in (x0, x1, x2)]
-    a, b, c = (np.concatenate(each) for each in vectors)
+    a, b, c = (
+        np.concatenate([np.append(s.coef.mean, hyper_vector(model, s.priors)) for s in x])
+        for x in (x0, x1, x2)
+    )
     far = extrapolate(a, b, c, a.size)
     if far is None:
         return None
-    parts = np.split(far, np.cumsum([v.size for v in vectors[0]])[:-1])
-    return tuple(_restored(model, state, part) for state, part in zip(x2, parts, strict=True))
-
-
-def _vector(model: Model, state: State) -> Array:
-    priors = [t.prior.vector(s) for t, s in zip(model.terms, state.priors, strict=True)]
-    return np.concatenate([state.coef.mean, *priors])
+    parts = zip(x2, np.split(far, len(x2)), strict=True)
+    return tuple(_restored(model, state, part) for state, part in parts)
 
 
 def _restored(model: Model, like: State, vector: Array) -> State:
-    sizes = [t.prior.vector(s).size for t, s in zip(model.terms, like.priors, strict=True)]
-    mean, *each = np.split(vector, np.cumsum([model.width, *sizes])[:-1])
-    parts = zip(model.terms, like.priors, each, strict=True)
-    priors = tuple(t.prior.restore(s, x) for t, s, x in parts)
+    mean, hyper = np.split(vector, [model.width])
+    priors = restored(model, like.priors, hyper)
     old, new = model.precision(like.priors), model.precision(priors)
     return State(Coef(mean, _with_prior(like.coef.cov, old, new)), priors)
 

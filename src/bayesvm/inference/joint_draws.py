@@ -14,12 +14,11 @@ from ..core.distributions import slice_sample
 from ..core.precision import split
 from ..core.random import stream
 from ..core.types import Array, Coef, Own
-from ..engines import Serial
 from ..gaussian.covariances import Point, covariance
 from ..likelihoods.multinomial import log_prob
 from ..model.joint import Joint, pooled
 from ..model.model import States
-from .draws import Draws, Position, Record, Run, run_chains
+from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .gibbs import Gibbs
 from .joint import climb_vb
 from .loop import State
@@ -53,12 +52,7 @@ def draw_together(
     begun = tuple(state for state in starts if state is not None)
     if len(begun) != joint.classes or begun[0].coef.cov.is_point:
         begun = climb_vb(joint, VB(tol=1e-7), None, silent).state
-    seed, size = int(rng.integers(2**32)), problem.n * problem.model.width
-    if size < 2**21 and not problem.blocks.ready:
-        problem = problem.assembled()  # columns are built once, not once a sweep
-    shared = size >= 2**22 or problem.blocks.remote
-    if not shared:
-        problem = replace(problem, engine=Serial())  # chains, not rows, share the cores
+    seed, (problem, shared) = int(rng.integers(2**32)), for_chains(problem)
     chain = partial(_chain, replace(joint, problem=problem), scheme, begun, seed)
     alone = n_jobs if not shared and store is None else None
     parts = run_chains(chain, scheme.chains, alone, watch, store)

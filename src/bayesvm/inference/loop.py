@@ -391,24 +391,20 @@ NONE = (np.empty(0), np.empty(0))  # parameters and means of latent entries wher
 
 def pack(model: Model, state: State) -> Array:
     """The state as one unconstrained vector."""
-    priors = [t.prior.vector(s) for t, s in zip(model.terms, state.priors, strict=True)]
+    hyper = hyper_vector(model, state.priors)
     params, cells = latent.vectors(model, state.latents) if state.latents else NONE
-    return np.concatenate([state.coef.mean, *priors, params, state.coef.cov.vector(), cells])
+    return np.concatenate([state.coef.mean, hyper, params, state.coef.cov.vector(), cells])
 
 
 def unpack(model: Model, like: State, vector: Array) -> State:
     """The state of a vector, shaped like another."""
-    sizes = [t.prior.vector(s).size for t, s in zip(model.terms, like.priors, strict=True)]
     held = latent.vectors(model, like.latents) if like.latents else NONE
-    params, cells = (x.size for x in held)
-    rest = vector.size - model.width - sum(sizes) - params - cells
-    ends = np.cumsum([model.width, *sizes, params, rest])
-    mean, *priors, own, cov, rows = np.split(vector, ends)
+    sizes = [model.width, hyper_vector(model, like.priors).size, held[0].size]
+    mean, hyper, own, rest = np.split(vector, np.cumsum(sizes))
+    cov, rows = np.split(rest, [rest.size - held[1].size])
     return State(
         Coef(mean, like.coef.cov.restore(cov)),
-        tuple(
-            t.prior.restore(s, x) for t, s, x in zip(model.terms, like.priors, priors, strict=True)
-        ),
+        restored(model, like.priors, hyper),
         latent.restored(model, like.latents, own, rows) if like.latents else (),
     )
 

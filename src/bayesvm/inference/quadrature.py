@@ -26,14 +26,14 @@ Rue, Martino & Chopin (2009), section 3, for the grid.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 from ..core.types import Array, Coef, Own
 from ..gaussian.arrow import ArrowCovariance, Eliminated
-from ..model.model import Problem
+from ..model.model import Model, Problem, States
 from .group_integrals import FEWEST, MOST, ROUNDS, GroupRows, Reach, Sums
 from .loop import State
 from .progress import Ascent, Progress, Watch, silent
@@ -163,6 +163,20 @@ class Top(NamedTuple):
     climb: Ascent
 
 
+def shared_precision(model: Model, priors: States) -> Array:
+    """Prior precisions of the coefficients that all groups share."""
+    P = np.empty(model.slices[-1].start)
+    for prior, s, at in model.parts(priors)[:-1]:
+        P[at] = prior.precisions(s, at.stop - at.start)
+    return P
+
+
+def shared_update(model: Model, priors: States, mean: Array, var: Array) -> States:
+    """Factors of the hyperparameters, those of the groups unchanged."""
+    parts = model.parts(priors)[:-1]
+    return (*(prior.update(s, Own(mean[at], var[at])) for prior, s, at in parts), priors[-1])
+
+
 class _Search:
     """The posterior of t, from its top."""
 
@@ -262,7 +276,7 @@ class _Search:
 
     def _derivatives(self, t: float, beta: Array, found: Sums) -> Marginal:
         """Those in beta and t; in beta alone where the rows tell too little of t."""
-        P, p, e = self._precision(), self.p, 1e-2
+        P, p, e = shared_precision(self.model, self.state.priors), self.p, 1e-2
         low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
         own = max(0.0, -(high - 2 * mid + low) / e**2)
         cross = found.bend[:p, p]
@@ -270,12 +284,6 @@ class _Search:
         if found.bend[p, p] + own - cross @ inner > FLAT:
             return Marginal(beta, np.append(P, own), found.bend, found.scores)
         return Marginal(beta, P, found.bend[:p, :p], found.scores[:, :p])
-
-    def _precision(self) -> Array:
-        P = np.empty(self.p)
-        for prior, s, at in self.model.parts(self.state.priors)[:-1]:
-            P[at] = prior.precisions(s, at.stop - at.start)
-        return P
 
     def _log_prior(self, t: float) -> float:
         """Log density of t: that of the precision, and the derivative of its logarithm."""
@@ -289,7 +297,7 @@ class _Search:
         is_smooth, most = not self.rows.likelihood.is_kinked, min(ROUNDS, self.max_iter)
         most = ROUNDS if is_sample else most
         for k in range(1, most + 1):
-            P = self._precision()
+            P = shared_precision(self.model, self.state.priors)
             found = self._at(t, beta)
             self._spread_out(t, found, P)
             low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
@@ -309,7 +317,9 @@ class _Search:
             small = MANY_SMALL if self.is_large and is_narrow else SMALL
             small = ROUGH * p if is_sample else small
             spread = np.diag(inner) + way**2 / max(rest, FLAT)
-            self.state = self.state._replace(priors=self._updated(beta, spread))
+            self.state = self.state._replace(
+                priors=shared_update(self.model, self.state.priors, beta, spread)
+            )
             if not is_sample:
                 value = found.value - 0.5 * float(P @ here[1] ** 2) + mid
                 stopped = self.watch(Progress("vb", k, self.max_iter, value, last), None)
@@ -334,18 +344,12 @@ class _Search:
         if rows.likelihood.is_kinked or np.sum(cov * found.gram) > FEW * rows.c.sum():
             self.rows = rows.spread(np.einsum("ij,jk,ik->i", rows.A, cov, rows.A))
 
-    def _updated(self, mean: Array, var: Array) -> tuple[Any, ...]:
-        """Factors of the hyperparameters of all terms but the groups."""
-        parts = self.model.parts(self.state.priors)[:-1]
-        new = (prior.update(s, Own(mean[at], var[at])) for prior, s, at in parts)
-        return (*new, self.state.priors[-1])
-
     def _settle(self, t: float, beta: Array) -> Point:
         """beta given t by Newton's method, and the log density of t."""
         for _ in range(ROUNDS):
             found = self._at(t, beta)
             point = self._point(t, beta, found)
-            self._spread_out(t, found, self._precision())
+            self._spread_out(t, found, shared_precision(self.model, self.state.priors))
             if point.gain < NEAR:
                 break
             beta = beta + (point.beta - beta) * min(1.0, np.sqrt(self._longest / point.gain))
@@ -353,7 +357,7 @@ class _Search:
 
     def _point(self, t: float, beta: Array, found: Sums) -> Point:
         """From sums close to the mode of beta: a last step by the derivatives that are known."""
-        p, P = self.p, self._precision()
+        p, P = self.p, shared_precision(self.model, self.state.priors)
         slope, cov = found.slope[:p] - P * beta, np.linalg.inv(found.bend[:p, :p] + np.diag(P))
         step = cov @ slope
         gain = 0.5 * float(slope @ step)

@@ -19,16 +19,21 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy import sparse
 from scipy.special import logsumexp
 
-from ..core import arrays
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Block, Coef, Own
+from ..core.types import Array, Coef, Own
 from ..gaussian.arrow import ArrowCovariance, Eliminated
 from ..likelihoods import Likelihood
-from ..likelihoods.tight import Tight
 from ..model.model import Problem
-from .group_integrals import HELD
+from .group_integrals import HELD, plain_likelihood, rows_in_order
 from .loop import State
-from .quadrature import Integrated, Marginal, can_integrate, finite
+from .quadrature import (
+    Integrated,
+    Marginal,
+    can_integrate,
+    finite,
+    shared_precision,
+    shared_update,
+)
 
 NODES = {2: 9, 3: 5}  # along each axis, by the number of effects
 ROUNDS = 30  # of coefficients and covariance in turn
@@ -57,21 +62,8 @@ class SlopeRows:
     @classmethod
     def of(cls, problem: Problem) -> SlopeRows:
         """All rows of a problem, from wherever they are."""
-        read = problem.read
-
-        def visit(b: Block) -> tuple[Array, ...]:
-            C = read(b).C
-            last = C.factors[-1]
-            parts = (C.A, last.Z, b.y, b.c, last.codes)
-            return tuple(np.asarray(arrays.to_numpy(x)) for x in parts)
-
-        found = problem.engine.collect(visit, problem.blocks)
-        A, Z, y, c, codes = (np.concatenate(x) for x in zip(*found, strict=True))
-        order = np.argsort(codes, kind="stable")
-        G, lik = problem.model.terms[-1].design.G, problem.model.likelihood
-        plain = lik.likelihood if isinstance(lik, Tight) else lik
-        A, Z, y, c = (np.asarray(x[order], dtype=float) for x in (A, Z, y, c))
-        return cls(A, Z, y, c, codes[order], G, plain)
+        G = problem.model.terms[-1].design.G
+        return cls(*rows_in_order(problem), G, plain_likelihood(problem))
 
     def at(self, beta: Array, Sigma: Array, about: About, more: int = 0) -> Sums:
         """The log likelihood of (beta, Sigma), and moments of the groups, perhaps by more nodes."""
@@ -207,7 +199,8 @@ class _Climb:
         if not self._is_exact():
             return None
         found = self.rows.at(self.beta, self._state(self.phi).covariance, self.about)
-        return Marginal(self.beta, self._precision(), found.bend, found.scores)
+        P = shared_precision(self.model, self.state.priors)
+        return Marginal(self.beta, P, found.bend, found.scores)
 
     def _is_exact(self) -> bool:
         """Whether more nodes would change little: groups may be too skewed for these rules."""
@@ -218,27 +211,20 @@ class _Climb:
     def _state(self, phi: Array) -> Any:
         return self.prior.restore(self.state.priors[-1], phi)
 
-    def _precision(self) -> Array:
-        P = np.empty(self.p)
-        for prior, s, at in self.model.parts(self.state.priors)[:-1]:
-            P[at] = prior.precisions(s, at.stop - at.start)
-        return P
-
     def _alternate(self) -> None:
         """Coefficients, groups and the factor of their covariance in turn, near the mode."""
         last = np.full(self.phi.size, np.inf)
         for k in range(ROUNDS):
-            P, Sigma = self._precision(), self._state(self.phi).covariance
+            P = shared_precision(self.model, self.state.priors)
+            Sigma = self._state(self.phi).covariance
             found = self.rows.at(self.beta, Sigma, self.about)
             self.about, cov = found.about, np.linalg.inv(found.bend + np.diag(P))
             self.beta = self.beta + cov @ (found.slope - P * self.beta)
             blocks = found.cov + np.einsum("gia,ab,gjb->gij", found.lean, cov, found.lean)
             var = np.einsum("gii->gi", blocks).ravel()
             new = self.prior.update(self._state(self.phi), Own(found.mean.ravel(), var, blocks))
-            parts = self.model.parts(self.state.priors)[:-1]
-            own = Own(self.beta, np.diag(cov))
-            priors = [q.update(s, Own(own.mean[at], own.var[at])) for q, s, at in parts]
-            self.state = self.state._replace(priors=(*priors, self.state.priors[-1]))
+            priors = shared_update(self.model, self.state.priors, self.beta, np.diag(cov))
+            self.state = self.state._replace(priors=priors)
             step = self.prior.vector(new) - self.phi
             rate = float(step @ last / (last @ last)) if k % 3 == 2 else 0.0
             self.phi = self.phi + step / (1.0 - np.clip(rate, 0.0, 0.9))
@@ -248,7 +234,7 @@ class _Climb:
 
     def _settle(self, phi: Array) -> Point:
         """beta given phi by Newton's method, and the log density of phi."""
-        P, s, beta = self._precision(), self._state(phi), self.beta
+        P, s, beta = shared_precision(self.model, self.state.priors), self._state(phi), self.beta
         for _ in range(STEPS):
             found = self.rows.at(beta, s.covariance, self.about)
             self.about, slope = found.about, found.slope - P * beta

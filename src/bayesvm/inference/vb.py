@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..core import arrays
-from ..core.types import Array, Coef
+from ..core.types import Coef
 from ..gaussian.covariances import covariance, mode
-from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
+from ..gaussian.gates import gated_coef
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Problem
+from .gated import gated_sweep, searched
 from .independent import near_top
 from .loop import (
     LAST_STEP,
@@ -46,7 +47,6 @@ FEW_TOL = 1e-6  # tolerance of a fit to them,
 FEW_TIGHT_TOL = 1e-5  # and of one whose steps are Newton's: half a nat of 50,000 rows
 INNER = 0.01  # share of the tolerance for a climb to few rows of many, whose passes are short
 RARE = 10  # rows of a label, below which a subset is drawn from each label
-STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried
 FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")
@@ -316,7 +316,7 @@ def sweep(
     point = coef.cov.is_point  # only the start: its bound is minus infinity
     curved = curved and not point
     if model.has_gates:
-        return _gated_sweep(problem, state, bold and not point, curved, frozen)
+        return gated_sweep(problem, state, bold and not point, curved, frozen)
     stats, *by = summed(problem, coef, curved)
     bound = -np.inf if point else float(stats.bound + model.bound(*state))
     P = model.precision(priors)
@@ -386,74 +386,6 @@ def foretells(problem: Problem) -> bool:
     """Whether gains of the tight bound are foretold: a pass is dear, and no prior is learned."""
     model, is_dear = problem.model, max(problem.n / THIN_ROWS, problem.model.width / WIDE) >= 1.0
     return is_dear and not any(t.prior.is_learned for t in model.terms)
-
-
-def _gated_sweep(problem: Problem, state: State, bold: bool, curved: bool, frozen: bool) -> Step:
-    """A sweep where some coefficients have gates, frozen or not (Luts & Ormerod, Algorithm 3).
-
-    Bold steps are tried only while gates do not change: a long step of the mean can shut a gate for
-    good that small ones would have left open.  With many rows the mean is Newton's.  With few, the
-    scale of the prior is what is slow: coefficients that are out only repeat it.
-    """
-    model, (coef, priors, _) = problem.model, state
-    gate, odds = model.gates(priors), model.odds(priors)
-    assert gate is not None
-    assert odds is not None
-    view = gated_coef(coef, gate)
-    stats = problem.stats(view, curved=curved)
-    bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
-    P, inner = model.precision(priors), through_gates(stats, gate, coef.mean)
-    cov = covariance(inner.S, P)
-
-    def reach(mean: Array, spread: Any, scales: Any) -> State:
-        new = Coef(mean, spread)
-        updated = model.update(scales, new)
-        if not frozen:
-            updated = model.gated(updated, update_gates(stats, view.mean, new, odds, gate))
-        latents = ()
-        if state.latents:
-            latents = update_latents(problem, view, gated_coef(new, model.gates(updated)))
-        return State(new, updated, latents)
-
-    safe = reach(mode(cov, inner.g, P, coef.mean), cov, priors)
-    singular = coef.cov.patched
-    after = model.gates(safe.priors)
-    if not bold or after is None or np.max(np.abs(after - gate)) > STILL:
-        return Step(bound, lambda: safe, singular=singular)
-
-    def hastened(new: State, scales: Any) -> tuple[Any, ...]:
-        return tuple(prior.at_fixed_point(s, own) for prior, s, own in model.each(scales, new.coef))
-
-    def newton(caution: float) -> State:
-        new = reach(newton_mean(inner, coef.mean, P, caution), cov, priors)
-        return new._replace(priors=hastened(new, new.priors))
-
-    def rescaled(caution: float) -> State | None:
-        if caution > 0:  # there is no shorter one
-            return None
-        quick = hastened(safe, priors)  # from the scales that made its spread
-        R = model.precision(quick)
-        spread = covariance(inner.S, R)
-        return reach(mode(spread, inner.g, R, coef.mean), spread, quick)
-
-    return Step(bound, lambda: safe, newton if curved else rescaled, singular)
-
-
-def searched(problem: Problem, state: State) -> State:
-    """Gates opened or shut by a greedy search at the present weights of rows.
-
-    A mean-field factor of a coefficient behind an open gate is narrow and keeps it open; here the
-    coefficients are integrated out.
-    """
-    model, (coef, priors, latents) = problem.model, state
-    gate, odds = model.gates(priors), model.odds(priors)
-    assert gate is not None
-    assert odds is not None
-    view = gated_coef(coef, gate)
-    start = np.where(gate > 0.5, view.mean, 0.0)
-    stats = problem.at(latents).stats(view)
-    active = best_subset(stats, model.precision(priors), odds, start, view.mean)
-    return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))
 
 
 def bold_mean(problem: Problem) -> bool:

@@ -15,7 +15,8 @@ import numpy as np
 Rule = tuple[Callable[[Any], bool], str]  # which values are right, and what they are
 
 
-def _is_number(x: Any, kind: Any, low: float = 0, high: float = np.inf) -> bool:
+def is_number(x: Any, low: float = -np.inf, high: float = np.inf, kind: Any = Real) -> bool:
+    """Whether that is a number of at least ``low`` and below ``high``, and no truth value."""
     return isinstance(x, kind) and not isinstance(x, bool) and bool(low <= x < high)
 
 
@@ -27,11 +28,11 @@ RULES: Mapping[str, Rule] = {
         "a whole number other than 0 (-1 for one per core) or None",
     ),
     "verbose": (
-        lambda x: isinstance(x, bool | np.bool_) or _is_number(x, Integral),
+        lambda x: isinstance(x, bool | np.bool_) or is_number(x, 0, kind=Integral),
         "a whole number of at least 0",
     ),
     "memory": (
-        lambda x: x is None or _is_number(x, Real),
+        lambda x: x is None or is_number(x, 0),
         "a number of bytes, at least 0, or None",
     ),
     "categorical": (
@@ -51,7 +52,7 @@ RULES: Mapping[str, Rule] = {
         "the path of a file or None",
     ),
     "random_state": (
-        lambda x: not _is_number(x, Integral, -np.inf) or _is_number(x, Integral, 0, 2**32),
+        lambda x: not is_number(x, kind=Integral) or is_number(x, 0, 2**32, Integral),
         "a whole number from 0 to 2**32 - 1",
     ),
 }
@@ -131,7 +132,7 @@ def check_rule(name: str, value: Any, rule: Rule) -> None:
 
 def check_draws(n: Any) -> None:
     """Refuse a number of draws that is none, such as rows given in its place."""
-    if not _is_number(n, Integral, 1):
+    if not is_number(n, 1, kind=Integral):
         got = repr(n) if isinstance(n, Real | str) else type(n).__name__
         raise ValueError(
             f"n, the number of draws, must be a whole number of at least 1; got {got}. Rows come "

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from ..core.types import Array, Engine
 from .encoding import Encoding, finite_totals
 from .levels import absent
+from .parameters import is_number
 from .reading import (
     as_rows,
     as_table,
@@ -155,8 +156,7 @@ def _position(column: Any, names: Sequence[str] | None, count: int) -> int:
         if names is None or column not in names:
             raise ValueError(f"categorical names the column {column!r}, which X does not have.")
         return list(names).index(column)
-    whole = isinstance(column, Integral) and not isinstance(column, bool)
-    if not whole or not 0 <= int(column) < count:
+    if not is_number(column, 0, count, Integral):
         raise ValueError(
             f"categorical holds names or positions of columns, from 0 to {count - 1}; got "
             f"{column!r}."

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from ..core.distributions import slice_sample
 from ..core.types import Array, Local
+from ..inputs.parameters import is_number
 from .base import Hinges, Likelihood, log_half_mean
 from .hinge import Hinge
 
@@ -86,11 +86,11 @@ class EpsilonInsensitive(Likelihood):
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.gamma is not None and not (_is_number(self.gamma) and self.gamma > 0):
+        if self.gamma is not None and not (is_number(self.gamma) and self.gamma > 0):
             raise ValueError(
                 f"EpsilonInsensitive(gamma) must be a positive number or None; got {self.gamma!r}."
             )
-        if not (_is_number(self.epsilon) and self.epsilon >= 0):
+        if not is_number(self.epsilon, 0):
             raise ValueError(
                 f"EpsilonInsensitive(epsilon) must be a number of at least 0; got {self.epsilon!r}."
             )
@@ -179,7 +179,3 @@ class EpsilonInsensitive(Likelihood):
             return t - T * math.exp(t) - n * math.log(2.0 * e + math.exp(-t))
 
         return self.with_scale(math.exp(slice_sample(log_density, math.log(self.scale), rng)))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -14,6 +13,7 @@ from scipy.special import expit
 
 from ..core.distributions import slice_sample
 from ..core.types import Array, Local
+from ..inputs.parameters import is_number
 from .base import Likelihood, log_half_mean
 from .hinge import Hinge
 
@@ -80,18 +80,18 @@ class SkewedLaplace(Likelihood):
     rate: float = field(default=0.1, repr=False, kw_only=True)  # where gamma0 is, if it is drawn
 
     def __post_init__(self) -> None:
-        if self.gamma is not None and not (_is_number(self.gamma) and self.gamma > 0):
+        if self.gamma is not None and not (is_number(self.gamma) and self.gamma > 0):
             raise ValueError(
                 f"SkewedLaplace(gamma) must be a positive number or None; got {self.gamma!r}."
             )
-        if self.gamma0 is not None and not (_is_number(self.gamma0) and self.gamma0 >= 0):
+        if self.gamma0 is not None and not is_number(self.gamma0, 0):
             raise ValueError(
                 f"SkewedLaplace(gamma0) must be a number of at least 0 or None; got "
                 f"{self.gamma0!r}."
             )
         for name in ("a0", "b0"):
             value = getattr(self, name)
-            if not (_is_number(value) and value > 0):
+            if not (is_number(value) and value > 0):
                 raise ValueError(f"SkewedLaplace({name}) must be a positive number; got {value!r}.")
         if self.gamma is None and self.gamma0 == 0:
             raise ValueError(
@@ -216,7 +216,3 @@ class SkewedLaplace(Likelihood):
 
         r = slice_sample(of_rate, math.log(self.rate), rng)
         return self.with_numbers((math.exp(t), math.exp(r)))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

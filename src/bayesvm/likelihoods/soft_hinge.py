@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.special import expit
 from ..core import arrays
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.types import Array, Local
+from ..inputs.parameters import is_number
 from .base import HingeAverage, Likelihood
 
 # sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, over sqrt(2).  That
@@ -74,8 +74,7 @@ class SoftHinge(Likelihood):
     softness: float = 1.0
 
     def __post_init__(self) -> None:
-        number = isinstance(self.softness, Real) and not isinstance(self.softness, bool)
-        if not (number and 0.0 <= self.softness < np.inf):
+        if not is_number(self.softness, 0):
             raise ValueError(
                 f"SoftHinge(softness) needs a number of at least 0; got {self.softness!r}."
             )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from sklearn.svm import SVC
 from ..core.random import stream
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
+from ..inputs.parameters import is_number
 from ..processes.evidence import is_scale
 from . import rvm
 from .candidates import MergedRows, has_length_scale, is_positive, keeps_size, stretched
@@ -84,10 +85,10 @@ class Power:
         shapes: dict[str, Any] = {"shape": self.shape, "bias_shape": self.bias_shape}
         for name, value in shapes.items():
             free = name == "bias_shape" and value is None
-            if not free and not (_is_number(value) and -0.5 < value < np.inf):
+            if not free and not (is_number(value) and value > -0.5):
                 raise ValueError(f"{name} must be a number above -0.5; got {value!r}.")
         for name, value in {"rate": self.rate, "bias_rate": self.bias_rate}.items():
-            if not (_is_number(value) and 0.0 <= value < np.inf):
+            if not is_number(value, 0):
                 raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
         if self.bias_shape is None and self.bias_rate:
             raise ValueError("bias_rate has no effect without bias_shape; give both.")
@@ -95,8 +96,7 @@ class Power:
             if (chosen := getattr(self, name)) not in known:
                 words = ", ".join(map(repr, known))
                 raise ValueError(f"{name}={chosen!r} is not known; choose one of {words}.")
-        whole = isinstance(self.n_starts, Integral) and not isinstance(self.n_starts, bool)
-        if not (whole and self.n_starts >= 0):
+        if not is_number(self.n_starts, 0, kind=Integral):
             raise ValueError(
                 f"n_starts must be a whole number of at least 0; got {self.n_starts!r}."
             )
@@ -124,10 +124,6 @@ class Power:
             return out - 0.5 * bias * float(x[-1]) ** 2
         square = max(float(x[-1]) ** 2 + 2.0 * self.bias_rate, SMALL**2)
         return out - (self.bias_shape + 0.5) * float(np.log(square))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 class Rows(NamedTuple):

@@ -29,12 +29,6 @@ from bayesvm.plot import (
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def data():
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
