@@ -227,7 +227,7 @@ class BayesianLinearSVC(BayesianClassifier):
             data = self._read_training(X, y, sample_weight).weighted()
             if missing:
                 data = missing.checked(data, self._names(), scheme)
-            problem = self._problem(data.X, data.c, parts, data.copies)
+            problem = self._problem(data.X, data.c, parts, data.unit)
             starts = self._warm_starts(problem, data) if self.warm_start else []
             machines, joint, moments = run.fit_together(
                 problem, data.codes, len(data.classes), scheme, starts
@@ -240,13 +240,12 @@ class BayesianLinearSVC(BayesianClassifier):
             return self._keep(fit.judged(moments, None if missing else np.inf), data)
 
     def _problem(
-        self, X: Any, c: Array, parts: check.Parts, copies: Array | float = 1.0
+        self, X: Any, c: Array, parts: check.Parts, unit: Array | float = 1.0
     ) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
-        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme)
+        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme, unit=unit)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
-            blocks = replace(blocks, copies=copies)
             columns = missing.design(columns, blocks, engine)
         terms = (Term("intercept", Intercept(), parts.level), Term("coef", columns, parts.prior))
         model = Model(terms if self.fit_intercept else terms[1:], parts.likelihood)

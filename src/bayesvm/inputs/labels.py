@@ -33,6 +33,11 @@ class Training(NamedTuple):
     rows: Array  # numbers of the rows in the input; empty for a source
 
     @property
+    def unit(self) -> Any:
+        """The weight of one row, that of its class; rows must have positive weights."""
+        return 1.0 if self.c is self.copies else self.c / self.copies
+
+    @property
     def n_classes(self) -> int:
         return len(self.classes)
 
@@ -72,7 +77,8 @@ class Training(NamedTuple):
         return self
 
     def take(self, at: Array) -> Training:
-        c, copies, rows = self.c[at], self.copies[at], self.rows[at]
+        c, rows = self.c[at], self.rows[at]
+        copies = c if self.copies is self.c else self.copies[at]
         return Training(arrays.pick(self.X, at), self.classes, self.codes[at], c, copies, rows)
 
     def repeated(self) -> Training:
@@ -87,7 +93,8 @@ class Training(NamedTuple):
         times = np.where(gone, copies, 1.0).astype(int)
         at = np.repeat(np.arange(copies.size), times)
         some = self.take(at)
-        return some._replace(c=some.c / times[at], copies=some.copies / times[at])
+        c = some.c / times[at]
+        return some._replace(c=c, copies=c if some.copies is some.c else some.copies / times[at])
 
 
 # ---------------------------------------------------------------------------------------------
