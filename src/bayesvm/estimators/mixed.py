@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..blocks import Blocks
 from ..core.arrays import inner
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns

@@ -34,8 +34,12 @@ class Training(NamedTuple):
 
     @property
     def unit(self) -> Any:
-        """The weight of one row, that of its class; rows must have positive weights."""
-        return 1.0 if self.c is self.copies else self.c / self.copies
+        """The weight of one row: that of its class."""
+        if self.c is self.copies:
+            return 1.0
+        if is_dask(self.c):
+            return self.c / self.copies
+        return np.divide(self.c, self.copies, out=np.ones(self.c.shape), where=self.c > 0)
 
     @property
     def n_classes(self) -> int:

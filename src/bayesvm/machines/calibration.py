@@ -38,7 +38,7 @@ FIRST_ROWS = 5000  # rows of the first steps of a fit,
 EVEN = 0.5  # if their weights are as even: the least share of them that they count as
 PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
 MAX_ITER = 100
-ALONE = Serial()
+ONE_THREAD = Serial()
 
 
 class Link:
@@ -221,7 +221,7 @@ def fit_link(
     c: Array,
     *,
     earlier: tuple[Link, float] | None = None,
-    engine: Engine = ALONE,
+    engine: Engine = ONE_THREAD,
 ) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out.
 
@@ -240,7 +240,7 @@ def link_rows(
     v: Array,
     c: Array,
     earlier: tuple[Link, float] | None = None,
-    engine: Engine = ALONE,
+    engine: Engine = ONE_THREAD,
 ) -> tuple[LinkRows, LinkRows]:
     """The rows to which a link is fitted, and a few of them for the first steps of a search.
 
@@ -314,7 +314,7 @@ class LinkRows(NamedTuple):
 
     @staticmethod
     def of(
-        t: Array, m: Array, v: Array, c: Array, scale: Scale, engine: Engine = ALONE
+        t: Array, m: Array, v: Array, c: Array, scale: Scale, engine: Engine = ONE_THREAD
     ) -> LinkRows:
         return LinkRows(t, (m - scale.mean) / scale.sd, v / scale.sd**2, c, scale, engine)
 

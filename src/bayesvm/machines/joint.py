@@ -27,7 +27,7 @@ from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
 from .classes import ClassLink, Separate
-from .leave_one_out import Moments, leave_one_out
+from .leave_one_out import Moments, effective, leave_one_out
 from .machine import CLASSES_ROWS, Machine, disagreement, from_draws
 from .penalty import replaced
 from .posterior import (
@@ -132,7 +132,7 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
     problem = replace(problem, blocks=problem.blocks.on_host())
     some = codes[rows]
     share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
-    weight = problem.blocks.c * share[some]
+    weight = effective(problem.blocks.c * share[some], problem.blocks.unit)
     if machines[0].draws is not None:
         return Moments(some, *_left_out_draws(machines, problem, some), weight)
     one, grow, rest = problem.blocks.gone, K / (K - 1.0), problem.outside()

@@ -23,6 +23,17 @@ def leave_one_out(m: Array, v: Array, local: Local, gone: Array) -> tuple[Array,
     return m - v * gone * local.g / rest, v / rest
 
 
+def effective(c: Array, unit: Array | float) -> Array:
+    """Weights with the proportions of c and the total of as many equal rows as tell as much.
+
+    Class weights of ten are not ten rows: of c / unit rows each of weight ``unit`` the effective
+    number is (sum c)^2 / sum(c unit) (Kish 1965).  Without class weights these are c.
+    """
+    if isinstance(unit, float) and unit == 1.0:
+        return c
+    return c * (float(np.sum(c)) / float(np.sum(c * unit)))
+
+
 def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:
     """The same moments from draws of f, ``(n, draws)``, by importance weights 1/likelihood."""
     log_weight = -gone[:, None] * log_lik

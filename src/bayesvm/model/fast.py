@@ -112,7 +112,18 @@ class FastPass:
         sizes = np.array([K, step, F.shape[1]], dtype=np.int32)
         part = np.empty((K, K) if self.precisions or self.slopes else (0, 0), kind)
         how = (
-            *(block.y, c, np.ascontiguousarray(one, dtype=np.float64), extra, step, self.mean, F, self.few, self.triangular, float(least)),
+            *(
+                block.y,
+                c,
+                np.ascontiguousarray(one, dtype=np.float64),
+                extra,
+                step,
+                self.mean,
+                F,
+                self.few,
+                self.triangular,
+                float(least),
+            ),
             *(self.average, LEAST_REST, np.empty((5, step)), rounded, T, empty),
             *(part, S, J, g, ends, sizes, np.array([1.0, 0.0], dtype=kind)),
         )

@@ -67,11 +67,11 @@ class SharedFit(SiteFit):
     """The posterior of one class, whose covariance is that of all."""
 
     def left_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
-        """Moments of f at each row without one copy of that row, for fixed other sites."""
+        """Moments of f at each row without that row, for fixed other sites."""
         m, v = self.m[labels.at], self.v[labels.at]
         rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
-        own = (self.sites.w / labels.total(labels.c))[labels.at]  # of each copy of a row
-        m, v = leave_one_out(m, v - rest, site(labels.y, m, v)._replace(w=own), labels.c)
+        own = (self.sites.w / labels.total(labels.c))[labels.at]  # of unit weight
+        m, v = leave_one_out(m, v - rest, site(labels.y, m, v)._replace(w=own), labels.gone)
         return m, v + rest
 
 
