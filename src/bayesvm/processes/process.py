@@ -194,8 +194,20 @@ class SiteFit:
         """Moments of f at each row without that row, for fixed other sites."""
         m, v = self.m[labels.at], self.v[labels.at]
         rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
-        m, v = leave_one_out(m, v - rest, site(labels.y, m, v), labels.gone)
+        m, v = leave_one_out(m, v - rest, self._own(labels, site(labels.y, m, v)), labels.gone)
         return m, v + rest
+
+    def _own(self, labels: Labels, local: Local) -> Local:
+        """What rows have contributed to the sites; ``local`` is what they would contribute now.
+
+        These are equal where a fit has converged.  Before that, only what is in the posterior can
+        be taken out of it: of a row of large leverage more than there is could be taken.
+        """
+        now = labels.total(labels.c * local.w)
+        share = np.divide(self.sites.w, now, out=np.ones(now.shape), where=now > 0.0)
+        gap = self.sites.b - self.sites.w * self.m - labels.total(labels.c * local.g)
+        g = local.g + (gap / labels.total(labels.c))[labels.at]
+        return local._replace(w=local.w * share[labels.at], g=g)
 
 
 # ---------------------------------------------------------------------------------------------
