@@ -38,7 +38,7 @@ def missing_problem(
         Term("coef", design, prior or Ridge(a=3.0, b=2.0)),
     )
     X, y, c = frozen(X.copy(), np.array(y, float), c.copy())
-    blocks = Blocks(X, y, c, size or n, copies=copies)
+    blocks = Blocks(X, y, c, size or n, unit=c / copies)
     return Problem(Model(terms, likelihood or Hinge()), blocks, Serial())
 
 

@@ -105,8 +105,10 @@ def test_pulls_are_those_of_numpy(held, narrow):
 
 @pytest.mark.parametrize("likelihood", [Logistic(), SoftHinge(0.3), Hinge()], ids=str)
 @pytest.mark.parametrize("held", [False, True])
-def test_passes_are_those_of_numpy(likelihood, held, numba):
+@pytest.mark.parametrize("unit", [1.0, RNG.choice([0.3, 1.0, 2.0], N)], ids=["plain", "classes"])
+def test_passes_are_those_of_numpy(likelihood, held, unit, numba):
     plain = problem(likelihood, held)
+    plain = replace(plain, blocks=replace(plain.blocks, unit=unit))
     fast, q = replace(plain, fast=True), coef(plain.model.width)
     rtol = 2e-6 if held else 1e-13  # products in float32, or float64
     for at in (q, Coef(q.mean, Point(q.mean.size, 0.1))):

@@ -17,7 +17,7 @@ C = RNG.choice([0.5, 1.0, 20.0], N)
 Y = np.where(RNG.random(N) < 1.0 / (1.0 + np.exp(-np.sinh(0.8 * M) - 0.5)), 1.0, -1.0)
 
 
-def rows(fast, engine=calibration.ALONE):
+def rows(fast, engine=calibration.ONE_THREAD):
     return LinkRows.of(targets(Y, C), M, V, C, Scale.of(M, C), engine, fast)
 
 

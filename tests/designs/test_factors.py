@@ -39,7 +39,7 @@ def make(
         Term("factors", FactorScores(table, first), prior or Fixed(1.0)),
     )
     c = np.ones(y.size) if c is None else c
-    blocks = Blocks(X, y, c, size or y.size, copies=copies)
+    blocks = Blocks(X, y, c, size or y.size, unit=c / copies)
     return Problem(Model(terms, likelihood or Hinge()), blocks, Serial())
 
 

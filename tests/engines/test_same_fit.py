@@ -2,12 +2,14 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from tests.problems import engines
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
@@ -67,6 +69,10 @@ def kernel_fit(data, labels, dtype="float64", memory=None, **options):
         return BayesianSVC(KERNEL, **(how | options)).fit(data, labels)
 
 
+def fitted(model, data, labels, **options):
+    return clone(model).set_params(**options).fit(data, labels)
+
+
 def means(*models):
     return [m.machines_[0].posterior.mean for m in models]
 
@@ -121,6 +127,19 @@ def test_kernel_models(way, reference):
         check_left_out(have, want)
         widths = [m.machines_[0].width.by for m in (have, want)]
         np.testing.assert_allclose(*widths, rtol=1e-8)
+
+
+@ways
+def test_class_weights(way):
+    """What leaving a row out takes from its weight is known wherever the row is."""
+    data, labels, options = WAYS[way]()
+    weight = {"class_weight": {0: 0.5, 1: 3.0}}
+    for fit in (partial(fitted, BayesianLinearSVC(random_state=0)), kernel_fit):
+        want, have = fit(X, Y, **weight), fit(data, labels, **weight, **options)
+        np.testing.assert_allclose(have.predict_proba(X), want.predict_proba(X), rtol=1e-7)
+        widths = [m.decision_function(X[:5], return_std=True)[1] for m in (have, want)]
+        np.testing.assert_allclose(*widths, rtol=1e-7)
+        check_left_out(have, want)
 
 
 @ways

@@ -146,7 +146,7 @@ def test_kept_rows_stand_for_all_of_their_class(sizes, most, seed):
         codes = rng.choice(4, n, p=[0.6, 0.3, 0.1, 0.0])
         seen = np.concatenate([seen, codes])
         rows = np.arange(len(seen) - n, len(seen), dtype=float)[:, None]
-        before = kept.joined(rows, codes, np.ones(n), rng)
+        before = kept.joined(rows, codes, np.ones(n), np.ones(n), rng)
         kept, gone = before.fewer(most)
         assert kept.n <= most
         assert kept.n == before.n or kept.n > most - 3  # of three classes as many of each
@@ -170,7 +170,9 @@ def test_the_sample_of_a_class_is_uniform():
         kept = Kept.none(np.empty((0, 1)), 1)
         for i in range(0, 3000, 30):
             rows = np.arange(i, i + 30.0)[:, None]
-            kept = kept.joined(rows, np.zeros(30, dtype=int), np.ones(30), rng).fewer(100)[0]
+            kept = kept.joined(rows, np.zeros(30, dtype=int), np.ones(30), np.ones(30), rng).fewer(
+                100
+            )[0]
         sample = kept.X[: kept.sampled, 0]
         count += np.histogram(sample, [0, 983, 1966, 2950])[0]
     total = count.sum()

@@ -59,7 +59,7 @@ def composed(
     if crossed:
         terms.append(Term("h", grouped(1, 3), Ridge(2.0, 1.0)))
     model = Model(arranged(terms), likelihood or Hinge())
-    blocks = Blocks(Table(*frozen(X, codes)), *frozen(y, c), size or n, copies=copies)
+    blocks = Blocks(Table(*frozen(X, codes)), *frozen(y, c), size or n, unit=c / copies)
     return Problem(model, blocks, Serial(), form if model.grouped else "dense")
 
 

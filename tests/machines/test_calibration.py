@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, ndtr
 from tests.problems import Z, frozen, simulate, site
 
+from bayesvm.core.types import Block
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines import calibration
 from bayesvm.machines.calibration import (
@@ -284,15 +285,16 @@ def gaussian(C, w, b, P):
 
 @pytest.mark.parametrize("weights", ["one", "mixed"])
 def test_leave_one_out_is_explicit_removal(weights):
-    """At fixed sites: one copy of row i leaves, min(c_i, 1) of what it says."""
+    """At fixed sites: a part of row i leaves, and with it that part of what it says."""
     C, w, b, c, P = sites()
     c = np.ones_like(c) if weights == "one" else c
     assert weights == "one" or set(c) == {0.5, 1.0, 2.0}
     m, v = gaussian(C, c * w, c * b, P)
-    found = leave_one_out(m, v, site(w, b - w * m), c)
+    gone = np.minimum(c, 1.0)
+    found = leave_one_out(m, v, site(w, b - w * m), gone)
     for i in range(len(m)):
         rest = c.copy()
-        rest[i] -= min(c[i], 1.0)
+        rest[i] -= gone[i]
         mean, var = gaussian(C, rest * w, rest * b, P)
         assert found[0][i] == pytest.approx(mean[i], rel=1e-10)
         assert found[1][i] == pytest.approx(var[i], rel=1e-10)
@@ -305,7 +307,8 @@ def test_leave_one_out_treats_a_double_row_as_two():
     c = np.ones(14)
     c[0] = 2.0
     m, v = gaussian(C, c * w, c * b, P)
-    weighted = leave_one_out(m, v, site(w, b - w * m), c)
+    gone = Block(C, np.ones(14), c).gone
+    weighted = leave_one_out(m, v, site(w, b - w * m), gone)
     m, v = gaussian(C[twice], w[twice], b[twice], P)
     repeated = leave_one_out(m, v, site(w[twice], b[twice] - w[twice] * m), np.ones(15))
     for a, b_ in zip(weighted, repeated):
@@ -333,10 +336,9 @@ def test_importance_weights_leave_out_the_likelihood(lik):
     f = m + np.sqrt(v) * rng.standard_normal((1, n))
     grid = np.linspace(m - 9 * np.sqrt(v), m + 9 * np.sqrt(v), 4001)
     for y in (-1.0, 1.0):
-        for c in (0.5, 1.0, 3.0):
+        for share in (0.25, 0.5, 1.0):
             log_lik = lik.log_prob(np.full((1, n), y), f)
-            mean, var = leave_one_out_draws(f, log_lik, np.array([c]))
-            share = min(c, 1.0)
+            mean, var = leave_one_out_draws(f, log_lik, np.array([share]))
             density = stats.norm.pdf(grid, m, np.sqrt(v))
             density *= np.exp(-share * lik.log_prob(np.full_like(grid, y), grid))
             density /= density.sum()

@@ -116,3 +116,15 @@ def test_a_fit_may_start_where_folds_have_ended():
     np.testing.assert_allclose(warm[0].m, cold[0].m, atol=1e-3)
     short = [abs(fits[0].path[0] - cold[0].bound) for fits in (cold, warm)]
     assert short[1] < 0.5 * short[0]
+
+
+def test_class_weights_do_not_cut_rows():
+    """A row that counts nine times is left out by one fold, with nothing of it left behind."""
+    codes = np.r_[np.zeros(20, dtype=int), np.ones(40, dtype=int)]
+    unit, copies = np.where(codes == 0, 8.7, 0.63), np.ones(60)
+    copies[[3, 30]] = 2.0, 0.5
+    out = held_out(copies * unit, codes, 3, np.random.default_rng(0), unit)
+    plain = held_out(copies, codes, 3, np.random.default_rng(0))
+    np.testing.assert_allclose(out, plain * unit[:, None])
+    assert np.all((out == 0.0).sum(axis=1)[copies == 1.0] == 2)
+    assert np.all(out.max(axis=1)[copies == 1.0] == unit[copies == 1.0])

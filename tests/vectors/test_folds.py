@@ -77,3 +77,17 @@ def test_very_many_copies(monkeypatch):
 )
 def test_how_many_folds(y, c, count):
     assert fold_count(np.array(y, float), np.array(c, float), 5) == count
+
+
+def test_class_weights_do_not_cut_rows():
+    """A row that counts nine times is in one fold; two such rows, given as one, may be in two."""
+    y = np.r_[np.ones(10), np.zeros(50)]
+    unit = np.where(y > 0, 9.0, 0.6)
+    copies = np.ones(60)
+    copies[3] = 2.0
+    H = held_out(y, copies * unit, 5, np.random.default_rng(0), unit)
+    np.testing.assert_allclose(H.sum(axis=1), copies * unit)
+    parts = H / unit[:, None]
+    np.testing.assert_allclose(parts, np.round(parts), atol=1e-12)
+    plain = held_out(y, copies, 5, np.random.default_rng(0))
+    np.testing.assert_allclose(parts, plain)

@@ -37,9 +37,10 @@ def path(with_target=True, rates=None, watch=None):
     K, y, c = problem(80)
     A = signed_columns(K, y, np.arange(80))
     model = convex_model(A, y, c, 0.0, WEIGHT * np.outer(y, y) * K)
-    target = find_process_mode(K, labels_of(y, c), WEIGHT) if with_target else None
+    labels = labels_of(y, c)
+    target = find_process_mode(K, labels, WEIGHT) if with_target else None
     rates = rates or rate_path(model, None, RATIO, LENGTH)
-    return follow_rates(model, rates, target, *([watch] if watch else [])), model
+    return follow_rates(model, labels, rates, target, *([watch] if watch else [])), model
 
 
 def test_the_first_that_is_close_begins():

@@ -137,7 +137,7 @@ def test_the_weight_is_the_mean_under_the_losses(best, monkeypatch):
         ones = np.ones(2)
         row = process_mode.at_mode(ones, ones)
         f = np.full(2, np.log(ridge))
-        return ProcessMode(ones, ones, f, ones, f, row)
+        return ProcessMode(labels, f, ones, f, row)
 
     def losses(y, m, v, c):
         return np.full(2, 0.25 * (m[0] / STEP - best) ** 2)

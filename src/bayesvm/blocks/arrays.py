@@ -63,7 +63,7 @@ class Blocks:
     size: int
     ready: bool = False
     extra: Array | float = 0.0  # variance of f outside the columns, where those are ready
-    copies: Array | float = 1.0  # rows that each row represents; c has class weights in it too
+    unit: Any = 1.0  # weight of one row, that of its class: see Block
     in_memory: ClassVar[bool] = True  # X is one array, of this process or of a device
     remote: ClassVar[bool] = False  # rows are held by the workers of a cluster
 
@@ -97,6 +97,16 @@ class Blocks:
         some = distinct(self.c)
         return float(total(some)) * (1 if some is self.c else self.n)
 
+    @property
+    def copies(self) -> Any:
+        """Rows that each row represents: c without class weights."""
+        return self.c / self.unit
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
+
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
@@ -108,25 +118,25 @@ class Blocks:
             raise IndexError(k)
         rows = slice(k * self.size, min((k + 1) * self.size, self.n))
         X = self._parts[k] if self._parts is not None else part(self.X, rows)
-        extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
+        extra, unit = (x if isinstance(x, float) else x[rows] for x in (self.extra, self.unit))
         held = Rows(X, extra) if self.ready else None
         y, alike = self.y[rows], self._alike
         c = self.c[rows] if alike is None else alike[: rows.stop - rows.start]
-        return Block(X, y if y.dtype == np.float64 else double(y), c, k, held)
+        return Block(X, y if y.dtype == np.float64 else double(y), c, k, held, unit)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns in place of its input."""
-        return Blocks(rows.C, self.y, self.c, self.size, True, rows.extra, self.copies)
+        return Blocks(rows.C, self.y, self.c, self.size, True, rows.extra, self.unit)
 
     def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
         """Chosen rows, in memory, with ``scale`` times their weight; ``pick`` gathers them."""
         X, y = (pick(x, rows) for x in (self.X, self.y))
         some = distinct(self.c)
         c = pick(some, rows) if some is self.c else np.broadcast_to(some, rows.shape)
-        extra, copies = (
-            x if isinstance(x, float) else pick(x, rows) for x in (self.extra, self.copies)
+        extra, unit = (
+            x if isinstance(x, float) else pick(x, rows) for x in (self.extra, self.unit)
         )
-        return Blocks(X, y, c if scale == 1.0 else scale * c, self.size, self.ready, extra, copies)
+        return Blocks(X, y, c if scale == 1.0 else scale * c, self.size, self.ready, extra, unit)
 
     def balanced(
         self, most: int, rng: np.random.Generator, pick: Pick = pick, over: Over = in_turn
@@ -140,8 +150,8 @@ class Blocks:
         """The same rows on the host."""
         if not is_foreign(self.X):
             return self
-        X, y, c, extra = (to_numpy(x) for x in (self.X, self.y, self.c, self.extra))
-        return replace(self, X=X, y=y, c=c, extra=extra)
+        names = ("X", "y", "c", "extra", "unit")
+        return replace(self, **{name: to_numpy(getattr(self, name)) for name in names})
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Random minibatches that together have every row once, scaled up to all rows."""
@@ -184,7 +194,11 @@ class Streamed(Blocks):
     def __iter__(self) -> Iterator[Block]:
         for k, (X, rows) in enumerate(self._pieces(())):
             at = slice(int(rows[0]), int(rows[-1]) + 1)
-            yield Block(X, double(self.y[at]), np.ascontiguousarray(self.c[at]), k)
+            c = np.ascontiguousarray(self.c[at])
+            yield Block(X, double(self.y[at]), c, k, unit=self._unit(at))
+
+    def _unit(self, rows: Any) -> Any:
+        return self.unit if isinstance(self.unit, float) else self.unit[rows]
 
     def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
         order = np.argsort(rows, kind="stable")
@@ -194,12 +208,14 @@ class Streamed(Blocks):
             parts.append(X[sorted_rows[begin:end] - start])
             start += X.shape[0]
         X = joined(parts)[np.argsort(order, kind="stable")]
-        return Blocks(X, self.y[rows], scale * self.c[rows], self.size)
+        y, c = self.y[rows], scale * self.c[rows]
+        return Blocks(X, y, c, self.size, unit=self._unit(rows))
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Blocks]:
         """Minibatches that have every row once, shuffled within chunks: shuffle files first."""
         for X, rows in self._pieces(even_sizes(self.n, size), rng):
-            yield Blocks(X, self.y[rows], self.c[rows] * (self.n / rows.size), self.size)
+            y, c = self.y[rows], self.c[rows] * (self.n / rows.size)
+            yield Blocks(X, y, c, self.size, unit=self._unit(rows))
 
 
 def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:

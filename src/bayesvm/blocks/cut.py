@@ -12,7 +12,7 @@ from .arrays import (
 from .dask import DaskBlocks
 
 
-def cut(X: Any, y: Any, c: Any, size: int) -> Blocks:
-    """Rows with their labels and weights in blocks of ``size``."""
+def cut(X: Any, y: Any, c: Any, size: int, unit: Any = 1.0) -> Blocks:
+    """Rows with their labels and weights in blocks of ``size``; ``unit`` are class weights."""
     kinds = {Source: Streamed, DaskRows: DaskBlocks}
-    return kinds.get(type(X), Blocks)(X, y, c, size)
+    return kinds.get(type(X), Blocks)(X, y, c, size, unit=unit)

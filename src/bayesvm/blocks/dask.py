@@ -39,11 +39,11 @@ class DaskBlocks(Blocks):
         return float(self.c.sum().compute())
 
     @property
-    def _columns(self) -> Iterator[tuple[Any, Any, Any]]:
+    def _columns(self) -> Iterator[tuple[Any, Any, Any, Any]]:
         """Rows, labels and weights of each partition."""
         rows = self.X.parts if self.held is None else self.held
-        y, c = (_split(x, len(rows)) for x in (self.y, self.c))
-        return zip(rows, y, c, strict=True)
+        y, c, unit = (_split(x, len(rows)) for x in (self.y, self.c, self.unit))
+        return zip(rows, y, c, unit, strict=True)
 
     @cached_property
     def parts(self) -> list[tuple[Any, ...]]:
@@ -71,11 +71,12 @@ class DaskBlocks(Blocks):
 
         each = zip(self._columns, wanted, strict=True)
         found = compute(*tasks(_take, ((*part, at) for part, at in each if at.size)))
-        y, c = (np.concatenate(x) for x in zip(*((b.y, b.c) for b in found), strict=True))
-        plain = isinstance(found[0].extra, float)
-        extra = 0.0 if plain else np.concatenate([b.extra for b in found])
+        y, c, extra, unit = (
+            each[0] if isinstance(each[0], float) else np.concatenate(each)
+            for each in zip(*((b.y, b.c, b.extra, b.unit) for b in found), strict=True)
+        )
         X = joined([b.X for b in found])
-        return Blocks(X, y, scale * c, self.size, self.ready, extra)
+        return Blocks(X, y, scale * c, self.size, self.ready, extra, unit)
 
     def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
         """Chosen rows, in ascending order, brought here."""
@@ -101,29 +102,30 @@ class DaskBlocks(Blocks):
         return some, np.where(some.y > 0, both[0][1], both[1][1])
 
 
-def blocks_of(rows: Any, y: Any, c: Any, size: int, first: int) -> list[Block]:
+def blocks_of(rows: Any, y: Any, c: Any, unit: Any, size: int, first: int) -> list[Block]:
     """The blocks of one partition, numbered on from those before it."""
-    blocks = _partition(rows, y, c, size)
+    blocks = _partition(rows, y, c, unit, size)
     if not blocks.ready:
         check_finite(inner(blocks.X))
     return [b._replace(number=first + b.number) for b in blocks]
 
 
-def _take(rows: Any, y: Any, c: Any, at: Array) -> Blocks:
-    some = _partition(rows, y, c, at.size).take(at)
+def _take(rows: Any, y: Any, c: Any, unit: Any, at: Array) -> Blocks:
+    some = _partition(rows, y, c, unit, at.size).take(at)
     if not some.ready:
         check_finite(inner(some.X))
     return some
 
 
-def _partition(rows: Any, y: Any, c: Any, size: int) -> Blocks:
+def _partition(rows: Any, y: Any, c: Any, unit: Any, size: int) -> Blocks:
     X, extra, ready = (rows.C, rows.extra, True) if isinstance(rows, Rows) else (rows, 0.0, False)
     none = np.zeros(X.shape[0])
-    return Blocks(X, none if y is None else y, none if c is None else c, size, ready, extra)
+    y, c, unit = none if y is None else y, none if c is None else c, 1.0 if unit is None else unit
+    return Blocks(X, y, c, size, ready, extra, unit)
 
 
 def _split(x: Any, parts: int) -> list[Any]:
-    """The partitions of a column; a placeholder has none."""
+    """The partitions of a column; a number or a placeholder has none."""
     return list(x.to_delayed()) if is_dask(x) else [None] * parts
 
 

@@ -220,14 +220,15 @@ def sandwich(
 
 @compiled()
 def visit(
-    C: Array, y: Array, c: Array, extra: Array, mean: Array, F: Array, few: Array, triangular: bool,
-    least: float, mixture: Any, rest: float, rows: Array, P: Array, T: Array, A: Array, part: Array,
-    S: Array, J: Array, g: Array, ends: Array, sizes: Array, units: Array,
+    C: Array, y: Array, c: Array, unit: Array, extra: Array, mean: Array, F: Array, few: Array,
+    triangular: bool, least: float, mixture: Any, rest: float, rows: Array, P: Array, T: Array,
+    A: Array, part: Array, S: Array, J: Array, g: Array, ends: Array, sizes: Array, units: Array,
 ) -> None:  # fmt: skip
     """Add the sums of a piece of rows to S, J and g.
 
     S is of precisions, J of squared slopes with the row left out, at least ``rest`` of whose
-    variance others leave; either is left out if it has no entries.  The covariance of theta is F F'
+    variance others leave; either is left out if it has no entries.  Class weights are ``unit``, for
+    J only.  The covariance of theta is F F'
     or, of small rank, ``few' few``.  ``ends`` are sums of bounds and of precisions times variances,
     and the largest variance.
     """
@@ -253,9 +254,11 @@ def visit(
         hinge_average(offset, k, q, y, m, v, w, slope, b)
     for i in range(n):
         bound += c[i] * b[i]
-        # b becomes the weight in J, w that in S
-        b[i] = slope[i] / max(1.0 - min(c[i], 1.0) * w[i] * v[i], rest)
-        b[i] *= c[i] * b[i]
+    # b becomes the weight in J, w that in S
+    for i in range(unit.shape[0]):
+        b[i] = slope[i] / max(1.0 - min(c[i], unit[i]) * w[i] * v[i], rest)
+        b[i] *= c[i] * unit[i] * b[i]
+    for i in range(n):
         w[i] *= c[i]
         used += w[i] * v[i]
         slope[i] *= c[i]
@@ -292,17 +295,19 @@ def mirrored(S: Array) -> None:
 
 
 @compiled()
-def pass_held(X: Array, y: Array, c: Array, extra: Array, step: int, *how: Any) -> None:
+def pass_held(
+    X: Array, y: Array, c: Array, unit: Array, extra: Array, step: int, *how: Any
+) -> None:
     """Sums over rows whose columns are X; see :func:`visit`."""
     for i in range(0, X.shape[0], step):
         to = min(i + step, X.shape[0])
-        visit(X[i:to], y[i:to], c[i:to], extra[i:to], *how)
+        visit(X[i:to], y[i:to], c[i:to], unit[i:to], extra[i:to], *how)
 
 
 @compiled()
 def pass_scaled(
     X: Array, center: Array, factor: Array, first: int, C: Array,
-    y: Array, c: Array, extra: Array, step: int, *how: Any,
+    y: Array, c: Array, unit: Array, extra: Array, step: int, *how: Any,
 ) -> float:  # fmt: skip
     """Sums over rows whose columns are those of X on a common scale; the size of these."""
     size = 0.0
@@ -310,5 +315,5 @@ def pass_scaled(
         to = min(i + step, X.shape[0])
         part = C[: to - i]
         size += standardised(X[i:to], center, factor, first, part)
-        visit(part, y[i:to], c[i:to], extra[i:to], *how)
+        visit(part, y[i:to], c[i:to], unit[i:to], extra[i:to], *how)
     return size

@@ -79,13 +79,23 @@ class Rows(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A slice of the data: input of the designs, labels in {-1, +1}, weights, position."""
+    """A slice of the data: input of the designs, labels in {-1, +1}, weights, position.
+
+    A row of weight c is c / unit rows, of which one is left out at a time: a row of sample weight
+    two is two rows, one of class weight two is one row that counts twice.
+    """
 
     X: Any
     y: Array
     c: Array
     number: int = 0
     rows: Rows | None = None  # assembled columns, kept where rebuilding them would cost more
+    unit: Array | float = 1.0  # weight of one row: that of its class
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
 
 
 class Coef(NamedTuple):

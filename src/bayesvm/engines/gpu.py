@@ -108,7 +108,7 @@ class Gpu(Serial):
         rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
         X = None if rows else self.place(block.X)
         y, c = (self.place(arrays.double(x)) for x in (block.y, block.c))
-        return Block(X, y, c, block.number, rows)
+        return Block(X, y, c, block.number, rows, self.place(block.unit))
 
     def available(self) -> int:
         """Bytes of the device that columns may take."""

@@ -326,7 +326,7 @@ class AdditiveSVC(BayesianClassifier):
         check_corner(model.width - sum(widths.values()), widths)
         engine = choose_engine(self.engine, X, model.width, self.n_jobs)
         n, size = X.shape[0], block_rows(model.width)
-        blocks = Blocks(X, np.empty(n), c, size, copies=data.copies)
+        blocks = Blocks(X, np.empty(n), c, size, unit=data.unit)
         return pose(model, blocks, engine, scheme, "full")
 
     # ----- reports

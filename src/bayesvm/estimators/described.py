@@ -27,7 +27,8 @@ PARAMETERS = """
         link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
         the same.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, times ``sample_weight``.
+        Weights of classes, times ``sample_weight``.  They weigh rows, and count no row twice: where
+        a row is left out, nothing of it stays.
     max_iter, tol : int and float, optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None

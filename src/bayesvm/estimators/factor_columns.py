@@ -22,7 +22,7 @@ from ..core.types import Array
 from ..factors.sheet import Sheet
 from ..inputs.labels import Training
 from ..machines.calibration import score_link
-from ..machines.leave_one_out import Moments
+from ..machines.leave_one_out import Moments, effective
 
 SIZES = (10, 30, 100, 300, 1000)  # numbers of columns that are tried, beside all
 FOLDS = 5
@@ -111,7 +111,7 @@ def _joined(data: Training, folds: Any, parts: list[tuple[Array, Array]]) -> Mom
     """Moments of all rows in their order."""
     at = np.argsort(np.concatenate([test for _, test in folds]))
     mean, v = (np.concatenate(x)[at] for x in zip(*parts, strict=True))
-    return Moments(data.codes, mean, v, data.c)
+    return Moments(data.codes, mean, v, effective(data.c, data.unit))
 
 
 def _losses(Y: Array, moments: Moments) -> Array:

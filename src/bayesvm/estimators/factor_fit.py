@@ -217,7 +217,7 @@ def learn_machines(
         Term("intercept", Intercept(), Fixed(settings.level)),
         Term("factors", design, check.choose_prior(params["coef_prior"], scheme)),
     )
-    blocks = Blocks(sheet.table(), np.empty(sheet.n), c, sheet.n, copies=sheet.c)
+    blocks = Blocks(sheet.table(), np.empty(sheet.n), c, sheet.n, unit=c / sheet.c)
     model = Model(terms, likelihood).sized(float(c.sum()))
     problem = Problem(model, blocks, Serial())
     machines, moments = run.fit(problem, data.codes, data.n_classes, scheme)

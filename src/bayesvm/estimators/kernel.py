@@ -342,12 +342,12 @@ class BayesianSVC(BayesianClassifier):
         scheme = variational(self._scheme(), "tight")
         n_classes = 2 if classes is None else len(classes)
 
-        def pose(X: Any, codes: Array, c: Array) -> Problem:
+        def pose(X: Any, codes: Array, c: Array, unit: Array) -> Problem:
             settings = replace(self._settings(scheme), fitc=False).read(self.encoding_)
             rng = Run(type(self).__name__, settings.params).generator("places")
-            ready = prepare(settings, X, codes, c, n_classes, rng, in_stream=True)
+            ready = prepare(settings, X, codes, c, unit, n_classes, rng, in_stream=True)
             model = settings.model(ready.design)
-            blocks = cut(X, codes, c, block_rows(model.width))
+            blocks = cut(X, codes, c, block_rows(model.width), unit)
             return Problem(model, blocks, settings.engine(X, model.width))
 
         setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH, limit=far_variance)

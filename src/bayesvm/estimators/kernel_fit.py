@@ -238,6 +238,7 @@ def prepare(
     X: Array,
     codes: Array,
     c: Array,
+    unit: Array | float,
     n_classes: int,
     rng: np.random.Generator,
     watch: Watch = silent,
@@ -252,6 +253,7 @@ def prepare(
     keep_what_is_freed()
     kept = np.flatnonzero(c > 0)
     data, params = merge(X[kept], codes[kept], c[kept]), settings.params
+    data = data.weighing(unit if isinstance(unit, float) else unit[kept])
     other = None
     if settings.is_precomputed:
         K = check_gram(X)
@@ -299,7 +301,7 @@ def prepare(
         return better_kernel(kernel, seen.by_digits(), guide.tight, START, begun, rng, search)
 
     each = arrays.one_against_rest(data.codes, n_classes)
-    machines = tuple(Labels(y, data.c, data.at, len(points)) for y in each)
+    machines = tuple(Labels(y, data.c, data.at, len(points), unit=data.unit) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
     met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
     amplitude, enough = None, None
@@ -349,7 +351,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # few: on the host
     settings.engine(X, X.shape[1])  # refuses names and fields that are not known
     rng = run.generator("places")
-    ready = prepare(settings, X, data.codes, data.c, len(data.classes), rng, run)
+    ready = prepare(settings, X, data.codes, data.c, data.unit, len(data.classes), rng, run)
     model, scheme = settings.model(ready.design), settings.scheme
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
     fit: Callable[..., list[Found]] = _fit_columns
@@ -362,7 +364,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     each_row = np.stack([each.support for each in found], axis=1)[ready.data.back]
     np.maximum.at(support, rows, each_row)
     m, v = (np.stack(x, axis=1) for x in zip(*(each.left_out for each in found), strict=True))
-    moments = Moments(ready.data.codes, m, v, ready.data.c)
+    moments = Moments(ready.data.codes, m, v, ready.machines[0].effective)
     result = KernelFit(
         [each.machine for each in found],
         data.classes,
@@ -452,7 +454,8 @@ def _fit_columns(
     else:
         rows = model.rows(data.X[data.at])
         rows = rows if spread else Rows(rows.C)  # points and draws are of the low-rank function
-    blocks = Blocks(data.X, np.empty(n), data.c, n if dual else block_rows(K)).assembled(rows)
+    size = n if dual else block_rows(K)
+    blocks = Blocks(data.X, np.empty(n), data.c, size, unit=data.unit).assembled(rows)
     problem = Problem(model, blocks, settings.engine(rows.C, K), "factored" if dual else "dense")
     starts = _starts(problem, ready, run) if spread else []
     found = []
@@ -526,17 +529,19 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
             "for more than 50,000 rows."
         )
     given = (params["engine"], data.X, data.c, p, params["n_jobs"], scheme)
-    engine, blocks = in_blocks(*given, y=data.codes)
+    engine, blocks = in_blocks(*given, y=data.codes, unit=data.unit)
     inputs = fit_columns(blocks, engine, params["standardize"]).with_units(settings.units)
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
     few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng, engine.over))
-    sample = merge(*(arrays.to_numpy(x) for x in (few.X, few.y, few.c)))
+    X, y, c, unit = (arrays.to_numpy(x) for x in (few.X, few.y, few.c, few.unit))
+    sample = merge(X, y, c).weighing(unit)
     points = inputs.columns(sample.X)
     kernel, named = settings.start(points)
 
     each = arrays.one_against_rest(sample.codes, data.n_classes)
-    seen = settings.seen(points, tuple(Labels(y, sample.c, sample.at, len(points)) for y in each))
-    seen = replace(seen, place=engine.place)
+    how_many = (sample.c, sample.at, len(points))
+    labels = tuple(Labels(y, *how_many, unit=sample.unit) for y in each)
+    seen = replace(settings.seen(points, labels), place=engine.place)
     if (other := settings.alike(inputs, sample.X)) is not None:
         taken = settings.in_one_unit(other.columns(sample.X), seen, rng, run)
         if taken is not None:
@@ -595,7 +600,7 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
     size = rows_of_blocks(engine, scheme, n, model.width)
-    blocks = cut(blocks.X, data.codes, blocks.c, size)
+    blocks = cut(blocks.X, data.codes, blocks.c, size, blocks.unit)
     fast = is_fast(engine, blocks, model.width, scheme)
     problem = Problem(fitted, blocks, engine, fast=fast)
     allowed = engine.available() if engine.memory is None else engine.memory

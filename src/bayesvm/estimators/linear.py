@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -227,7 +226,7 @@ class BayesianLinearSVC(BayesianClassifier):
             data = self._read_training(X, y, sample_weight).weighted()
             if missing:
                 data = missing.checked(data, self._names(), scheme)
-            problem = self._problem(data.X, data.c, parts, data.copies)
+            problem = self._problem(data.X, data.c, parts, data.unit)
             starts = self._warm_starts(problem, data) if self.warm_start else []
             machines, joint, moments = run.fit_together(
                 problem, data.codes, len(data.classes), scheme, starts
@@ -239,14 +238,11 @@ class BayesianLinearSVC(BayesianClassifier):
         with blas_threads(problem.model.width, problem.form, problem.engine):
             return self._keep(fit.judged(moments, None if missing else np.inf), data)
 
-    def _problem(
-        self, X: Any, c: Array, parts: check.Parts, copies: Array | float = 1.0
-    ) -> Problem:
+    def _problem(self, X: Any, c: Array, parts: check.Parts, unit: Array | float = 1.0) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
-        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme)
+        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme, unit=unit)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
-            blocks = replace(blocks, copies=copies)
             columns = missing.design(columns, blocks, engine)
         terms = (Term("intercept", Intercept(), parts.level), Term("coef", columns, parts.prior))
         model = Model(terms if self.fit_intercept else terms[1:], parts.likelihood)
@@ -300,8 +296,8 @@ class BayesianLinearSVC(BayesianClassifier):
         parts = check.choose_parts(self)
         parts = parts._replace(scheme=variational(parts.scheme))
 
-        def pose_rows(X: Any, codes: Array, c: Array) -> Problem:
-            return self._problem(X, c, parts)
+        def pose_rows(X: Any, codes: Array, c: Array, unit: Array) -> Problem:
+            return self._problem(X, c, parts, unit)
 
         # f of other likelihoods differ in scale between classes
         softmax = isinstance(parts.likelihood, Logistic)

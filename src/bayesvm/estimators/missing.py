@@ -98,8 +98,7 @@ class MissingCells:
             seen = fit_columns(blocks, engine, standardize=True)
             level, spread = seen.center / columns.scale, seen.scale / columns.scale
         imputer = check.choose_imputer(self.value, blocks.n, columns.width)
-        count = np.broadcast_to(blocks.copies, (blocks.n,))
-        return incomplete(columns, level, spread, imputer, blocks.X, count)
+        return incomplete(columns, level, spread, imputer, blocks.X, blocks.copies)
 
     def attached(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
         """Machines fitted on complete rows ``X``, with the distribution of these beside.
@@ -113,9 +112,7 @@ class MissingCells:
         design: Any = self._latent(columns, blocks, problem.engine)
         total: Any = None
         for b in blocks:
-            first = b.number * blocks.size
-            count = np.broadcast_to(blocks.copies, (blocks.n,))[first : first + b.y.shape[0]]
-            sums = design.sums(b.X, design.columns(b.X), count, ())
+            sums = design.sums(b.X, design.columns(b.X), b.c / b.unit, ())
             total = sums if total is None else total + sums
         latent = Latent(fit_params(design, total), (), total, total)
         out = []

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..blocks import Blocks
 from ..core.arrays import inner
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
@@ -258,9 +256,8 @@ class MixedSVC(BayesianClassifier):
         scheme, prior, level, likelihood = chosen
         parts = parts_of(levels, random, self.random_prior, self._layout(), scheme)
         total = check_sizes(K, parts, data.X, scheme)
-        engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, total)
-        if isinstance(blocks, Blocks):
-            blocks = replace(blocks, copies=data.copies)
+        how = (self.n_jobs, scheme, total)
+        engine, blocks = in_blocks(self.engine, data.X, data.c, K, *how, unit=data.unit)
         columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
             reading.check_slopes(inner(data.X), [part.effects for part in parts], names)

@@ -52,11 +52,12 @@ def in_blocks(
     scheme: Any,
     wide: int = 0,
     y: Any = None,
+    unit: Any = 1.0,
 ) -> tuple[Any, Any]:
     """The engine of a fit, and the rows in blocks where the engine works.
 
     Models have K columns; sums over groups are ``wide``, which the columns of a block are not.
-    Labels ``y`` may follow later.
+    Labels ``y`` may follow later.  Class weights, which are in c, are ``unit``.
     """
     engine = choose_engine(engine, X, max(K, wide), n_jobs)
     if isinstance(X, DaskRows):
@@ -75,9 +76,9 @@ def in_blocks(
     if engine.on_device and not is_source(X):
         rows = inner(X)
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
-            X, c = engine.place(X), engine.place(c)  # else block by block
+            X, c, unit = map(engine.place, (X, c, unit))  # else block by block
     y = np.broadcast_to(0.0, (X.shape[0],)) if y is None else y
-    return engine, cut(X, y, c, rows_of_blocks(engine, scheme, X.shape[0], K, wide))
+    return engine, cut(X, y, c, rows_of_blocks(engine, scheme, X.shape[0], K, wide), unit)
 
 
 def rows_of_blocks(engine: Any, scheme: Any, n: int, K: int, wide: int = 0) -> int:

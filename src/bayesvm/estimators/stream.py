@@ -31,7 +31,7 @@ from ..machines.calibration import Calibrated, Link, masses, plain_link
 from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
 from ..machines.joint import against_rest, link_against_rest
-from ..machines.leave_one_out import Moments
+from ..machines.leave_one_out import Moments, effective
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..machines.skewed import fit_skewed
@@ -50,14 +50,15 @@ class Kept(NamedTuple):
     X: Any
     codes: Array
     c: Array
+    unit: Array  # class weights, which are in c
     key: Array  # uniform random numbers; the sample of a class are its rows of smallest key
     sampled: int  # rows of the sample
     left: Array  # (n_classes,), rows of each class that are no longer recent
 
     @staticmethod
     def none(X: Any, n_classes: int) -> Kept:
-        none = np.empty(0)
-        return Kept(X[:0], none.astype(np.intp), none, none, 0, np.zeros(n_classes, dtype=np.intp))
+        none, left = np.empty(0), np.zeros(n_classes, dtype=np.intp)
+        return Kept(X[:0], none.astype(np.intp), none, none, none, 0, left)
 
     @property
     def n(self) -> int:
@@ -70,15 +71,23 @@ class Kept(NamedTuple):
         each = self.left / np.maximum(np.bincount(codes, minlength=self.left.size), 1)
         return np.concatenate([each[codes], np.ones(self.n - self.sampled)])
 
-    def joined(self, X: Any, codes: Array, c: Array, rng: np.random.Generator) -> Kept:
+    @property
+    def weight(self) -> Array:
+        """Effective weights of the rows, and of those that each represents."""
+        return effective(self.c * self.stands_for, self.unit)
+
+    def joined(
+        self, X: Any, codes: Array, c: Array, unit: Array | float, rng: np.random.Generator
+    ) -> Kept:
         """With more rows, held in the format of the first: dense or sparse."""
         if sparse.issparse(self.X):
             rows: Any = sparse.csr_array(sparse.vstack([self.X, sparse.csr_array(X)]))
         else:
             rows = np.concatenate([self.X, X.toarray() if sparse.issparse(X) else X])
         key = np.concatenate([self.key, rng.random(c.size)])
+        own = np.concatenate([self.unit, np.broadcast_to(unit, c.shape)])
         codes, c = np.concatenate([self.codes, codes]), np.concatenate([self.c, c])
-        return self._replace(X=rows, codes=codes, c=c, key=key)
+        return self._replace(X=rows, codes=codes, c=c, unit=own, key=key)
 
     def fewer(self, most: int) -> tuple[Kept, Array]:
         """At most so many rows, half of them the most recent ones, and which rows have gone.
@@ -96,9 +105,10 @@ class Kept(NamedTuple):
         stays = np.zeros(older, dtype=bool)
         stays[order] = rank < least
         rows = np.concatenate([np.flatnonzero(stays), np.arange(older, self.n)])
-        X, kept, c, key = (x[rows] for x in self[:4])
+        X, kept, c, unit, key = (x[rows] for x in self[:5])
         new = np.bincount(codes[self.sampled :], minlength=self.left.size)
-        return Kept(X, kept, c, key, int(stays.sum()), self.left + new), np.flatnonzero(~stays)
+        own = Kept(X, kept, c, unit, key, int(stays.sum()), self.left + new)
+        return own, np.flatnonzero(~stays)
 
 
 def level(counts: Array, total: int) -> int:
@@ -152,7 +162,8 @@ class Setup:
     """How an estimator fits the rows of a stream."""
 
     scheme: Any
-    pose: Callable[[Any, Array, Array], Problem]  # of rows, codes of classes and weights
+    # of rows, codes of classes, weights and class weights
+    pose: Callable[[Any, Array, Array, Array], Problem]
     probability: str
     n_jobs: int | None
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
@@ -211,8 +222,8 @@ class Stream:
 
     def coded(
         self, y: Any, classes: Any, sample_weight: Any, class_weight: Any
-    ) -> tuple[Array, Array]:
-        """Numbers of the rows' classes and weights of rows, checked."""
+    ) -> tuple[Array, Array, Array]:
+        """Numbers of the rows' classes, weights of rows and of their classes, checked."""
         if classes is not None and not np.array_equal(_distinct(classes), self.classes):
             raise ValueError(
                 f"classes={classes!r} differ from those of the first call, {self.classes!r}."
@@ -225,15 +236,17 @@ class Stream:
         if unknown.size:
             raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
         codes = np.searchsorted(self.classes, y)
-        return codes, check_weights(sample_weight, class_weight, codes, self.classes)
+        c = check_weights(sample_weight, class_weight, codes, self.classes)
+        unit = check_weights(None, class_weight, codes, self.classes)
+        return codes, c, unit
 
     def learn(
-        self, X: Any, codes: Array, c: Array, setup: Setup, report: Reporter
+        self, X: Any, codes: Array, c: Array, unit: Array, setup: Setup, report: Reporter
     ) -> tuple[Stream, Fit]:
         """The stream with more rows, all of positive weight, and the fit to it."""
         stream = replace(
             self,
-            kept=self.kept.joined(X, codes, c, self.rng),
+            kept=self.kept.joined(X, codes, c, unit, self.rng),
             masses=self.masses + class_masses(codes, c, len(self.classes)),
             calls=self.calls + 1,
         )
@@ -255,7 +268,7 @@ class Stream:
             # no pass was made for a class without rows yet, and there is no state to resume from
             states = tuple(m.state if m.n_iter else None for m in machines)
             m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-            moments = Moments(stream.kept.codes, m, v, problem.blocks.c * stream.kept.stands_for)
+            moments = Moments(stream.kept.codes, m, v, stream.kept.weight)
             link = stream._link(moments) if stream._links(setup) else None
             stream = replace(stream, states=states)._condensed(problems)
         fit = Fit(machines, self.classes, stream.masses, stopped=report.stopped, link=link)
@@ -276,7 +289,7 @@ class Stream:
         classes = np.unique(kept.codes).size
         grown = kept.n >= setup.growth * self.made[0] or classes > self.made[1]
         if self.model is None or (grown and not self.past and not self.fitted):
-            problem = setup.pose(kept.X, kept.codes, kept.c)
+            problem = setup.pose(kept.X, kept.codes, kept.c, kept.unit)
             count = 1 if len(self.classes) == 2 else len(self.classes)
             made, states = (kept.n, classes), (None,) * count
             stream = replace(self, model=problem.model, made=made, states=states)
@@ -285,7 +298,8 @@ class Stream:
             engine = choose_engine("auto", kept.X, problem.model.width, setup.n_jobs)
             return stream, replace(problem, blocks=problem.blocks.on_host(), engine=engine)
         engine = choose_engine("auto", kept.X, self.model.width, setup.n_jobs)
-        blocks = Blocks(kept.X, kept.codes, kept.c, block_rows(self.model.width))
+        size = block_rows(self.model.width)
+        blocks = Blocks(kept.X, kept.codes, kept.c, size, unit=kept.unit)
         return self, Problem(self.model, blocks, engine)
 
     def _gone(self, j: int, problem: Problem) -> Past | None:
@@ -303,7 +317,7 @@ class Stream:
 
         Returned with moments of f at the rows kept, each left out.
         """
-        weight = problem.blocks.c * self.kept.stands_for
+        weight = self.kept.weight
         if problem.past is None and np.ptp(problem.blocks.y) == 0:
             machine = _unmet(problem, weight)
             return machine, problem.moments(machine.state.coef)
@@ -402,13 +416,13 @@ def advance(estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_w
         stream = Stream.begin(X, classes, estimator._generator())
     elif stream is None:
         stream = Stream.resume(X, estimator.fit_, estimator._generator())
-    codes, c = stream.coded(y, classes, sample_weight, estimator.class_weight)
+    codes, c, unit = stream.coded(y, classes, sample_weight, estimator.class_weight)
     rows = np.flatnonzero(c > 0)
     if not rows.size:
         if fit is None:
             raise ValueError("the first call of partial_fit needs a row of positive weight.")
         return estimator
     with run:
-        stream, fit = stream.learn(X[rows], codes[rows], c[rows], setup, run)
+        stream, fit = stream.learn(X[rows], codes[rows], c[rows], unit[rows], setup, run)
     estimator._stream = stream
     return estimator._keep(fit)

@@ -113,7 +113,8 @@ class VectorTask:
         kernel, standardize = params["kernel"], params["standardize"]
         bias = intercept_prior(params["intercept_scale"], BIAS)
         kept = np.flatnonzero(training.c > 0)
-        codes, c = training.codes[kept], training.c[kept]
+        codes, c, unit = training.codes[kept], training.c[kept], training.unit
+        unit = unit if isinstance(unit, float) else unit[kept]
         if is_among(kernel, ("precomputed",)):
             data, kernel = _merge_values(check_square(training.X), kept, codes, c), None
             points = data.X
@@ -131,10 +132,13 @@ class VectorTask:
             same = params["warm_start"] and type(last) is type(kernel)
             if same and last.names in (kernel.names, with_columns(kernel, p).names):
                 kernel, named = last, False
+        data = data.weighing(unit)
         first = kept[np.unique(data.back, return_index=True)[1]]
         labels = list(one_against_rest(data.codes, training.n_classes))
         candidates = choose_candidates(data, params["n_candidates"], by_label, rng)
-        rows = MergedRows(points, data.at, data.c, data.codes, labels, candidates, by_label)
+        rows = MergedRows(
+            points, data.at, data.c, data.codes, labels, candidates, by_label, data.unit
+        )
         return cls(run, training, rows, first, inputs, kernel, named, rng, bias)
 
     @property

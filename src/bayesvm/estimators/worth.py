@@ -100,6 +100,7 @@ def logistic_losses(data: Training, codes: Array) -> tuple[Array | None, Array] 
     if not np.all(np.isfinite(some.data if thin else some)):
         return None
     y, c = own[at], np.asarray(data.c, dtype=float)[at]
+    gone = np.minimum(c, data.unit if isinstance(data.unit, float) else data.unit[at])
     if np.unique(y).size < K:
         return None
     A = some if thin else _standardised(some, c)
@@ -108,7 +109,7 @@ def logistic_losses(data: Training, codes: Array) -> tuple[Array | None, Array] 
         A, left_out = _products(A, c), _left_out_of_products
     else:
         A = np.column_stack([np.ones(rows), A])
-    f = [left_out(A, (y == k).astype(float), c) for k in (range(K) if K > 2 else (1,))]
+    f = [left_out(A, (y == k).astype(float), c, gone) for k in (range(K) if K > 2 else (1,))]
     p_all = np.stack([expit(x) for x in f] if K > 2 else [expit(-f[0]), expit(f[0])], axis=1)
     chance = p_all[np.arange(rows), y] / p_all.sum(axis=1)
     same = codes.shape == own.shape and np.array_equal(codes, own)
@@ -132,7 +133,7 @@ def _products(A: Any, c: Array) -> Array:
     return K * (WIDE / size if size > 0 else 1.0) + LEVEL
 
 
-def _left_out_of_products(K: Array, y: Array, c: Array) -> Array:
+def _left_out_of_products(K: Array, y: Array, c: Array, gone: Array) -> Array:
     """As :func:`_left_out_f`, from the prior covariance K of f at the rows."""
     f, eye = np.zeros(y.size), np.eye(y.size)
     for _ in range(PASSES):
@@ -145,11 +146,14 @@ def _left_out_of_products(K: Array, y: Array, c: Array) -> Array:
         if moved < 0.01:
             break
     v = np.diag(K) - np.einsum("ij,ij->j", K * root[:, None], np.linalg.solve(B, root[:, None] * K))
-    return _without(f, v, w, y, c)
+    return _without(f, v, w, y, gone)
 
 
-def _left_out_f(A: Array, y: Array, c: Array) -> Array:
-    """f of a ridge logistic regression at its rows, each left out to second order."""
+def _left_out_f(A: Array, y: Array, c: Array, gone: Array) -> Array:
+    """f of a ridge logistic regression at its rows, each left out to second order.
+
+    ``gone`` is what that takes from its weight c.
+    """
     theta, penalty = np.zeros(A.shape[1]), np.ones(A.shape[1])
     penalty[0] = 1e-6  # of the intercept
     for _ in range(PASSES):
@@ -162,12 +166,11 @@ def _left_out_f(A: Array, y: Array, c: Array) -> Array:
         if np.max(np.abs(A @ step)) < 0.01:
             break
     v = np.einsum("ij,ij->i", A, np.linalg.solve(H, A.T).T)
-    return _without(A @ theta, v, w, y, c)
+    return _without(A @ theta, v, w, y, gone)
 
 
-def _without(f: Array, v: Array, w: Array, y: Array, c: Array) -> Array:
+def _without(f: Array, v: Array, w: Array, y: Array, gone: Array) -> Array:
     """f at rows, each left out to second order."""
-    share = np.minimum(c, 1.0)
-    rest = np.maximum(1.0 - share * w * v, 0.05)
-    left: Array = f - share * v * (y - expit(f)) / rest
+    rest = np.maximum(1.0 - gone * w * v, 0.05)
+    left: Array = f - gone * v * (y - expit(f)) / rest
     return left

@@ -19,6 +19,7 @@ from ..inference.progress import Progress
 from ..likelihoods import Likelihood
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
+from ..machines.leave_one_out import effective
 from ..machines.machine import AGREED
 from ..processes.process import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
@@ -68,9 +69,9 @@ def fit_kernel(
         fits = (replace(fit, R=np.empty((0, 0))) for fit in state.fits)
         fitted = KernelFit(problem, state._replace(fits=tuple(fits)))
     m, v = fitted.moments(sheet, left_out=True)
-    machines = []
+    machines, weight = [], effective(c, c / sheet.c)
     for j, y in enumerate(Y.T):
-        link = plain_link(probability, likelihood) or fit_link(y, m[:, j], v[:, j], c)
+        link = plain_link(probability, likelihood) or fit_link(y, m[:, j], v[:, j], weight)
         share = end / Y.shape[1]  # one bound for all machines, which share their factors
         draws = fitted.draws if isinstance(fitted, KernelDraws) else None
         machines.append(

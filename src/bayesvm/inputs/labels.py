@@ -33,6 +33,15 @@ class Training(NamedTuple):
     chosen: Array | None = None  # numbers of the rows in the input, unless all are here in order
 
     @property
+    def unit(self) -> Any:
+        """The weight of one row: that of its class."""
+        if self.c is self.copies:
+            return 1.0
+        if is_dask(self.c):
+            return self.c / self.copies
+        return np.divide(self.c, self.copies, out=np.ones(self.c.shape), where=self.c > 0)
+
+    @property
     def n_classes(self) -> int:
         return len(self.classes)
 
@@ -76,7 +85,8 @@ class Training(NamedTuple):
         return self
 
     def take(self, at: Array) -> Training:
-        c, copies, rows = self.c[at], self.copies[at], self.rows[at]
+        c, rows = self.c[at], self.rows[at]
+        copies = c if self.copies is self.c else self.copies[at]
         return Training(arrays.pick(self.X, at), self.classes, self.codes[at], c, copies, rows)
 
     def repeated(self) -> Training:
@@ -91,7 +101,8 @@ class Training(NamedTuple):
         times = np.where(gone, copies, 1.0).astype(int)
         at = np.repeat(np.arange(copies.size), times)
         some = self.take(at)
-        return some._replace(c=some.c / times[at], copies=some.copies / times[at])
+        c = some.c / times[at]
+        return some._replace(c=c, copies=c if some.copies is some.c else some.copies / times[at])
 
 
 # ---------------------------------------------------------------------------------------------

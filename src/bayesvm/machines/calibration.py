@@ -40,7 +40,7 @@ EVEN = 0.5  # if their weights are as even: the least share of them that they co
 PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
 SOME = 2**9  # rows whose numbers compiled loops keep in cache
 MAX_ITER = 100
-ALONE = Serial()
+ONE_THREAD = Serial()
 
 
 class Link:
@@ -223,7 +223,7 @@ def fit_link(
     c: Array,
     *,
     earlier: tuple[Link, float] | None = None,
-    engine: Engine = ALONE,
+    engine: Engine = ONE_THREAD,
     fast: bool = False,
 ) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out.
@@ -243,7 +243,7 @@ def link_rows(
     v: Array,
     c: Array,
     earlier: tuple[Link, float] | None = None,
-    engine: Engine = ALONE,
+    engine: Engine = ONE_THREAD,
     fast: bool = False,
 ) -> tuple[LinkRows, LinkRows]:
     """The rows to which a link is fitted, and a few of them for the first steps of a search.
@@ -326,7 +326,7 @@ class LinkRows(NamedTuple):
         v: Array,
         c: Array,
         scale: Scale,
-        engine: Engine = ALONE,
+        engine: Engine = ONE_THREAD,
         fast: bool = False,
     ) -> LinkRows:
         m, v = (m - scale.mean) / scale.sd, v / scale.sd**2

@@ -27,7 +27,7 @@ from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
 from .classes import ClassLink, Separate
-from .leave_one_out import Moments, leave_one_out
+from .leave_one_out import Moments, effective, leave_one_out
 from .machine import CLASSES_ROWS, Machine, disagreement, from_draws
 from .penalty import replaced
 from .posterior import (
@@ -132,10 +132,10 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
     problem = replace(problem, blocks=problem.blocks.on_host())
     some = codes[rows]
     share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
-    weight = problem.blocks.c * share[some]
+    weight = effective(problem.blocks.c * share[some], problem.blocks.unit)
     if machines[0].draws is not None:
         return Moments(some, *_left_out_draws(machines, problem, some), weight)
-    c, grow, rest = problem.blocks.c, K / (K - 1.0), problem.outside()
+    one, grow, rest = problem.blocks.gone, K / (K - 1.0), problem.outside()
     coefs, point = [], False
     for machine in machines:
         post: Any = machine.posterior
@@ -147,7 +147,7 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
     for k in range(K):
         w, g = grow * shares.w[:, k], shares.g[:, k]
         own = problem.moments(Coef(coefs[k].mean, reach[k]))[1] if reach else v[:, k]
-        gone = leave_one_out(m[:, k], own - rest, Local(w, g, g, w), c)
+        gone = leave_one_out(m[:, k], own - rest, Local(w, g, g, w), one)
         out_m[:, k] = gone[0]
         if not point:
             out_v[:, k] = gone[1] + rest
@@ -178,7 +178,7 @@ def _left_out_draws(
         f = np.stack([np.asarray(C @ theta.T) for theta in thetas], axis=-1)  # (n, draws, K)
         n, draws, K = f.shape
         logs = log_prob(np.repeat(b.y, draws), f.reshape(-1, K)).reshape(n, draws)
-        log_weight = -np.minimum(b.c, 1.0)[:, None] * logs
+        log_weight = -b.gone[:, None] * logs
         share = softmax(log_weight)[0]
         mean = np.einsum("ij,ijk->ik", share, f)
         parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))

@@ -12,23 +12,31 @@ from ..core.types import Array, Local
 Held: TypeAlias = tuple[Array, Array, Array, Array]  # labels, means, variances, weights of rows
 
 
-def leave_one_out(m: Array, v: Array, local: Local, c: Array) -> tuple[Array, Array]:
-    r"""Moments of f at each row with one copy of that row removed.
+def leave_one_out(m: Array, v: Array, local: Local, gone: Array) -> tuple[Array, Array]:
+    r"""Moments of f at each row without it; ``gone`` is what that takes from its weight.
 
-    ``local`` are the likelihood contributions of one copy.  Exact for fixed sites:
+    ``local`` are the likelihood contributions of unit weight.  Exact for fixed sites:
 
     .. math:: m_{-i} = m_i - \frac{v_i g_i}{1 - w_i v_i}, \qquad v_{-i} = \frac{v_i}{1 - w_i v_i}.
-
-    A row of weight two is two rows, of which one stays.
     """
-    share = np.minimum(c, 1.0)
-    rest = np.maximum(1.0 - share * local.w * v, 1e-6)
-    return m - v * share * local.g / rest, v / rest
+    rest = np.maximum(1.0 - gone * local.w * v, 1e-6)
+    return m - v * gone * local.g / rest, v / rest
 
 
-def leave_one_out_draws(f: Array, log_lik: Array, c: Array) -> tuple[Array, Array]:
+def effective(c: Array, unit: Array | float) -> Array:
+    """Weights with the proportions of c and the total of as many equal rows as tell as much.
+
+    Class weights of ten are not ten rows: of c / unit rows each of weight ``unit`` the effective
+    number is (sum c)^2 / sum(c unit) (Kish 1965).  Without class weights these are c.
+    """
+    if isinstance(unit, float) and unit == 1.0:
+        return c
+    return c * (float(np.sum(c)) / float(np.sum(c * unit)))
+
+
+def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:
     """The same moments from draws of f, ``(n, draws)``, by importance weights 1/likelihood."""
-    log_weight = -np.minimum(c, 1.0)[:, None] * log_lik
+    log_weight = -gone[:, None] * log_lik
     weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
     mean = np.einsum("ij,ij->i", weight, f)

@@ -41,7 +41,7 @@ from ..model.passes import latent_variance
 from .calibration import Calibrated, Link, ProbitLink, fit_link, masses, plain_link
 from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
-from .leave_one_out import Held, Moments
+from .leave_one_out import Held, Moments, effective
 from .penalty import tuned, with_priors
 from .posterior import (
     CURVATURE_EPS,
@@ -335,14 +335,16 @@ def fit_machine(
     at = _at_all_rows(problem, machine.posterior, width == "data")
     if at is None:
         some, share = sample()
-        held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
+        blocks, (m, v) = some.blocks, machine.posterior.left_out(some)
     else:  # the same rows, without their columns
         rows, share = balanced_rows(
             problem.blocks.y, CALIBRATION_ROWS, np.random.default_rng(0), problem.engine.over
         )
         post: Any = machine.posterior
         m, v = (x[rows] for x in post.left_out(problem, at))
-        held = problem.blocks.y[rows], m, v, problem.blocks.c[rows] * share
+        blocks = replace(problem.blocks, X=problem.blocks.y).take(rows)
+    c = blocks.c * share
+    held = blocks.y, m, v, effective(c, blocks.unit)
     link = None if fitted else plain_link(probability, likelihood)
     if link is None:
         shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
@@ -352,7 +354,7 @@ def fit_machine(
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors
-        rare = float(masses(held[0], held[-1]).min())
+        rare = float(masses(blocks.y, c / blocks.unit).min())
         wide = find_width(problem, *known, lambda: sample()[0], held, rare, at)
         wide = clustered(problem, *known, wide, marginal)
     return replace(machine, link=link, width=wide), held
@@ -401,7 +403,7 @@ def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Arr
             machine.posterior.left_out(replace(problem, model=machine.model, blocks=blocks))
         )
     m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    return Moments(some, m, v, problem.blocks.c * share[some])
+    return Moments(some, m, v, effective(problem.blocks.c * share[some], problem.blocks.unit))
 
 
 class Found(NamedTuple):

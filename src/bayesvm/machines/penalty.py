@@ -43,6 +43,7 @@ from ..likelihoods.tight import Tight
 from ..model.model import Model, Problem
 from ..priors import Prior, Ridge, TunedRidge
 from .calibration import masses, score_link
+from .leave_one_out import effective
 from .posterior import GaussianPosterior, response
 
 SOUND_ROWS_A_COEFFICIENT = 4  # for products in float32, at least
@@ -122,7 +123,9 @@ class Search:
     def __init__(self, some: Problem) -> None:
         self.likelihood = _plain(some.model.likelihood)
         self.some, self.rng = some, np.random.default_rng(0)
-        self.is_far = masses(some.blocks.y, some.blocks.c).min() > MANY_ROWS * some.model.width
+        each = masses(some.blocks.y, some.blocks.copies)
+        self.is_far = each.min() > MANY_ROWS * some.model.width
+        self.c = effective(some.blocks.c, some.blocks.unit)
         # where fits ended, and the sums over rows there; those of the guide are another bound's
         self.ends: dict[float, tuple[Coef, Stats | None]] = {}
         self.scores: dict[float, float] = {}
@@ -188,7 +191,7 @@ class Search:
             one = with_variances(self.some, self.variances(t))
             one = one.with_likelihood(Tight(self.likelihood))
             m, v = self.left_out(one, t)
-            loss = score_link(one.blocks.y, m, v, one.blocks.c, one.fast)[1]
+            loss = score_link(one.blocks.y, m, v, self.c, one.fast)[1]
             prior = -0.5 * (t - CENTRE) ** 2
             self.scores[t] = loss - (np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
         return self.scores[t]

@@ -106,16 +106,16 @@ class GaussianPosterior:
     def left_out(
         self, problem: Problem, at: tuple[Array, Array] | None = None
     ) -> tuple[Array, Array]:
-        y, c = problem.blocks.y, problem.blocks.c
+        y, gone = problem.blocks.y, problem.blocks.gone
         m, v = problem.moments(self.near(problem)) if at is None else at
         local = contributions(problem.model.likelihood, y, m, v, problem.engine)
         rest = problem.outside()
-        centre, left = leave_one_out(m, v - rest, local, c)  # a row informs coefficients only
+        centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
         if self.response is not None and not isinstance(problem.model.likelihood, Tight):
             reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
             bent = local.h > NEGLIGIBLE * local.w  # others are not in the Hessian
             own = np.where(bent, local.h, 0.0)
-            centre = leave_one_out(m, reach, local._replace(w=own), c)[0]
+            centre = leave_one_out(m, reach, local._replace(w=own), gone)[0]
         m, v = centre, left + rest
         if problem.latents:
             for part in _incomplete(problem):
@@ -123,14 +123,14 @@ class GaussianPosterior:
         return m, v
 
     def _without_label(self, problem: Problem, part: LatentRows) -> tuple[Array, Array]:
-        """Moments of f at rows with latent entries, without one copy of the row.
+        """Moments of f at rows with latent entries, without the row.
 
         Its quadratic contribution in its fitted columns is removed from the coefficients, and its
         latent entries are predicted from the others.
         """
         model, coef = problem.model, self.coef
         new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
-        local = expected(part.rows, part.y, np.minimum(part.c, 1.0), coef, model.likelihood)[2]
+        local = expected(part.rows, part.y, part.gone, coef, model.likelihood)[2]
         own: Any = coef.cov.quad(part.rows.C)
         rest, across, gap = np.maximum(1.0 - local.w * own, 1e-6), own, plain(new.C)
         gap = gap - plain(part.rows.C)
@@ -279,12 +279,12 @@ class DrawsPosterior:
         problem = replace(problem, blocks=replace(problem.blocks, size=size))
         for b in problem.blocks:
             f = problem.rows(b).C @ flat.T
-            parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.c))
+            parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.gone))
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
         some = self.pairs[:: max(1, len(self.pairs) // CALIBRATION_PAIRS)]
         for part in _incomplete(problem) if problem.latents else ():
             mean, var = by_pairs(problem.model, part.X, some)
-            log_weight = -np.minimum(part.c, 1.0) * lik.log_mean(part.y, mean, var)
+            log_weight = -part.gone * lik.log_mean(part.y, mean, var)
             weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
             m[part.at], v[part.at] = mixture(mean, var, weight)
         return m, v
@@ -320,10 +320,10 @@ class PointPosterior:
         return self.moments(C)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        y, c = problem.blocks.y, problem.blocks.c
+        y, gone = problem.blocks.y, problem.blocks.gone
         m, v = problem.moments(Coef(self.mean, self.curvature))
         local = problem.model.likelihood.expected(y, m, CURVATURE_EPS**2)
-        m, _ = leave_one_out(m, v, local, c)
+        m, _ = leave_one_out(m, v, local, gone)
         return m, np.zeros_like(m)  # the estimate itself has no variance
 
 

@@ -18,7 +18,7 @@ from ..compiled import loops
 from ..core import arrays
 from ..core.types import Array, Engine
 from .calibration import (
-    ALONE,
+    ONE_THREAD,
     PRIOR_PRECISION,
     SOME,
     Calibrated,
@@ -217,7 +217,7 @@ def fit_skewed(
     c: Array,
     *,
     earlier: tuple[Link, float] | None = None,
-    engine: Engine = ALONE,
+    engine: Engine = ONE_THREAD,
     fast: bool = False,
 ) -> Calibrated:
     r"""Fit the skewed link to moments of f at rows left out.
@@ -242,7 +242,7 @@ def fit_skewed(
         return Skewed(plain.a, plain.b, plain.c, plain.centre, spread=known)
     found = _least(start, few, centre, precision)
     if few is not rows:
-        if loss_of(found, rows, centre, precision, bent=False)[0] <= value:
+        if loss_of(found, rows, centre, precision, hessian=False)[0] <= value:
             more = _unexpected(found, few, rows, precision)
             found = _least(found, rows, centre, precision, more)
         else:  # the few were not like all
@@ -281,7 +281,7 @@ def _least(
         new, last = np.clip(now - step, centre - reach, centre + reach), gain
 
     def scaled(u: Array) -> tuple[float, Array]:
-        loss, slope, _ = loss_of(centre + u * unit, rows, centre, precision, bent=False)
+        loss, slope, _ = loss_of(centre + u * unit, rows, centre, precision, hessian=False)
         return loss, slope * unit
 
     found = minimize(
@@ -305,7 +305,7 @@ def _unexpected(x: Array, few: LinkRows, rows: LinkRows, precision: Array) -> Ar
     steps = STEP / np.sqrt(np.diag(fisher) + precision)
     H = np.empty_like(fisher)
     for k, move in enumerate(np.diag(steps)):
-        below, above = (loss_of(x + s * move, few, x, none, bent=False)[1] for s in (-1, 1))
+        below, above = (loss_of(x + s * move, few, x, none, hessian=False)[1] for s in (-1, 1))
         H[k] = (above - below) / (2.0 * steps[k])
     return (0.5 * (H + H.T) - fisher) * (float(arrays.total(rows.c)) / float(few.c.sum()))
 
@@ -365,22 +365,22 @@ def _curve(own: Array, s: Array, skew: float, tail: float) -> Slopes:
 
 
 def loss_of(
-    x: Array, rows: LinkRows, centre: Array, precision: Array, bent: bool = True
+    x: Array, rows: LinkRows, centre: Array, precision: Array, hessian: bool = True
 ) -> tuple[float, Array, Array]:
     """Log loss, minus the log prior, at x = (log a, b, log kappa, delta, tau).
 
-    Also its gradient and, if ``bent``, its expected Hessian.
+    Also its gradient and, if ``hessian``, its expected Hessian.
     """
 
     def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
         z, D = _slopes(x, m, v)
         p, w, score = scored(z, t)
-        return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if bent else 0.0
+        return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if hessian else 0.0
 
     if rows.fast:
-        slope, M = np.zeros(5), np.zeros((5, 5) if bent else (0, 0))
+        slope, M = np.zeros(5), np.zeros((5, 5) if hessian else (0, 0))
         loss = loops("links").skewed_sums(x, *rows.each, np.empty((9, SOME)), slope, M)
-        fisher = M if bent else 0.0
+        fisher = M if hessian else 0.0
     else:
         loss, slope, fisher = rows.sums(visit)
     gap = x - centre

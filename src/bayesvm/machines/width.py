@@ -50,7 +50,7 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.model import Problem
 from ..model.passes import Slopes, contributions
-from .calibration import ALONE as ONE_THREAD
+from .calibration import ONE_THREAD
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
@@ -199,8 +199,9 @@ def find_width(
     some = sample()
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
-    rest, left_out = some.outside(), (centre, spread)
-    return Width(factor(model.likelihood, y, c, m, v, left_out, rest, engine=some.engine))
+    at_rows = (y, c, m, v, (centre, spread), some.outside())
+    how = {"unit": some.blocks.unit, "engine": some.engine}
+    return Width(factor(model.likelihood, *at_rows, **how))
 
 
 def is_separated(right: Array, c: Array, times: float = 1.0) -> bool:
@@ -239,20 +240,22 @@ def factor(
     left_out: tuple[Array, Array],
     rest: Array | float = 0.0,
     chosen: bool = False,
+    unit: Array | float = 1.0,
     engine: Engine = ONE_THREAD,
 ) -> float:
     r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
     Both sums are variances of the mean of f at row *i* due to the label of that row, by the data
-    and by the model.  ``rest`` is what of ``v`` no row can reduce.  From one to nine.  If the
-    kernel was ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in
-    generalised cross-validation; that was decided by coverage on simulated sets.
+    and by the model; class weights, ``unit``, multiply the slope of a row.  ``rest`` is what of
+    ``v`` no row can reduce.  From one to nine.  If the kernel was ``chosen`` on the same rows it is
+    divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised cross-validation; that was decided
+    by coverage on simulated sets.
     """
     smooth, own = tight(likelihood), v - rest
     h = contributions(smooth, y, m, v, engine).h
     g = contributions(smooth, y, *left_out, engine).g
     reach = c * own**2
-    by = min(max(1.0, float(reach @ g**2) / max(float(reach @ h), 1e-300)), MOST)
+    by = min(max(1.0, float((reach * unit) @ g**2) / max(float(reach @ h), 1e-300)), MOST)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), MOST_FITTED)
     return by / free**2 if chosen else by
 

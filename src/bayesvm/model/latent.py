@@ -44,9 +44,19 @@ class LatentRows(NamedTuple):
     X: Any
     y: Array
     c: Array
-    copies: Array  # rows that each one represents: c without class weights
+    unit: Array  # weight of one row, that of its class
     hidden: tuple[Hidden, ...]  # one for each term with latent entries
     rows: Rows
+
+    @property
+    def copies(self) -> Array:
+        """Rows that each one represents: c without class weights."""
+        return self.c / self.unit
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
 
 
 def latent_rows(problem: Problem, b: Block) -> LatentRows:
@@ -58,9 +68,9 @@ def latent_rows(problem: Problem, b: Block) -> LatentRows:
         Hidden(where, tuple(x._replace(rows=np.searchsorted(some, x.rows)) for x in cells))
         for where, cells in held
     )
-    X, count = b.X[some], np.broadcast_to(problem.blocks.copies, (problem.n,))[first + some]
+    X, unit = b.X[some], np.broadcast_to(b.unit, (n,))[some]
     rows = filled(problem.model.rows(X), near)
-    return LatentRows(first + some, X, b.y[some], b.c[some], count, near, rows)
+    return LatentRows(first + some, X, b.y[some], b.c[some], unit, near, rows)
 
 
 def rows_with_entries(cells: Iterable[Cells]) -> Array:
@@ -84,7 +94,7 @@ def start_latents(problem: Problem) -> Latents:
         found = [design.cells(b.X, C[:, where]) for _, design, where in model.latent_terms]
         some = rows_with_entries(part for cells in found for part in cells)
         rest = np.setdiff1d(np.arange(C.shape[0]), some, assume_unique=True)
-        count = np.broadcast_to(problem.blocks.copies, (problem.n,))[first + rest]
+        count = (b.c / b.unit)[rest]
         return [
             (
                 tuple(part._replace(rows=first + part.rows) for part in cells),
@@ -148,7 +158,7 @@ def _moved(
         rng = None if key is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
         # of one copy of a row: each copy has its own entries
-        m, local = contributions(part.rows, part.y, part.c / part.copies, rng)
+        m, local = contributions(part.rows, part.y, part.unit, rng)
         for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
             # gradient in the columns, at their present values
             g = local.g + local.w * (m - C @ coef.mean)

@@ -439,7 +439,8 @@ class Problem:
             found = None if fast is None else fast.stats(b)
             if found is not None:
                 return found
-            return pass_block(read(b), b.y, b.c, coef, lik, form, curved, single, squares, own(b))
+            how = (form, curved, single, squares, own(b), b.unit)
+            return pass_block(read(b), b.y, b.c, coef, lik, *how)
 
         sums: Stats = self.engine.sum(visit, self.blocks if fast is None else self._long())
         if self.folded:
@@ -491,7 +492,7 @@ class Problem:
             found = None if fast is None else fast.slopes_of(b)
             if found is not None:
                 return found
-            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, own(b))
+            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, own(b), b.unit)
 
         sums: Slopes = self.engine.sum(visit, self.blocks if fast is None else self._long())
         return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums

@@ -39,6 +39,7 @@ def pass_block(
     single: bool = False,
     squares: bool = False,
     given: tuple[Array, Array] | None = None,
+    unit: Array | float = 1.0,
 ) -> Stats:
     """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI.
 
@@ -50,7 +51,7 @@ def pass_block(
     each = likelihood.expected(y, m, v)
     local = Local(*(c * x for x in each))  # contribution of each row
     sums = gather(rows, local, form, curved, coef.mean, short)
-    J = squared_slopes(short, each, v, c, form) if squares else None
+    J = squared_slopes(short, each, v, c, unit, form) if squares else None
     return replace(sums, J=J, used=arrays.total(local.w * v))
 
 
@@ -111,26 +112,32 @@ def slope_block(
     single: bool = False,
     bent: bool = True,
     given: tuple[Array, Array] | None = None,
+    unit: Array | float = 1.0,
 ) -> Slopes:
-    """Sums over a block of rows: curvatures, and squares of slopes with a copy of the row left out.
+    """Sums over a block of rows: curvatures, and squares of slopes, each without the row itself.
 
     For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)` (HC3).  A
-    row of weight two is two rows.  Curvatures, and slopes themselves, are summed if ``bent``;
-    ``given`` are moments of f.
+    row of sample weight two is two rows; class weights, ``unit``, multiply the slope of each.
+    Curvatures, and slopes themselves, are summed if ``bent``; ``given`` are moments of f.
     """
     short = rounded(rows.C) if single else rows.C
     m, v = moments(rows, coef, short) if given is None else given
     local = likelihood.expected(y, m, v)
     A = sandwich(short, c * local.h, form) if bent else 0.0
-    J = squared_slopes(short, local, v, c, form)
+    J = squared_slopes(short, local, v, c, unit, form)
     return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)) if bent else 0.0)
 
 
-def squared_slopes(C: Columns, local: Local, v: Any, c: Array, form: str) -> Any:
-    """The sum over rows of squares of slopes, each with a copy of the row left out."""
+def squared_slopes(
+    C: Columns, local: Local, v: Any, c: Array, unit: Array | float, form: str
+) -> Any:
+    """The sum over rows of squares of slopes, each without the row itself.
+
+    There are c / unit of them, whose slopes are unit times those of ``local``.
+    """
     xp = arrays.of(local.g)
-    out = local.g / xp.clip(1.0 - xp.clip(c, None, 1.0) * local.h * v, LEAST_REST, None)
-    return sandwich(C, c * out * out, form)
+    out = local.g / xp.clip(1.0 - xp.clip(c, None, unit) * local.h * v, LEAST_REST, None)
+    return sandwich(C, c * unit * out * out, form)
 
 
 def group_slopes(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood) -> Array:

@@ -17,6 +17,7 @@ from ..core.types import Array
 from ..kernels import Scaled
 from ..machines.calibration import score_link
 from ..machines.classes import score_softmax
+from ..machines.leave_one_out import effective
 from .evidence import LabelledPoints, Search
 from .process import Gram, LowRank, Prior, Site, SiteFit, Sites
 from .shared import ClassLabels, SharedSites, fit_shared, sites_of
@@ -26,19 +27,26 @@ LOOKS = 20  # amplitudes that are tried, about
 SETTLED = 1e-4  # gain a row that ends a fit
 
 
-def held_out(c: Array, groups: Array, folds: int, rng: np.random.Generator) -> Array:
+def held_out(
+    c: Array, groups: Array, folds: int, rng: np.random.Generator, unit: Array | float = 1.0
+) -> Array:
     """Weight of each row that every fold leaves out, ``(rows, folds)``.
 
-    A row of weight two is two rows.  Of every group folds have equal parts, as far as they can;
-    where the parts of one group end those of the next begin, which spreads the remainders.
+    A row of weight two is two rows; one of class weight two, ``unit``, is one.  Of every group
+    folds have equal parts, as far as they can; where the parts of one group end those of the next
+    begin, which spreads the remainders.
     """
     order = rng.permutation(c.size)
     _, first, codes = np.unique(groups[order], return_index=True, return_inverse=True)
     offset = np.empty(c.size, dtype=np.intp)  # groups as they come, whatever their names are
     offset[order[np.argsort(first[codes], kind="stable")]] = np.arange(c.size)
-    each = np.floor(c / folds)
+    copies = c / unit
+    each = np.floor(copies / folds)
     rank = (np.arange(folds) - offset[:, None]) % folds
-    return each[:, None] + np.clip((c - folds * each)[:, None] - rank, 0.0, 1.0)
+    out = each[:, None] + np.clip((copies - folds * each)[:, None] - rank, 0.0, 1.0)
+    out *= np.reshape(unit, (-1, 1))
+    whole = (1.0 - 1e-9) * c[:, None] < out  # a row left out leaves no rounding behind
+    return np.where(whole, c[:, None], out)
 
 
 class Fold(NamedTuple):
@@ -67,7 +75,8 @@ class FoldedAmplitude:
         first = seen.machines[0]
         Y = np.stack([labels.y for labels in seen.machines])
         self.codes = np.argmax(Y, axis=0) if len(Y) > 1 else (first.y > 0).astype(int)
-        self.out = held_out(first.c, self.codes, FOLDS, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        self.out = held_out(first.c, self.codes, FOLDS, rng, first.unit)
         self.starts: list[SharedSites | None] = [None] * FOLDS
         self.losses: dict[float, float] = {}
         self.best: tuple[float, list[Fold]] = (0.0, [])  # log amplitude and folds of least loss
@@ -91,6 +100,8 @@ class FoldedAmplitude:
         return self.losses[log_amplitude]
 
     def _score(self, rows: Array, m: Array, v: Array, c: Array) -> float:
+        unit = self.seen.machines[0].unit
+        c = effective(c, unit if isinstance(unit, float) else unit[rows])
         if m.shape[1] > 1:
             return score_softmax(self.codes[rows], m, v, c)[1]
         return score_link(self.seen.machines[0].y[rows], m[:, 0], v[:, 0], c)[1]

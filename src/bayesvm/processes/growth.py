@@ -62,7 +62,7 @@ def left_out_loss(
     fit.sites = [*near] or fit.sites
     fits, loss = fit(process.at(seen.X)), 0.0
     for one, labels in zip(fits, seen.machines, strict=True):
-        loss += score_link(labels.y, *one.left_out(labels, site), labels.c)[1]
+        loss += score_link(labels.y, *one.left_out(labels, site), labels.effective)[1]
     return loss, [one.sites for one in fits]
 
 
@@ -74,7 +74,7 @@ def left_out_loss_of_classes(
     pairs = [fit.left_out(labels, site) for fit, labels in zip(fits, seen.machines, strict=True)]
     m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
     codes = np.argmax([labels.y for labels in seen.machines], axis=0)
-    return score_softmax(codes, m, v, seen.machines[0].c)[1], sites_of(fits)
+    return score_softmax(codes, m, v, seen.machines[0].effective)[1], sites_of(fits)
 
 
 def look_closer(

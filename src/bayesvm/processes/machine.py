@@ -306,7 +306,7 @@ def found_at(
     """The machine of a fit, its link, and what is known of the training rows."""
     likelihood, m, v = model.likelihood, fit.m[labels.at], fit.v[labels.at]
     left_out = fit.left_out(labels, likelihood.expected)
-    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.c)
+    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.effective)
     posterior = (
         ExactPosterior(state) if isinstance(state, ExactState) else GaussianPosterior(state.coef)
     )
@@ -321,7 +321,7 @@ def found_at(
     if width == "data":
         rest = np.broadcast_to(process.outside, fit.m.shape)[labels.at]
         at_rows = (labels.y, labels.c, m, v, left_out, rest)
-        what["width"] = Width(factor(likelihood, *at_rows, chosen=True))
+        what["width"] = Width(factor(likelihood, *at_rows, chosen=True, unit=labels.unit))
     support = ndtr((1.0 - labels.y * m) / np.sqrt(v))
     if isinstance(process, LowRank):
         return Found(Machine(**what), support, left_out)
@@ -443,8 +443,8 @@ def machine_from_chains(
         beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
         compared = np.concatenate([chains.f, beside], axis=2)
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
-    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.c)
-    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.c)
+    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.gone)
+    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.effective)
     at_rows = (labels.y, labels.c, f.mean(axis=1), f.var(axis=1), left_out)
     worst = float(np.max(r_hat(compared)))
     machine = Machine(
@@ -458,7 +458,7 @@ def machine_from_chains(
         worst <= AGREED,
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
-        width=Width(factor(likelihood, *at_rows)) if width == "data" else None,
+        width=Width(factor(likelihood, *at_rows, unit=labels.unit)) if width == "data" else None,
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     return Found(machine, ndtr((1.0 - labels.y * f.mean(axis=1)) / spread), left_out)

@@ -45,6 +45,15 @@ class Distinct(NamedTuple):
     codes: Array  # (rows,) its class
     c: Array  # (rows,) its weight
     back: Array  # (n,) merged row of each row given
+    unit: Array | float = 1.0  # (rows,) class weights, which are in c
+
+    def weighing(self, unit: Array | float) -> Distinct:
+        """With the class weights of the rows given."""
+        if isinstance(unit, float):
+            return self
+        own = np.empty_like(self.c)
+        own[self.back] = unit
+        return self._replace(unit=own)
 
 
 def merge(X: Array, codes: Array, c: Array) -> Distinct:
@@ -89,7 +98,7 @@ def _ranked(points: Array, point: Array, codes: Array, c: Array, given: Array) -
     given first.
     """
     k = int(codes.max()) + 1
-    _, at, own, weight, _ = _paired(points, point, codes, c)  # two classes at a point: two pairs
+    _, at, own, weight, *_ = _paired(points, point, codes, c)  # two classes at a point: two pairs
     share = weight / c.sum()
     w = np.bincount(at, share)
     Z = _standardised(points, w)

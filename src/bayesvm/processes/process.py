@@ -53,7 +53,7 @@ from ..core import arrays
 from ..core.types import Array, Local
 from ..inference.loop import Pace, SinglePace, Step, climb
 from ..inference.progress import Watch, silent
-from ..machines.leave_one_out import leave_one_out
+from ..machines.leave_one_out import effective, leave_one_out
 from .matrices import (
     by_rows,
     column_squares,
@@ -94,6 +94,17 @@ class Labels:
     at: Array
     points: int
     one_each: bool = False  # known: row i is at point i
+    unit: Array | float = 1.0  # weight of one row, that of its class: see core.types.Block
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
+
+    @property
+    def effective(self) -> Array:
+        """Weights by which losses are compared; see :func:`.effective`."""
+        return effective(self.c, self.unit)
 
     def total(self, x: Array) -> Array:
         """Sums over the rows at each point."""
@@ -111,12 +122,14 @@ class Labels:
         """The same in another memory."""
         at = self.at
         one_each = self.one_each or np.array_equal(at, np.arange(self.points))
-        return Labels(place(self.y), place(self.c), place(at), self.points, one_each)
+        unit = self.unit if isinstance(self.unit, float) else place(self.unit)
+        return Labels(place(self.y), place(self.c), place(at), self.points, one_each, unit)
 
     def take(self, rows: Array) -> tuple[Labels, Array]:
         """Chosen rows, and the numbers of their points."""
         kept, at = np.unique(self.at[rows], return_inverse=True)
-        return Labels(self.y[rows], self.c[rows], at, kept.size), kept
+        unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
+        return Labels(self.y[rows], self.c[rows], at, kept.size, unit=unit), kept
 
 
 class Sites(NamedTuple):
@@ -178,11 +191,23 @@ class SiteFit:
         return Predictor(self.alpha, self.sites.w[self.on], self.R, self.on)
 
     def left_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
-        """Moments of f at each row without one copy of that row, for fixed other sites."""
+        """Moments of f at each row without that row, for fixed other sites."""
         m, v = self.m[labels.at], self.v[labels.at]
         rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
-        m, v = leave_one_out(m, v - rest, site(labels.y, m, v), labels.c)
+        m, v = leave_one_out(m, v - rest, self._own(labels, site(labels.y, m, v)), labels.gone)
         return m, v + rest
+
+    def _own(self, labels: Labels, local: Local) -> Local:
+        """What rows have contributed to the sites; ``local`` is what they would contribute now.
+
+        These are equal where a fit has converged.  Before that, only what is in the posterior can
+        be taken out of it: of a row of large leverage more than there is could be taken.
+        """
+        now = labels.total(labels.c * local.w)
+        share = np.divide(self.sites.w, now, out=np.ones(now.shape), where=now > 0.0)
+        gap = self.sites.b - self.sites.w * self.m - labels.total(labels.c * local.g)
+        g = local.g + (gap / labels.total(labels.c))[labels.at]
+        return local._replace(w=local.w * share[labels.at], g=g)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
-from ..machines.leave_one_out import leave_one_out
 from .newton import SHORTEST, STEPS
 from .process import FIRST, MANY, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
 
@@ -66,13 +65,9 @@ class SharedSites(NamedTuple):
 class SharedFit(SiteFit):
     """The posterior of one class, whose covariance is that of all."""
 
-    def left_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
-        """Moments of f at each row without one copy of that row, for fixed other sites."""
-        m, v = self.m[labels.at], self.v[labels.at]
-        rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
-        own = (self.sites.w / labels.total(labels.c))[labels.at]  # of each copy of a row
-        m, v = leave_one_out(m, v - rest, site(labels.y, m, v)._replace(w=own), labels.c)
-        return m, v + rest
+    def _own(self, labels: Labels, local: Local) -> Local:
+        """What rows have contributed to the sites: of the precision, which all classes share."""
+        return local._replace(w=(self.sites.w / labels.total(labels.c))[labels.at])
 
 
 @dataclass(frozen=True, eq=False)

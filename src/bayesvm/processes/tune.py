@@ -101,7 +101,7 @@ class Amplitude:
             total = 0.5 * log_amplitude**2
             for fit, labels in zip(self.fits_at(log_amplitude), self.seen.machines, strict=True):
                 m, v = fit.left_out(labels, self.site)
-                total += score_link(labels.y, m, v, labels.c)[1]
+                total += score_link(labels.y, m, v, labels.effective)[1]
             best = min(self.losses.values(), default=np.inf)
             self.losses[log_amplitude] = total
             self.search.report("amplitude", len(self.losses), LOOKS, -total, best - total)
@@ -196,7 +196,8 @@ class Folds:
             self.sites[j] = fit.sites
             at = labels.at[test]
             m, v = fit.predictor(K[np.ix_(at, points)], np.diag(K)[at])
-            pool.setdefault(id(labels), []).append(np.stack([labels.y[test], m, v, labels.c[test]]))
+            part = np.stack([labels.y[test], m, v, labels.effective[test]])
+            pool.setdefault(id(labels), []).append(part)
         return sum(score_link(*np.concatenate(part, axis=1))[1] for part in pool.values())
 
 

@@ -10,6 +10,7 @@ from ..blocks import rows_of_all_classes
 from ..core.types import Array
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
+from ..machines.leave_one_out import effective
 from ..processes.evidence import (
     START,
     LabelledPoints,
@@ -39,6 +40,7 @@ class MergedRows(NamedTuple):
     labels: list[Array]  # -1 and +1, for each machine
     candidates: Array  # (m,) rows
     by_label: bool = True  # whether a point that occurs with two labels is two candidates
+    unit: Array | float = 1.0  # (rows,) class weights, which are in c
 
     def values(self, kernel: Any) -> Array:
         """Kernel values of all rows with the candidates, ``(rows, m)``."""
@@ -52,13 +54,14 @@ class MergedRows(NamedTuple):
 
     def folds(self, most: int, rng: np.random.Generator) -> list[Fold]:
         """At most so many folds of the rows; none where a class is too small."""
-        count, folds = fold_count(self.codes, self.c, most), []
-        for h in held_out(self.codes, self.c, count, rng).T if count else ():
+        count, folds = fold_count(self.codes, self.c / self.unit, most), []
+        share = float(effective(self.c, self.unit).sum() / self.c.sum())
+        for h in held_out(self.codes, self.c, count, rng, self.unit).T if count else ():
             left = self.c - h
             own = left if self.by_label else np.bincount(self.at, left)[self.at]
             rows, out = np.flatnonzero(left > 0), np.flatnonzero(h > 0)
             keep = np.flatnonzero(own[self.candidates] > 0)
-            folds.append(Fold(rows, out, keep, left[rows], h[out]))
+            folds.append(Fold(rows, out, keep, left[rows], h[out] * share))
         return folds
 
 
@@ -92,11 +95,12 @@ def tune_kernel(
     apart = np.random.default_rng(int(rng.integers(2**31)))  # what follows draws the same folds
     held = journal.recall("kernel")
     if not held:
-        machines = tuple(Labels(y, data.c, data.at, len(data.points)) for y in data.labels)
+        how = (data.c, data.at, len(data.points))
+        machines = tuple(Labels(y, *how, unit=data.unit) for y in data.labels)
         extent = extent_of(data.points, standardised, groups_of(kernel))
         seen = LabelledPoints(data.points, machines, LEVEL**2, extent)
-        how = (Logistic().tight, START, apart, per_column, Search(journal))
-        found = maximise_evidence(Scaled(START, plain), seen, *how)
+        search = (Logistic().tight, START, apart, per_column, Search(journal))
+        found = maximise_evidence(Scaled(START, plain), seen, *search)
         held = {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
         journal.note("kernel", **held)
     if plain.theta.size != held["theta"].size:

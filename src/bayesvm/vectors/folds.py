@@ -25,25 +25,29 @@ class Fold(NamedTuple):
     out: Array
     keep: Array  # numbers of candidates
     left: Array  # weights of the rows fitted
-    held: Array  # weights of the rows held out
+    held: Array  # of the rows held out, effective ones
 
 
-def held_out(y: Array, c: Array, count: int, rng: np.random.Generator) -> Array:
+def held_out(
+    y: Array, c: Array, count: int, rng: np.random.Generator, unit: Array | float = 1.0
+) -> Array:
     """Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
 
     A row of weight seven is cut into seven pieces, as if it were seven rows, and the pieces are
-    distributed at random.  The rest of each row, ``c[:, None] - H``, is fitted.
+    distributed at random; one of class weight seven, ``unit``, is not cut.  The rest of each row,
+    ``c[:, None] - H``, is fitted.
     """
     _, code = np.unique(y, return_inverse=True)
-    unit = np.maximum(piece(c), np.bincount(code, c)[code] / MOST_PIECES)
-    copies = np.maximum(np.ceil(c / unit - 1e-9), 1).astype(int)
+    given, c = c, c / unit
+    size = np.maximum(piece(c), np.bincount(code, c)[code] / MOST_PIECES)
+    copies = np.maximum(np.ceil(c / size - 1e-9), 1).astype(int)
     pieces = np.repeat(np.arange(y.size), copies)
     split = StratifiedKFold(count, shuffle=True, random_state=int(rng.integers(2**31)))
     folds = [pieces[out] for _, out in split.split(pieces, y[pieces])]
     H = np.stack([np.bincount(fold, minlength=y.size) for fold in folds], axis=1)
-    H = H * (c / copies)[:, None]
-    whole = (1.0 - 1e-9) * c[:, None] < H  # a row held out leaves no rounding behind
-    return np.where(whole, c[:, None], H)
+    H = H * (given / copies)[:, None]
+    whole = (1.0 - 1e-9) * given[:, None] < H  # a row held out leaves no rounding behind
+    return np.where(whole, given[:, None], H)
 
 
 def piece(c: Array) -> float:

@@ -210,18 +210,20 @@ class Path(NamedTuple):
 
     def within_one_error(self, f: Array) -> bool:
         """Whether the leave-one-out log loss is within a standard error of the nearest's."""
-        c, best = self.target.c, self._losses(self.f[self.nearest()])
+        c, best = self.target.labels.effective, self._losses(self.f[self.nearest()])
         mean = float(c @ best) / float(c.sum())
         bar = float(c @ best) + float(np.sqrt(c @ (best - mean) ** 2))
         return float(c @ self._losses(f)) <= bar
 
     def _losses(self, f: Array) -> Array:
         m, _ = self.target.leave_one_out(f, self.target.v)
-        return row_losses(self.target.y, m, np.zeros_like(f), self.target.c)
+        labels = self.target.labels
+        return row_losses(labels.y, m, np.zeros_like(f), labels.effective)
 
 
 def follow_rates(
     model: PenalisedLikelihood,
+    labels: Labels,
     rates: Sequence[float],
     target: ProcessMode | None = None,
     watch: Watch = silent,
@@ -244,7 +246,7 @@ def follow_rates(
         if target is None:
             sparse = approximate(model.with_rate(0.0), free)
             v = sparse.moments(model.A[:, :-1])[1]
-            last = ProcessMode.of(model.y, model.c, made[-1], v)
+            last = ProcessMode.of(labels, made[-1], v)
             gap = last.distance(made[-1 - LAG]) if number > LAG else UNKNOWN
         else:
             gap = target.distance(made[-1])
@@ -311,7 +313,7 @@ def fit_with_norm(
     ``K`` holds kernel values of rows with candidates.  Without a ``norm_penalty``, leave-one-out
     losses at ``points`` choose it, from ``centre`` on.
     """
-    labels = Labels(y, data.c, data.at, int(data.at.max()) + 1)
+    labels = Labels(y, data.c, data.at, int(data.at.max()) + 1, unit=data.unit)
     square, c = K[data.candidates], data.c
     candidate = np.zeros(labels.points, dtype=int)
     candidate[data.at[data.candidates]] = np.arange(data.candidates.size)  # one at each point
@@ -331,7 +333,7 @@ def fit_with_norm(
     Q = norm_penalty * sign[:, None] * square * sign
     model = convex_model(signed_columns(K, y, data.candidates), y, c, 0.0, Q, bias)
     rates = [rate] if rate is not None else rate_path(model, last, RATIO, LENGTH)
-    path = follow_rates(model, rates, target, journal)
+    path = follow_rates(model, labels, rates, target, journal)
     k = path.nearest()
     if rate is None:
         accept = path.is_near if selection == "best" else path.within_one_error
@@ -339,7 +341,7 @@ def fit_with_norm(
     else:
         sparse = fit(model.with_rate(rate))
     moments = path.target.leave_one_out(*sparse.moments(model.A[:, :-1]))
-    return Convex(sparse, path.rates[k], norm_penalty, (y, *moments, c))
+    return Convex(sparse, path.rates[k], norm_penalty, (y, *moments, labels.effective))
 
 
 # ----- without a norm

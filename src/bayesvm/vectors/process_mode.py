@@ -36,17 +36,16 @@ FAR = 6.0  # nats below the best at which the search ends
 class ProcessMode(NamedTuple):
     """Moments of f at the rows, and its means with each row left out."""
 
-    y: Array
-    c: Array
+    labels: Labels
     f: Array
     v: Array
-    left_out: Array  # means without one copy of the row
-    local: Local  # gradient and curvature of one copy of each row
+    left_out: Array  # means without the row
+    local: Local  # gradient and curvature of unit weight of each row
 
     @classmethod
-    def of(cls, y: Array, c: Array, f: Array, v: Array) -> ProcessMode:
-        local = at_mode(y, f)
-        return cls(y, c, f, v, leave_one_out(f, v, local, c)[0], local)
+    def of(cls, labels: Labels, f: Array, v: Array) -> ProcessMode:
+        local = at_mode(labels.y, f)
+        return cls(labels, f, v, leave_one_out(f, v, local, labels.gone)[0], local)
 
     def distance(self, f: Array) -> float:
         r"""Distance of another f, in standard deviations of the posterior.
@@ -55,17 +54,17 @@ class ProcessMode(NamedTuple):
         order, the Kullback-Leibler distance of the labels' probabilities, half the denominator that
         of a draw from the posterior, on average.
         """
-        weight = self.c * self.local.h
+        weight = self.labels.c * self.local.h
         return float(np.sqrt(weight @ (f - self.f) ** 2 / (weight @ self.v)))
 
     def leave_one_out(self, f: Array, v: Array) -> tuple[Array, Array]:
         """Leave-one-out moments of a machine nearby: its means change as the process's do."""
-        _, variance = leave_one_out(f, v, at_mode(self.y, f), self.c)
+        _, variance = leave_one_out(f, v, at_mode(self.labels.y, f), self.labels.gone)
         return f + self.left_out - self.f, variance
 
 
 def at_mode(y: Array, f: Array, v: Array | float = 0.0) -> Local:
-    """Gradient and curvature of one copy of each row; the precision is the curvature."""
+    """Gradient and curvature of unit weight of each row; the precision is the curvature."""
     row = PROBIT.expected(y, f, 0.0)
     return row._replace(w=row.h)
 
@@ -102,7 +101,7 @@ def find_process_mode(
         if gain < 1e-8 * labels.c.sum():
             break
     found = Gram(prior).moments(target_sites(f, f, labels, at_mode))
-    return ProcessMode.of(labels.y, labels.c, f[labels.at], found.v[labels.at])
+    return ProcessMode.of(labels, f[labels.at], found.v[labels.at])
 
 
 def choose_norm_penalty(
@@ -128,7 +127,8 @@ def choose_norm_penalty(
         found = find_process_mode(K, labels, centre * float(np.exp(k * STEP)), f, bias)
         f = found.f[rows]
         moments = found.leave_one_out(found.f, found.v)
-        loss = float(labels.c @ row_losses(labels.y, *moments, labels.c))
+        c = labels.effective
+        loss = float(c @ row_losses(labels.y, *moments, c))
         best = min(losses.values(), default=np.inf)
         losses[k] = loss + 0.5 * (k * STEP / SPREAD) ** 2
         journal.note(f"norm{k}", score=losses[k], f=f)

@@ -19,7 +19,7 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
-from ..machines.leave_one_out import leave_one_out
+from ..machines.leave_one_out import effective, leave_one_out
 from .candidates import MergedRows
 from .folds import Fold, Held
 from .journal import SILENT, Journal
@@ -286,7 +286,7 @@ def fit_machines(
     for j, y in enumerate(data.labels):
         columns = Columns(K, y, data.c, bias, likelihood)
         sparse = best_of_starts(columns, journal=journal, key=f"machine{j}/", tol=tol, **how)
-        moments = leave_one_out_moments(columns, sparse)
+        moments = leave_one_out_moments(columns, sparse, data.unit)
         if folds and not journal.stopped:
             notes, how_fold = journal.folder(f"folds{j}"), {"tol": max(LOOSE, tol), **how}
             part = held_out_moments(columns, folds, notes, sparse.value, **how_fold)
@@ -319,9 +319,9 @@ def held_out_moments(
     return y, m, v, c
 
 
-def leave_one_out_moments(columns: Columns, sparse: Sparse) -> Held:
-    """Leave-one-out moments of f from the fit itself, in closed form."""
+def leave_one_out_moments(columns: Columns, sparse: Sparse, unit: Array | float = 1.0) -> Held:
+    """Leave-one-out moments of f from the fit itself; ``unit`` are class weights."""
     m, v = sparse.moments(columns.Phi)
     value, g, h = columns.likelihood.derivatives(columns.y, m)
-    m, v = leave_one_out(m, v, Local(h, g, value, h), columns.c)
-    return columns.y, m, v, columns.c
+    m, v = leave_one_out(m, v, Local(h, g, value, h), np.minimum(columns.c, unit))
+    return columns.y, m, v, effective(columns.c, unit)
