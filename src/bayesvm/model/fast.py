@@ -108,22 +108,12 @@ class FastPass:
         T = empty if own else np.empty((step, F.shape[1]), kind)
         S, J = (np.zeros((K, K) if on else (0, 0)) for on in (self.precisions, self.slopes))
         g, ends, c = np.zeros(K), np.zeros(3), np.ascontiguousarray(block.c, dtype=np.float64)
-        one = np.full(c.size if self.slopes else 0, block.unit if self.slopes else 1.0)
+        unit = np.array(np.broadcast_to(block.unit, c.shape) if self.slopes else (), dtype=float)
         sizes = np.array([K, step, F.shape[1]], dtype=np.int32)
         part = np.empty((K, K) if self.precisions or self.slopes else (0, 0), kind)
         how = (
-            *(
-                block.y,
-                c,
-                np.ascontiguousarray(one, dtype=np.float64),
-                extra,
-                step,
-                self.mean,
-                F,
-                self.few,
-                self.triangular,
-                float(least),
-            ),
+            *(block.y, c, unit, extra, step, self.mean, F, self.few, self.triangular),
+            float(least),
             *(self.average, LEAST_REST, np.empty((5, step)), rounded, T, empty),
             *(part, S, J, g, ends, sizes, np.array([1.0, 0.0], dtype=kind)),
         )
