@@ -42,7 +42,7 @@ from bayesvm.blocks import block_rows
 from bayesvm.compiled import MANY_ENTRIES, loops
 from bayesvm.engines import Threads
 from bayesvm.kernels import RBF
-from bayesvm.model.model import Problem
+from bayesvm.model.problem import Problem
 from scale_problem import COLUMNS, simulate
 
 SCALE = float(np.sqrt(COLUMNS))

@@ -44,7 +44,7 @@ from bayesvm import BayesianSVC
 from bayesvm.blocks import block_rows
 from bayesvm.engines import Gpu
 from bayesvm.kernels import RBF
-from bayesvm.model.model import Problem
+from bayesvm.model.problem import Problem
 from bayesvm.processes.points import choose_points
 from scale_problem import held_out, simulate
 

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.compiled import MANY_ENTRIES
-from bayesvm.model import model as passes
+from bayesvm.model import problem as passes
 from problems import Problem
 from scale_problem import held_out, simulate
 

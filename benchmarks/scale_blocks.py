@@ -25,7 +25,8 @@ from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 from bayesvm.processes.whitened import Whitened
 from scale_problem import COLUMNS, simulate

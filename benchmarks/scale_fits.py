@@ -21,7 +21,7 @@ def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[
     from bayesvm import BayesianSVC
     from bayesvm.engines import Threads
     from bayesvm.kernels import RBF
-    from bayesvm.model.model import Problem
+    from bayesvm.model.problem import Problem
 
     passes, wall, busy, plain = [0.0], [0.0], [0.0], Problem.stats
 

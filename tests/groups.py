@@ -7,7 +7,8 @@ from bayesvm.core.types import Term
 from bayesvm.designs import Grouped, Intercept, Standardised, Table
 from bayesvm.engines import Serial
 from bayesvm.likelihoods import Hinge
-from bayesvm.model.model import Model, Problem, arranged
+from bayesvm.model.model import Model, arranged
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 from tests.problems import frozen
 

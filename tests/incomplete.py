@@ -8,7 +8,8 @@ from bayesvm.core.types import Term
 from bayesvm.designs import Intercept, Missing, Unstructured
 from bayesvm.engines import Serial
 from bayesvm.likelihoods import Hinge
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 from tests.problems import frozen, plain, simulate
 

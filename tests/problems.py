@@ -14,7 +14,8 @@ from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
 from bayesvm.estimators import kernel_fit, posing
 from bayesvm.likelihoods import Hinge
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 
 Z = 4.5  # bound on a z-score: P(|z| > 4.5) = 7e-6 for one comparison of a right answer

@@ -18,7 +18,8 @@ from bayesvm.gaussian.covariances import FullCovariance, Point, RootCovariance
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 from bayesvm.processes import points
 from bayesvm.processes.whitened import Whitened

@@ -24,7 +24,8 @@ from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.diagnostics import ess
 from bayesvm.model.latent import rotate_latents, sample_latents, start_latents
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Lasso, Ridge, SpikeSlab
 
 

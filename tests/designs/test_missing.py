@@ -20,8 +20,8 @@ from bayesvm.gaussian.covariances import (
 )
 from bayesvm.inference import VB
 from bayesvm.model.latent import predict_rows, start_latents
-from bayesvm.model.model import Latent
 from bayesvm.model.passes import filled, gather, latent_variance
+from bayesvm.model.problem import Latent
 from bayesvm.priors import Ridge
 
 RNG = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from bayesvm.engines import Dask, Gpu, Serial, Threads
 from bayesvm.gaussian.forms import Bordered
 from bayesvm.inference import Gibbs
 from bayesvm.inputs.sources import DaskRows
-from bayesvm.model.model import Problem
+from bayesvm.model.problem import Problem
 
 N, P, PATIENTS, SITES = 1600, 3, 40, 6
 RNG = np.random.default_rng(11)

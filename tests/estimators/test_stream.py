@@ -16,7 +16,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.engines import Serial
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.loop import bound_of
-from bayesvm.model.model import Problem
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Ridge
 
 RNG = np.random.default_rng(0)

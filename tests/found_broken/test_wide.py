@@ -138,7 +138,8 @@ def _problem_of(model, X, y):
     from bayesvm.designs import Intercept, fit_columns
     from bayesvm.engines import Serial
     from bayesvm.likelihoods import Hinge
-    from bayesvm.model.model import Model, Problem
+    from bayesvm.model.model import Model
+    from bayesvm.model.problem import Problem
 
     blocks = cut(X, y.astype(float), np.ones(len(y)), len(y))
     columns = fit_columns(blocks, Serial(), True)

@@ -23,7 +23,8 @@ from bayesvm.inference.loop import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.model.latent import start_latents
-from bayesvm.model.model import Model, Problem, arranged
+from bayesvm.model.model import Model, arranged
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Ridge, SpikeSlab
 
 IMPUTER = Unstructured(psi=0.8, mean_variance=3.0, extra_df=2.0)

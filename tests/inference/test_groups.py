@@ -21,7 +21,8 @@ from bayesvm.inference.em import objective
 from bayesvm.inference.loop import State, bound_of, pack, unpack
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.diagnostics import ess
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 
 SPECS = {

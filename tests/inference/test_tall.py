@@ -10,7 +10,7 @@ import pytest
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import vb
 from bayesvm.machines import machine, penalty
-from bayesvm.model.model import Problem
+from bayesvm.model.problem import Problem
 
 N, K = 25_000, 6
 

@@ -20,7 +20,8 @@ from bayesvm.inference import VB
 from bayesvm.inference import vb as vb_module
 from bayesvm.inference.loop import BoundFell, State, bound_of, extrapolate, pack, unpack
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 
 SLOPE = frozen(oracle.X[:, None].copy())

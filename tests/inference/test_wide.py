@@ -20,8 +20,9 @@ from bayesvm.inference.wide import approach, moments_of_f
 from bayesvm.likelihoods import Logistic
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines import machine, penalty
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
 from bayesvm.model.past import Past
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 
 K = 260

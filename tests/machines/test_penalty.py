@@ -14,7 +14,8 @@ from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines import penalty
 from bayesvm.machines.calibration import score_link
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge, TunedRidge
 
 LOGISTIC = Logistic()

@@ -15,7 +15,8 @@ from bayesvm.inference import VB
 from bayesvm.inference.joint import fit_together
 from bayesvm.likelihoods import Logistic
 from bayesvm.model.joint import Joint
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 
 TAU = 0.8

@@ -9,7 +9,8 @@ from bayesvm.engines import Serial
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge
 from bayesvm.model.latent import start_latents, update_latents
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 from bayesvm.terms import Picked
 

@@ -12,7 +12,8 @@ from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Gpu, Serial, Threads
 from bayesvm.kernels import RBF, Linear, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.model.model import Model, Problem
+from bayesvm.model.model import Model
+from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 from bayesvm.processes import streamed
 from bayesvm.processes.evidence import parameter_prior

@@ -20,7 +20,8 @@ from ..inputs.levels import Levels
 from ..inputs.parameters import is_among
 from ..inputs.tables import check_no_cell_missing, find_categories, row_masses
 from ..machines.fit import Fit
-from ..model.model import Model, Problem, arranged
+from ..model.model import Model, arranged
+from ..model.problem import Problem
 from ..reports.cells import Imputed, ImputedCells
 from ..reports.effects import GroupEffects, second_moments
 from ..reports.tables import Draws

@@ -4,7 +4,7 @@ A classifier is one class with this base.  Its ``fit``
 
 1. turns names and numbers into objects (:mod:`.choices`),
 2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
-3. builds a :class:`~bayesvm.model.model.Problem`: terms, rows, engine,
+3. builds a :class:`~bayesvm.model.problem.Problem`: terms, rows, engine,
 4. runs it: ``with self._run() as run: machines = run.fit(problem, codes, n_classes, scheme)``,
 5. keeps what was found: ``return self._keep(Fit(machines, data.classes, ...))``.
 
@@ -28,7 +28,7 @@ from ..inputs.labels import Training, read_labels
 from ..inputs.parameters import warn
 from ..inputs.soft_labels import SoftLabels
 from ..machines.fit import Fit
-from ..model.model import Problem
+from ..model.problem import Problem
 from ..reports.tables import Draws
 from . import predictions, surface
 from .arviz import to_arviz

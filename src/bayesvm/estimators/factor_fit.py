@@ -29,7 +29,8 @@ from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.leave_one_out import Moments
 from ..machines.machine import AGREED, Machine
-from ..model.model import Model, Problem
+from ..model.model import Model
+from ..model.problem import Problem
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
 from ..processes.points import merge

@@ -18,7 +18,7 @@ from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.parameters import PAGE
 from ..likelihoods import SoftHinge
-from ..model.model import Problem
+from ..model.problem import Problem
 from ..processes.machine import ExactMachine, KernelFit, far_variance, joint_draws
 from ..reports.kernels import KernelReport
 from ..reports.tables import Draws

@@ -35,7 +35,8 @@ from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..machines.classes import Softmax, fit_softmax
 from ..machines.leave_one_out import Moments
-from ..model.model import Model, Problem
+from ..model.model import Model
+from ..model.problem import Problem
 from ..processes.evidence import (
     FEW,
     NATS_AT_LEAST,

@@ -15,7 +15,8 @@ from ..inference import SVI
 from ..inference.progress import Progress
 from ..likelihoods import Logistic
 from ..machines.fit import Fit
-from ..model.model import Model, Problem
+from ..model.model import Model
+from ..model.problem import Problem
 from ..reports.cells import Imputed, ImputedCells
 from ..reports.coefficients import Coefficients
 from ..reports.tables import Draws

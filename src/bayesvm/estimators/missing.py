@@ -20,7 +20,7 @@ from ..inputs import reading
 from ..inputs.labels import Training
 from ..machines.machine import Machine
 from ..model.latent import fit_params
-from ..model.model import Latent, Problem
+from ..model.problem import Latent, Problem
 from ..reports.cells import ImputedCells
 from . import choices as check
 

@@ -17,7 +17,8 @@ from ..inputs.labels import Training
 from ..inputs.levels import Levels, some_of
 from ..inputs.parameters import warn
 from ..machines.fit import Fit
-from ..model.model import Model, Problem, arranged
+from ..model.model import Model, arranged
+from ..model.problem import Problem
 from ..reports.effects import GroupEffects, second_moments
 from ..reports.tables import Draws
 from . import choices as check

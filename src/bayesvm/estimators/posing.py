@@ -17,7 +17,8 @@ from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.reading import is_source, kind_of
 from ..inputs.sources import DaskRows
 from ..likelihoods.tight import Tight
-from ..model.model import Model, Problem
+from ..model.model import Model
+from ..model.problem import Problem
 from ..priors import Ridge
 from .choices import choose
 

@@ -30,7 +30,7 @@ from ..machines.joint import can_join, fit_classes
 from ..machines.leave_one_out import Held, Moments
 from ..machines.machine import Machine, fit_machine, moments_of_classes
 from ..machines.regression import LeftOutResiduals, fit_numbers
-from ..model.model import Problem
+from ..model.problem import Problem
 from .posing import closed
 
 # parameters of reports, files and engines, which do not change the result; the seed is held apart

@@ -35,8 +35,9 @@ from ..machines.leave_one_out import Moments, effective
 from ..machines.machine import Machine, find_posterior
 from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..machines.skewed import fit_skewed
-from ..model.model import Model, Problem
+from ..model.model import Model
 from ..model.past import Past
+from ..model.problem import Problem
 from .posing import choose_engine
 
 ROWS_A_COEFFICIENT = 10  # that are kept,

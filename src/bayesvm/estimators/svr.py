@@ -21,7 +21,8 @@ from ..inputs.numbers import Numbered, read_numbers
 from ..inputs.parameters import is_among
 from ..likelihoods import EpsilonInsensitive
 from ..machines.regression import Regression, Unit, choose_epsilon
-from ..model.model import Model, Problem
+from ..model.model import Model
+from ..model.problem import Problem
 from ..priors.intercept import intercept_prior
 from ..reports.coefficients import Coefficients
 from ..reports.tables import tails

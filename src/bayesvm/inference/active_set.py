@@ -24,7 +24,7 @@ from ..core.precision import Precision, divided, flat, loose, masked
 from ..core.types import Array, Block
 from ..gaussian.columns import squared
 from ..likelihoods.base import Hinges
-from ..model.model import Problem
+from ..model.problem import Problem
 from .loop import State
 
 ROUNDS = 60

@@ -13,7 +13,8 @@ from joblib import Parallel, delayed
 from ..core.tree import filled, leaves
 from ..core.types import Array
 from ..engines import Serial
-from ..model.model import Latents, Model, Problem, States
+from ..model.model import Latents, Model, States
+from ..model.problem import Problem
 
 LIKELIHOOD = "likelihood"  # under which draws of its scale and other numbers are kept
 PAIRS = 400  # draws kept for rows with latent entries

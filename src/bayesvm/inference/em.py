@@ -12,7 +12,8 @@ import numpy as np
 
 from ..core.types import Array, Coef
 from ..gaussian.covariances import Point, covariance, mode
-from ..model.model import Model, Problem
+from ..model.model import Model
+from ..model.problem import Problem
 from .active_set import Certificate, certificate, certify, exact_finish, penalty, pull
 from .draws import Position
 from .gibbs import Gibbs

@@ -10,7 +10,7 @@ from ..core.types import Array, Coef
 from ..gaussian.covariances import covariance, mode
 from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, update_gates
 from ..model.latent import update_latents
-from ..model.model import Problem
+from ..model.problem import Problem
 from .loop import State, Step, newton_mean
 
 STILL = 1e-5  # largest change of a gate in a sweep at which Newton's mean is tried

@@ -17,7 +17,8 @@ from ..gaussian.covariances import Point, covariance
 from ..gaussian.gates import draw_subset
 from ..likelihoods import Likelihood
 from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
-from ..model.model import Problem, States
+from ..model.model import States
+from ..model.problem import Problem
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .indicators import Guide, can_move, move_indicators
 from .leaps import Proposal, can_leap, leap, learn

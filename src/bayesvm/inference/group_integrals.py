@@ -20,7 +20,7 @@ from ..core.types import Array, Block
 from ..likelihoods import Likelihood
 from ..likelihoods.base import Derivatives
 from ..likelihoods.tight import Tight
-from ..model.model import Problem
+from ..model.problem import Problem
 
 FEWEST, MOST = 11, 25  # nodes of the trapezoidal rule
 APART = 1.3 / np.pi  # distance of nodes, as a share of that from the real axis to a singularity

@@ -24,7 +24,8 @@ import numpy as np
 
 from ..core.types import Array, Coef, Local
 from ..gaussian.covariances import DiagonalCovariance, covariance
-from ..model.model import Model, Problem, States
+from ..model.model import Model, States
+from ..model.problem import Problem
 from .loop import State, hyper_vector, restored
 from .progress import Progress, Watch, silent
 

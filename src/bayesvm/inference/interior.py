@@ -28,7 +28,7 @@ import numpy as np
 from ..core.precision import Precision, masked
 from ..core.types import Array
 from ..gaussian.covariances import covariance
-from ..model.model import Problem
+from ..model.problem import Problem
 from .active_set import Certificate, certificate, cost, hinges, pull, residuals, rounding, sizes
 from .loop import State
 

@@ -29,7 +29,7 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..gaussian.covariances import FullCovariance
 from ..likelihoods.tight import Tight
-from ..model.model import Problem
+from ..model.problem import Problem
 from .draws import Position, Run
 from .loop import Pace, Step, climb, natural, shift
 

@@ -18,7 +18,8 @@ from ..gaussian.covariances import FullCovariance, blended, covariance, mode
 from ..gaussian.gates import gated_coef
 from ..model import latent
 from ..model.latent import sum_latents
-from ..model.model import Latents, Model, Problem, Product, States
+from ..model.model import Latents, Model, States
+from ..model.problem import Problem, Product
 from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
 
 LONGEST_STEP = 256.0

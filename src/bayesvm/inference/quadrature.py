@@ -33,7 +33,8 @@ from scipy.interpolate import CubicSpline
 
 from ..core.types import Array, Coef, Own
 from ..gaussian.arrow import ArrowCovariance, Eliminated
-from ..model.model import Model, Problem, States
+from ..model.model import Model, States
+from ..model.problem import Problem
 from .group_integrals import FEWEST, MOST, ROUNDS, GroupRows, Reach, Sums
 from .loop import State
 from .progress import Ascent, Progress, Watch, silent

@@ -29,7 +29,7 @@ from ..core.distributions import LOG_2PI
 from ..core.types import Array, Coef, Own, Term
 from ..designs.columns import Assembled
 from ..gaussian.covariances import DualCovariance, Point
-from ..model.model import Problem
+from ..model.problem import Problem
 from .draws import Draws
 from .em import EM
 from .loop import State

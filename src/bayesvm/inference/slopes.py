@@ -23,7 +23,7 @@ from ..core.distributions import LOG_2PI
 from ..core.types import Array, Coef, Own
 from ..gaussian.arrow import ArrowCovariance, Eliminated
 from ..likelihoods import Likelihood
-from ..model.model import Problem
+from ..model.problem import Problem
 from .group_integrals import HELD, plain_likelihood, rows_in_order
 from .loop import State
 from .quadrature import (

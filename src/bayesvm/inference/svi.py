@@ -16,8 +16,9 @@ from ..core.types import Array, Coef, Own, Rows, Stats
 from ..gaussian.arrow import ArrowCovariance, eliminate
 from ..gaussian.columns import Arrow, Factor
 from ..gaussian.covariances import FullCovariance, Point
-from ..model.model import Model, Problem, States
+from ..model.model import Model, States
 from ..model.passes import pass_block
+from ..model.problem import Problem
 from .loop import State, bound_of, require
 from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
 

@@ -15,7 +15,7 @@ from ..gaussian.gates import gated_coef
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
-from ..model.model import Problem
+from ..model.problem import Problem
 from .gated import gated_sweep, searched
 from .independent import near_top
 from .loop import (

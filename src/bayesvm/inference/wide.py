@@ -15,8 +15,8 @@ from ..core.types import Array, Coef, Local, Stats
 from ..engines import Serial
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import Dense
-from ..model.model import Problem
 from ..model.passes import contributions
+from ..model.problem import Problem
 from .loop import Pace, State, Step, climb, foretold_gain, natural
 
 WIDE = 256  # columns beyond which products of matrices take most of the time

@@ -36,7 +36,7 @@ from ..gaussian.arrow import ArrowCovariance
 from ..inference.loop import State
 from ..inference.quadrature import Marginal, marginal
 from ..inference.slopes import marginal_of_slopes
-from ..model.model import Problem
+from ..model.problem import Problem
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 from .width import EIGEN, FREE, Width, gaussian, prior_scale, tight
 

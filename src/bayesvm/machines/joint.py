@@ -22,7 +22,7 @@ from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight
 from ..model.joint import Joint
-from ..model.model import Problem
+from ..model.problem import Problem
 from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink

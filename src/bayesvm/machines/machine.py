@@ -36,8 +36,9 @@ from ..inference.vb import VB, foretells, learned
 from ..inference.wide import WIDE, moments_of_f, regressed
 from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
-from ..model.model import Model, Problem
+from ..model.model import Model
 from ..model.passes import latent_variance
+from ..model.problem import Problem
 from .calibration import Calibrated, Link, ProbitLink, fit_link, masses, plain_link
 from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat

@@ -40,7 +40,8 @@ from ..inference.wide import (
 )
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
-from ..model.model import Model, Problem
+from ..model.model import Model
+from ..model.problem import Problem
 from ..priors import Prior, Ridge, TunedRidge
 from .calibration import masses, score_link
 from .leave_one_out import effective

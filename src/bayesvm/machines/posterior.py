@@ -17,8 +17,9 @@ from ..inference.draws import Pair
 from ..inference.loop import State
 from ..likelihoods.tight import Tight
 from ..model.latent import LatentRows, latent_rows, predict_rows
-from ..model.model import Model, Problem
+from ..model.model import Model
 from ..model.passes import NEGLIGIBLE, contributions, expected, moments
+from ..model.problem import Problem
 from .leave_one_out import leave_one_out, leave_one_out_draws
 
 CALIBRATION_DRAWS = 1000

@@ -27,7 +27,7 @@ from ..inference.rotated import Basis
 from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
 from ..likelihoods.tight import Tight
-from ..model.model import Problem
+from ..model.problem import Problem
 from .fit import Fit
 from .leave_one_out import Held
 from .machine import Machine, find_posterior

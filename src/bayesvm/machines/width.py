@@ -48,8 +48,8 @@ from ..gaussian.covariances import FullCovariance, RootCovariance
 from ..inference.draws import Pair
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
-from ..model.model import Problem
 from ..model.passes import Slopes, contributions
+from ..model.problem import Problem
 from .calibration import ONE_THREAD
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior

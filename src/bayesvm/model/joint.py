@@ -44,8 +44,9 @@ from ..core.random import stream
 from ..core.types import Array, Block, Coef, Own, Rows, Stats
 from ..likelihoods.logistic import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
-from .model import Problem, States
+from .model import States
 from .passes import gather, moments
+from .problem import Problem
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,9 @@ from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
 from ..gaussian.columns import plain
 from ..gaussian.forms import corners
-from .model import Latent, Latents, Model, Problem
+from .model import Latents, Model
 from .passes import expected, filled, second_moment
+from .problem import Latent, Problem
 
 Entries = tuple[Cells, ...]
 Learn = Callable[[Any, Latent], Any]  # parameters from a design and the sums of its entries

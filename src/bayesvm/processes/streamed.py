@@ -27,8 +27,9 @@ from ..inference.loop import State
 from ..inference.vb import VB
 from ..kernels import Scaled
 from ..likelihoods.tight import Tight
-from ..model.model import Model, Problem
+from ..model.model import Model
 from ..model.passes import expected
+from ..model.problem import Problem
 from .evidence import (
     Evidence,
     LabelledPoints,

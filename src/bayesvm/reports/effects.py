@@ -16,7 +16,7 @@ from ..inputs.levels import Levels
 from ..likelihoods.tight import Tight
 from ..machines.fit import Fit
 from ..machines.machine import Machine, covariances
-from ..model.model import Problem
+from ..model.problem import Problem
 from .tables import Draws, pandas_for, stacked, tails
 
 VARIANCES = 4000  # draws of a variational factor from which an interval is computed

@@ -1,0 +1,412 @@
+"""A problem is a model with its data; its passes visit all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..blocks import Blocks, DaskBlocks, balanced_rows, block_rows
+from ..blocks.arrays import PARTS
+from ..core import arrays
+from ..core.arrays import joined
+from ..core.random import stream
+from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Rows, Stats
+from ..designs.columns import Assembled
+from ..gaussian.forms import finished, sandwich
+from ..likelihoods import Likelihood
+from .fast import FastPass
+from .model import Latents, Model, States
+from .passes import (
+    Pull,
+    Slopes,
+    draw_block,
+    expected,
+    filled,
+    gather,
+    group_slopes,
+    moments,
+    pass_block,
+    pull_block,
+    rounded,
+    slope_block,
+)
+from .past import Past
+
+Product = Callable[[Array], Array]
+
+
+class Latent(NamedTuple):
+    """Latent entries of one design."""
+
+    params: Any  # of the distribution of the entries
+    cells: tuple[Cells, ...]  # rows are counted over the whole problem
+    known: Any  # sums over rows without latent entries, which never change
+    sums: Any  # over all rows
+    entropy: float = 0.0  # of the entries
+
+    def take(self, rows: Array) -> Latent:
+        """Entries of chosen rows, in ascending order; the sums stay those of all rows."""
+        parts = []
+        for cells in self.cells:
+            at = np.searchsorted(cells.rows, rows)
+            here = np.flatnonzero(at < cells.rows.size)
+            here = here[cells.rows[at[here]] == rows[here]]
+            old = at[here]
+            cov = None if cells.cov is None else cells.cov[old]
+            parts.append(Cells(here, cells.columns[old], cells.mean[old], cov))
+        return self._replace(cells=tuple(part for part in parts if part.rows.size))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model, its blocks of rows, the engine that maps over them and the form of S."""
+
+    model: Model
+    blocks: Blocks
+    engine: Engine
+    form: str = "dense"
+    latents: Latents = ()
+    past: Past | None = None  # sums over rows of a stream that are no longer stored
+    single: bool = False  # products of matrices in float32, see passes
+    squares: bool = False  # whether a fit sums squares of slopes too, for widths
+    sums: Stats | None = None  # over all rows, at the end of such a fit
+    folded: bool = False  # columns are not written out, see gaussian.columns.Folded
+    fast: bool = False  # passes by compiled loops, where these can
+
+    def at(self, latents: Latents) -> Problem:
+        """The problem with these latent entries, if there are any."""
+        return replace(self, latents=latents) if latents else self
+
+    @property
+    def n(self) -> int:
+        return self.blocks.n
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows, including those no longer stored."""
+        return self.blocks.weight + (0.0 if self.past is None else self.past.weight)
+
+    @property
+    def shape(self) -> tuple[str, int]:
+        """What a state must have in common with a problem to be its start."""
+        return self.form, self.n if self.form == "factored" else 0
+
+    # ----- rows
+
+    @property
+    def read(self) -> Callable[[Block], Rows]:
+        """The columns of a block.
+
+        Without latent entries this refers to the model only: engines may send it to other
+        processes.
+        """
+        if self.latents:
+            return self.rows
+        return self.model.read_folded if self.folded and not self.fast else self.model.held
+
+    def rows(self, block: Block) -> Rows:
+        """Columns of a block, with latent entries filled in."""
+        rows = self.model.held(block)
+        if not self.latents:
+            return rows
+        first = block.number * self.blocks.size
+        return filled(rows, self.hidden(first, first + block.y.shape[0]))
+
+    def hidden(self, first: int, last: int) -> tuple[Hidden, ...]:
+        """Latent entries of the rows from ``first`` to ``last``, term by term."""
+        out = []
+        for k, _, where in self.model.latent_terms:
+            parts = [cells.between(first, last) for cells in self.latents[k].cells]
+            out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
+        return tuple(out)
+
+    def columns(self, rows: Array) -> Array:
+        """Dense columns at chosen rows."""
+        C = arrays.to_numpy(self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C)
+        return np.asarray(C if isinstance(C, np.ndarray) else C.toarray())
+
+    def assembled(self) -> Problem:
+        """The same problem with its columns built once and stored."""
+        blocks, model = self.blocks, self.model
+        if isinstance(blocks, DaskBlocks):  # columns stay on the workers
+            return replace(self, blocks=blocks.kept(model))
+        if model.grouped and not blocks.in_memory:
+            parts = [model.rows(b.X) for b in blocks]
+            return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
+        if self.form == "diagonal" and sparse.issparse(blocks.X) and model.folds_sparse(blocks.X):
+            X = blocks.X.astype(np.float64, copy=False)
+            return replace(self, blocks=blocks.assembled(model.folded(X)))
+        if sparse.issparse(blocks.X) or model.grouped:
+            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
+        empty = self.engine.empty  # where the engine computes, wherever the rows are
+        C = empty(blocks.X, model.width, model.dtype)
+        extra = empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
+        fast = self.fast
+
+        def fill(b: Block) -> None:
+            at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
+            left = model.rows(b.X, arrays.part(C, at), fast).extra
+            if not isinstance(extra, float):
+                extra[at] = arrays.like(left, extra)
+
+        for _ in self.engine.collect(fill, blocks):
+            pass
+        return replace(self, blocks=blocks.assembled(Rows(C, extra)))
+
+    # ----- fewer columns, fewer rows
+
+    def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
+        """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
+        terms, narrow = [], []
+        for term, s, where in zip(self.model.terms, states, self.model.slices, strict=True):
+            some = keep[where]
+            terms.append(term._replace(design=Assembled(int(some.sum()))))
+            narrow.append(s and type(s)(*(x[some] if np.ndim(x) else x for x in s)))
+        whole = self if self.blocks.ready else self.assembled()
+        blocks = replace(whole.blocks, X=whole.blocks.X[:, keep])
+        model = replace(self.model, terms=tuple(terms))
+        return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
+
+    def with_likelihood(self, likelihood: Likelihood) -> Problem:
+        """The problem with another likelihood."""
+        return replace(self, model=replace(self.model, likelihood=likelihood))
+
+    def _cut(self, blocks: Blocks) -> Blocks:
+        """Fewer rows in smaller blocks, so that there is one for every thread."""
+        if self.engine.on_device or self.form == "factored":
+            return blocks
+        size = block_rows(self.model.width, n=blocks.n)
+        return replace(blocks, size=min(blocks.size, size))
+
+    def some(self, rows: Array) -> Problem:
+        """Chosen rows, in ascending order."""
+        latents = tuple(each and each.take(rows) for each in self.latents)
+        blocks = self.blocks.take(rows, pick=self.engine.pick)
+        return replace(self, blocks=self._cut(blocks), latents=latents)
+
+    def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
+        """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
+        edges = np.arange(keep + 1) * self.n // keep
+        within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
+        return self.some(edges[:-1] + within)
+
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
+        """At most so many rows, half of each label if possible; rows that each one represents."""
+        blocks = self.blocks
+        if blocks.in_memory and blocks.n <= most:
+            moved = not self.latents and arrays.is_foreign(blocks.X)  # from a device
+            return replace(self, blocks=blocks.on_host()) if moved else self, np.ones(blocks.n)
+        if not self.latents:
+            blocks, share = blocks.balanced(most, rng, self.engine.pick, self.engine.over)
+            return replace(self, blocks=self._cut(blocks)), share
+        rows, share = balanced_rows(self.blocks.y, most, rng, self.engine.over)
+        return (self if rows.size == self.n else self.some(rows)), share
+
+    # ----- passes over all rows
+
+    def _fast(self, coef: Coef, precisions: bool, slopes: bool) -> FastPass | None:
+        """The pass by compiled loops, where there is one; which matrices it sums."""
+        if not self.fast or self.form != "dense" or self.latents:
+            return None
+        held = self.blocks.X.dtype if self.blocks.ready else None
+        return FastPass.of(self.model, coef, held, self.single, precisions, slopes)
+
+    def _long(self) -> Blocks:
+        """Blocks for compiled loops: of columns in memory they need not be small."""
+        size = max(self.blocks.size, -(-self.n // PARTS))
+        return replace(self.blocks, size=size) if self.blocks.ready else self.blocks
+
+    def stats(
+        self,
+        coef: Coef,
+        curved: bool = False,
+        squares: bool = False,
+        at: tuple[Array, Array] | None = None,
+    ) -> Stats:
+        """Sums over all rows under a Gaussian of theta; with ``curved`` also H.
+
+        With ``squares`` also those of squared slopes; ``at`` are moments of f at every row, if they
+        are known.
+        """
+        read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
+        fast = None if curved or at is not None else self._fast(coef, True, squares)
+        own = partial(_moments_of, at, self.blocks.size)
+
+        def visit(b: Block) -> Stats:
+            found = None if fast is None else fast.stats(b)
+            if found is not None:
+                return found
+            how = (form, curved, single, squares, own(b), b.unit)
+            return pass_block(read(b), b.y, b.c, coef, lik, *how)
+
+        sums: Stats = self.engine.sum(visit, self.blocks if fast is None else self._long())
+        if self.folded:
+            sums = replace(sums, S=finished(sums.S), H=finished(sums.H), J=finished(sums.J))
+        if curved and sums.left:  # more than a little if almost no row is near the margin
+            share = float(sums.left / sums.weight)
+            sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
+        return sums if self.past is None else sums + self.past.stats(coef, curved)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether rows are in the memory of this process."""
+        return self.blocks.in_memory and not self.engine.on_device and not self.blocks.remote
+
+    def pull(self, coef: Coef, v: Array | None = None) -> Pull:
+        """Sums over all rows for the mean of theta alone; ``v`` are variances of f, if known."""
+        read, lik, blocks = self.read, self.model.likelihood, self.blocks
+        if self.folded:  # also where matrices are summed by compiled loops
+            read = self.model.read_folded
+        if self.is_held and not blocks.ready:
+            # no matrix is summed: blocks need not be larger than the cache
+            rows = block_rows(self.model.width, sums=0, n=self.n)
+            blocks = replace(blocks, size=min(blocks.size, rows))
+        fast, size = self._fast(coef, False, False) if v is None else None, blocks.size
+
+        def visit(b: Block) -> Pull:
+            first = b.number * size
+            own = None if v is None else v[first : first + b.y.shape[0]]
+            found = None if fast is None else fast.pull(b)
+            return pull_block(read(b), b.y, b.c, coef, lik, own) if found is None else found
+
+        sums: Pull = self.engine.sum(visit, blocks)
+        return sums
+
+    def slopes(
+        self, coef: Coef, bent: bool = True, at: tuple[Array, Array] | None = None
+    ) -> Slopes:
+        """Sums over all rows of squared slopes, and of curvatures if ``bent``.
+
+        ``at`` are moments of f at every row, if they are known.
+        """
+        read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
+        fast, own = (
+            self._fast(coef, bent, True) if at is None else None,
+            partial(_moments_of, at, self.blocks.size),
+        )
+
+        def visit(b: Block) -> Slopes:
+            found = None if fast is None else fast.slopes_of(b)
+            if found is not None:
+                return found
+            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, own(b), b.unit)
+
+        sums: Slopes = self.engine.sum(visit, self.blocks if fast is None else self._long())
+        return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums
+
+    def slopes_by_group(self, coef: Coef) -> Array:
+        """Sums of slopes over the rows of each group, ``(groups, p)``."""
+        read, lik = self.read, self.model.likelihood
+        sums: Array = self.engine.sum(
+            lambda b: group_slopes(read(b), b.y, b.c, coef, lik), self.blocks
+        )
+        return sums
+
+    def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
+        """Sums over all rows with drawn weights; each block has its own random generator."""
+        read, lik, form = self.read, self.model.likelihood, self.form
+
+        def visit(b: Block) -> Stats:
+            rng = stream(key[0], "rows", *key[1:], b.number)
+            return draw_block(read(b), b.y, b.c, theta, lik, form, rng)
+
+        sums: Stats = self.engine.sum(visit, self.blocks)
+        return sums
+
+    def gram(self, weights: Array) -> Any:
+        """S for given weights of rows."""
+        read, size, form, single = self.read, self.blocks.size, self.form, self.single
+
+        def visit(b: Block) -> Any:
+            at, C = slice(b.number * size, b.number * size + b.y.shape[0]), read(b).C
+            return sandwich(rounded(C) if single else C, weights[at], form)
+
+        return finished(self.engine.sum(visit, self.blocks))
+
+    def contributions(self, m: Array, v: Array) -> tuple[Local, Array]:
+        """Likelihood contributions of all rows at given moments of f, and their gradient."""
+        read, lik, size = self.read, self.model.likelihood, self.blocks.size
+
+        def visit(b: Block) -> tuple[Local, Array]:
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            local = lik.expected(b.y, m[at], v[at]).times(b.c)
+            C = read(b).C
+            return local, arrays.double(C.T @ arrays.like(local.g, C))
+
+        locals_, slopes = zip(*self.engine.collect(visit, self.blocks), strict=True)
+        return Local(*map(np.concatenate, zip(*locals_, strict=True))), sum(slopes)
+
+    def products(self, coef: Coef) -> tuple[Stats, Product, Product]:
+        """Sums over all rows, and multiplication by S and by H without computing either matrix."""
+        read, lik, form = self.read, self.model.likelihood, self.form
+
+        def gathered(b: Block) -> tuple[Stats, Array, Array]:
+            rows = read(b)
+            local = expected(rows, b.y, b.c, coef, lik)[2]
+            return gather(rows, local, form), local.w, local.h
+
+        sums, w, h = zip(*self.engine.collect(gathered, self.blocks), strict=True)  # of each block
+
+        def times(weights: tuple[Array, ...], x: Array) -> Any:
+            def visit(b: Block) -> Array:
+                C = read(b).C
+                return C.T @ (weights[b.number] * (C @ x))
+
+            return self.engine.sum(visit, self.blocks)
+
+        return reduce(add, sums), partial(times, w), partial(times, h)
+
+    def predictor(self, theta: Array) -> Array:
+        """f at every row."""
+        read = self.read
+        return np.concatenate(list(self.engine.collect(lambda b: read(b).C @ theta, self.blocks)))
+
+    def log_likelihoods(self, thetas: Array) -> Array:
+        """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
+        read, lik = self.read, self.model.likelihood
+
+        def visit(b: Block) -> Array:
+            C, few = read(b).C, max(1, 2**16 // b.y.shape[0])  # stay in cache
+            parts = (arrays.like(thetas[i : i + few], C) for i in range(0, len(thetas), few))
+            logs = [lik.log_prob(b.y, arrays.double(part @ C.T)) @ b.c for part in parts]
+            return np.concatenate(logs)
+
+        out: Array = self.engine.sum(visit, self.blocks)
+        return out
+
+    def moments(self, coef: Coef) -> tuple[Array, Array]:
+        """Mean and variance of f at every row."""
+        read, single = self.read, self.single
+
+        def visit(b: Block) -> tuple[Array, Array]:
+            rows = read(b)
+            m, v = moments(rows, coef, rounded(rows.C) if single else None)
+            return m, v + 0.0 * m  # an array in the library of m
+
+        m, v = zip(*self.engine.collect(visit, self.blocks), strict=True)
+        return np.concatenate(m), np.concatenate(v)
+
+    def outside(self) -> Array | float:
+        """Variance of f at every row that does not come from the coefficients."""
+        if self.blocks.ready:
+            return self.blocks.extra
+        if not self.model.has_residual:
+            return 0.0
+        return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])
+
+
+def _moments_of(at: tuple[Array, Array] | None, size: int, b: Block) -> tuple[Array, Array] | None:
+    """Moments of f at the rows of a block of ``size``, of those at all rows.
+
+    It refers to no problem: engines send it to other processes.
+    """
+    if at is None:
+        return None
+    here = slice(b.number * size, b.number * size + b.y.shape[0])
+    return at[0][here], at[1][here]
