@@ -9,7 +9,7 @@ import pytest
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import vb
-from bayesvm.machines import machine, penalty
+from bayesvm.machines import fitting, penalty
 from bayesvm.model.problem import Problem
 
 N, K = 25_000, 6
@@ -49,14 +49,14 @@ def labels(X: np.ndarray) -> np.ndarray:
 def fitted(X: np.ndarray, y: np.ndarray, **options: float) -> tuple[BayesianLinearSVC, Problem]:
     """A fit, and its problem."""
     found: list[Problem] = []
-    usual = machine._from_ascent
+    usual = fitting._from_ascent
 
     def keep(problem: Problem, ascent: object) -> object:
         found.append(problem)
         return usual(problem, ascent)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "_from_ascent", keep)
+        patch.setattr(fitting, "_from_ascent", keep)
         return BayesianLinearSVC(**options).fit(X, y), found[0]
 
 

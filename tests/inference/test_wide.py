@@ -19,7 +19,7 @@ from bayesvm.inference.vb import VB
 from bayesvm.inference.wide import approach, moments_of_f
 from bayesvm.likelihoods import Logistic
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.machines import machine, penalty
+from bayesvm.machines import fitting, penalty
 from bayesvm.model.model import Model
 from bayesvm.model.past import Past
 from bayesvm.model.problem import Problem
@@ -39,14 +39,14 @@ def rows(n: int = 4 * (K + 1) + 60) -> tuple[np.ndarray, np.ndarray]:
 def fits() -> tuple[BayesianLinearSVC, Problem]:
     """A default fit, and its problem with the penalty chosen."""
     found: list[Problem] = []
-    plain = machine._from_ascent
+    plain = fitting._from_ascent
 
     def keep(problem: Problem, ascent: object) -> object:
         found.append(problem)
         return plain(problem, ascent)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "_from_ascent", keep)
+        patch.setattr(fitting, "_from_ascent", keep)
         model = BayesianLinearSVC().fit(*rows())
     return model, found[0]
 
@@ -140,7 +140,7 @@ def test_one_sum_over_all_rows_is_enough(kind: str) -> None:
     X, y = many(kind)
     problems: list[Problem] = []
     sums: list[int] = []
-    usual, tune = Problem.stats, machine.tuned
+    usual, tune = Problem.stats, fitting.tuned
 
     def count(self: Problem, *args: object, **options: object) -> object:
         sums.append(self.n)
@@ -153,12 +153,12 @@ def test_one_sum_over_all_rows_is_enough(kind: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Problem, "stats", count)
-        patch.setattr(machine, "tuned", keep)
+        patch.setattr(fitting, "tuned", keep)
         few = BayesianLinearSVC().fit(X, y)
         assert sums.count(len(y)) == 1
         variance = problems[0].model.terms[-1].prior.variance
         patch.setattr(
-            machine, "tuned", lambda one, _: (penalty.with_variances(one, [variance]), None)
+            fitting, "tuned", lambda one, _: (penalty.with_variances(one, [variance]), None)
         )
         full = BayesianLinearSVC(tol=1e-12).fit(X, y)
     a, b = few.machines_[0], full.machines_[0]

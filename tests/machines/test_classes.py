@@ -225,7 +225,7 @@ def test_rows_in_blocks_have_such_a_link(monkeypatch):
     blocks = BayesianSVC(**options).fit(X, y)
     assert isinstance(blocks.fit_.link, Softmax)
     np.testing.assert_allclose(blocks.predict_proba(X), few, atol=0.05)
-    monkeypatch.setattr("bayesvm.machines.machine.CLASSES_ROWS", 900)
+    monkeypatch.setattr("bayesvm.machines.fitting.CLASSES_ROWS", 900)
     part = BayesianSVC(**options).fit(X, y)
     np.testing.assert_allclose(part.predict_proba(X), blocks.predict_proba(X), atol=0.05)
 

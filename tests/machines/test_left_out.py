@@ -8,7 +8,7 @@ from tests.groups import grouped, make_grouped, simulate_groups
 
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.machines.machine import _from_ascent
+from bayesvm.machines.fitting import _from_ascent
 from bayesvm.priors import Fixed, InverseWishart
 
 

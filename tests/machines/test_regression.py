@@ -8,7 +8,7 @@ from tests.problems import make_problem
 from bayesvm.inference import VB
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.machines.machine import find_posterior
+from bayesvm.machines.fitting import find_posterior
 from bayesvm.machines.regression import (
     LeftOutResiduals,
     Unit,

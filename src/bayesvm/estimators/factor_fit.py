@@ -27,8 +27,9 @@ from ..inputs.parameters import is_among, is_number
 from ..likelihoods import Hinge
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
+from ..machines.fitting import AGREED
 from ..machines.leave_one_out import Moments
-from ..machines.machine import AGREED, Machine
+from ..machines.machine import Machine
 from ..model.model import Model
 from ..model.problem import Problem
 from ..priors import Fixed

@@ -26,9 +26,10 @@ from ..inference.rotated import bases
 from ..inputs import reading
 from ..inputs.sources import is_dask
 from ..machines.classes import ClassLink
+from ..machines.fitting import fit_machine, moments_of_classes
 from ..machines.joint import can_join, fit_classes
 from ..machines.leave_one_out import Held, Moments
-from ..machines.machine import Machine, fit_machine, moments_of_classes
+from ..machines.machine import Machine
 from ..machines.regression import LeftOutResiduals, fit_numbers
 from ..model.problem import Problem
 from .posing import closed

@@ -30,9 +30,10 @@ from ..inputs.reading import check_in_memory
 from ..machines.calibration import Calibrated, Link, masses, plain_link
 from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
+from ..machines.fitting import find_posterior
 from ..machines.joint import against_rest, link_against_rest
 from ..machines.leave_one_out import Moments, effective
-from ..machines.machine import Machine, find_posterior
+from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior, PointPosterior
 from ..machines.skewed import fit_skewed
 from ..model.model import Model

@@ -19,8 +19,8 @@ from ..inference.progress import Progress
 from ..likelihoods import Likelihood
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
+from ..machines.fitting import AGREED
 from ..machines.leave_one_out import effective
-from ..machines.machine import AGREED
 from ..processes.process import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import KernelDraw, KernelFactors, KernelState, climb, first_draw, infer, sweep

@@ -14,8 +14,9 @@ from ..core.types import Array, Rows
 from .calibration import decisive, enclosing, of_both
 from .classes import ClassLink, Separate, class_bands, class_odds, normalised
 from .extrapolation import Extrapolation
+from .fitting import r_hat_of
 from .leave_one_out import Moments
-from .machine import Machine, r_hat_of
+from .machine import Machine
 from .prediction_sets import LeftOut
 
 DRAWS = 2000  # joint draws of several classes from which an interval is taken, about,

@@ -27,8 +27,9 @@ from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
 from .classes import ClassLink, Separate
+from .fitting import CLASSES_ROWS, disagreement, from_draws
 from .leave_one_out import Moments, effective, leave_one_out
-from .machine import CLASSES_ROWS, Machine, disagreement, from_draws
+from .machine import Machine
 from .penalty import replaced
 from .posterior import (
     CALIBRATION_DRAWS,

@@ -3,66 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ..blocks import balanced_rows, rows_of_all_classes
-from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.columns import plain
-from ..gaussian.covariances import Point, covariance
-from ..gaussian.gates import gated_coef
+from ..gaussian.covariances import Point
 from ..inference.active_set import Certificate
 from ..inference.draws import Draws, Pair
-from ..inference.em import Mode
-from ..inference.gibbs import Gibbs
 from ..inference.loop import State
-from ..inference.progress import Ascent, Watch, silent
-from ..inference.quadrature import (
-    Integrated,
-    Marginal,
-    can_integrate,
-    integrate_groups,
-    needs_no_start,
-)
-from ..inference.rotated import Basis, Rotation, bases
-from ..inference.slopes import integrate_slopes
-from ..inference.vb import VB, foretells, learned
-from ..inference.wide import WIDE, moments_of_f, regressed
-from ..likelihoods.tight import Tight
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model
 from ..model.passes import latent_variance
-from ..model.problem import Problem
-from .calibration import Calibrated, Link, ProbitLink, fit_link, masses, plain_link
-from .clusters import clustered
-from .diagnostics import indicator_r_hat, r_hat
-from .leave_one_out import Held, Moments, effective
-from .penalty import tuned, with_priors
+from .calibration import Calibrated, Link
 from .posterior import (
-    CURVATURE_EPS,
-    DrawsPosterior,
     GaussianPosterior,
-    PointPosterior,
     Posterior,
     by_pairs,
     mixture,
-    response,
 )
-from .skewed import fit_skewed
-from .width import Wider, Width, find_width
-
-CALIBRATION_ROWS = 50_000  # enough for five numbers,
-CLASSES_ROWS = 20_000  # and for those of all classes
-JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
-ROUGH_TOL = 1e-5  # of a variational fit from which groups are integrated out,
-ROUGH_ROWS = 20_000  # with so many rows or more
-AGREED = 1.1  # largest R-hat at which chains are taken to agree
+from .width import Wider, Width
 
 
 @dataclass(frozen=True)
@@ -294,251 +259,3 @@ def covariances(term: Term, hyper: Array) -> Array:
     if term.prior.is_blocked:
         return hyper.reshape(-1, r, r)
     return hyper[..., 0].reshape(-1, 1, 1) * np.eye(r)
-
-
-# ---------------------------------------------------------------------------------------------
-# Fitting
-
-
-def fit_machine(
-    problem: Problem,
-    scheme: Any,
-    probability: str,
-    rng: np.random.Generator,
-    start: State | None = None,
-    watch: Watch = silent,
-    rotation: tuple[Basis | None, ...] | None = None,
-    width: str = "data",
-    curved: bool = True,
-    **options: Any,
-) -> tuple[Machine, Held]:
-    """Run a scheme on a problem, fit the link and find the width.
-
-    Returned with moments at rows left out.
-
-    ``curved`` links are for two classes: those of a class against the rest are normalised over
-    classes, or replaced by one link over classes.  ``rotation`` may be given: problems that differ
-    in labels only have the same one.  Where rows have groups, a likelihood that is normalised is
-    its own link: a link fitted to rows whose groups are known would not hold for new groups, whose
-    effects vary much more.
-    """
-    problem = replace(problem, squares=width == "data")
-    found = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
-    machine, problem, marginal = found
-    likelihood, fitted = problem.model.likelihood, probability == "calibrated"
-    if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
-        fitted, probability = False, "normalised"
-
-    @cache
-    def sample() -> tuple[Problem, Array]:
-        return problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-
-    at = _at_all_rows(problem, machine.posterior, width == "data")
-    if at is None:
-        some, share = sample()
-        blocks, (m, v) = some.blocks, machine.posterior.left_out(some)
-    else:  # the same rows, without their columns
-        rows, share = balanced_rows(
-            problem.blocks.y, CALIBRATION_ROWS, np.random.default_rng(0), problem.engine.over
-        )
-        post: Any = machine.posterior
-        m, v = (x[rows] for x in post.left_out(problem, at))
-        blocks = replace(problem.blocks, X=problem.blocks.y).take(rows)
-    c = blocks.c * share
-    held = blocks.y, m, v, effective(c, blocks.unit)
-    link = None if fitted else plain_link(probability, likelihood)
-    if link is None:
-        shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
-        link = (fit_skewed if curved else fit_link)(
-            *map(problem.engine.place, shown), engine=problem.engine, fast=problem.fast
-        )
-    wide = None
-    if width == "data":
-        known = machine.posterior, machine.state.priors
-        rare = float(masses(blocks.y, c / blocks.unit).min())
-        wide = find_width(problem, *known, lambda: sample()[0], held, rare, at)
-        wide = clustered(problem, *known, wide, marginal)
-    return replace(machine, link=link, width=wide), held
-
-
-def _at_all_rows(problem: Problem, post: Posterior, widths: bool) -> tuple[Array, Array] | None:
-    """Moments of f at every row of a wide model, if ``widths`` need them too or they are cheap."""
-    is_wide = problem.single and problem.model.width >= WIDE and problem.is_held
-    if not is_wide or not isinstance(post, GaussianPosterior):
-        return None
-    if problem.sums is not None and problem.sums.at is not None:
-        known: tuple[Array, Array] = problem.sums.at
-        return known
-    whole = widths or problem.n <= CALIBRATION_ROWS
-    return (moments_of_f if whole else regressed)(problem, post.coef)
-
-
-def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:
-    """Rows left out to which a link is fitted.
-
-    Where rows have groups, half the weight is on rows whose groups count as new: their effects vary
-    more, and what that does to probabilities cannot be seen at rows of known groups.
-    """
-    if not problem.model.grouped or problem.latents or not machine.posterior.has_spread:
-        return held
-    y, m, v, c = held
-    blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in problem.blocks)
-    outside = zip(*(machine.moments(X) for X in blocks), strict=True)
-    m, v = (np.concatenate([x, *new]) for x, new in zip((m, v), outside, strict=True))
-    return np.tile(y, 2), m, v, np.tile(0.5 * c, 2)
-
-
-def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> Moments:
-    """Moments at rows left out of machines that were fitted to rows of classes ``codes``."""
-    n, classes = codes.size, len(machines)
-    rows = rows_of_all_classes(codes, min(n, CLASSES_ROWS), np.random.default_rng(0))
-    if rows.size < n:
-        problem = replace(problem, blocks=problem.blocks.take(rows))
-    problem = replace(problem, blocks=problem.blocks.on_host())
-    some = codes[rows]
-    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
-    pairs = []
-    for machine, y in zip(machines, one_against_rest(some, classes), strict=True):
-        blocks = replace(problem.blocks, y=y)
-        pairs.append(
-            machine.posterior.left_out(replace(problem, model=machine.model, blocks=blocks))
-        )
-    m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    return Moments(some, m, v, effective(problem.blocks.c * share[some], problem.blocks.unit))
-
-
-class Found(NamedTuple):
-    """A machine without a link, and the problem with its final latent entries and sums."""
-
-    machine: Machine
-    problem: Problem
-    marginal: Marginal | None = None  # derivatives with the groups integrated out, if they were
-
-
-def find_posterior(
-    problem: Problem,
-    scheme: Any,
-    rng: np.random.Generator,
-    start: State | None = None,
-    watch: Watch = silent,
-    rotation: tuple[Basis | None, ...] | None = None,
-    **options: Any,
-) -> Found:
-    """Run a scheme on a problem, in the columns of its rotation.
-
-    With many rows in groups that can be integrated out, no scheme is run before that is done.
-    """
-    rotation = bases(problem, scheme) if rotation is None else rotation
-    turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
-    small = problem if turn is None else turn.small()
-    if turn is not None:
-        start, watch = turn.into(start, small), turn.watching(watch)
-    if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
-        small, start = learned(small, scheme, rng, start, watch)
-        problem = problem.with_likelihood(small.model.likelihood)
-    if any(t.prior.is_open for t in problem.model.terms):
-        small, near = tuned(small, start)
-        start = near if isinstance(scheme, VB) or start is not None else None
-        problem = small if turn is None else with_priors(problem, small.model)
-    grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
-    if grouped and start is None and needs_no_start(problem):
-        whole = integrate_groups(problem, None, watch, scheme.max_iter)
-        if whole is not None:
-            return _integrated(problem, whole)
-    rough = scheme
-    # which starts from the fit and goes further; small problems are cheap and are fitted well
-    if grouped and problem.n >= ROUGH_ROWS and can_integrate(problem):
-        rough = replace(scheme, tol=max(scheme.tol, ROUGH_TOL))
-    found = rough.fit(small, rng, start=start, watch=watch, **options)
-    result = found if turn is None else turn.back(found, rng)
-    if isinstance(result, Draws):
-        problem = result.typical(problem)
-        machine = from_draws(problem, result, disagreement(found))
-    elif grouped:
-
-        def finished() -> Ascent:
-            more = scheme.fit(small, rng, start=found.state, watch=watch, **options)
-            whole = replace(more, path=found.path + more.path, n_iter=found.n_iter + more.n_iter)
-            return whole if turn is None else turn.back(whole, rng)
-
-        return _with_groups(problem, result, None if rough is scheme else finished)
-    else:
-        machine = _from_ascent(problem, result)
-        problem = replace(problem, sums=result.sums if turn is None else None)
-    return Found(machine, problem.at(machine.state.latents))
-
-
-def _with_groups(problem: Problem, ascent: Ascent, finished: Callable[[], Ascent] | None) -> Found:
-    """The machine with groups integrated out, where that can be done.
-
-    A rough fit is ``finished`` where it cannot be done.
-    """
-    found = None
-    if not ascent.stopped:
-        several = problem.model.terms[-1].prior.is_blocked
-        found = (integrate_slopes if several else integrate_groups)(problem, ascent.state)
-    if found is not None:
-        return _integrated(problem, found, ascent)
-    if finished is not None and not ascent.stopped:
-        ascent = finished()
-    machine = _from_ascent(problem, ascent)
-    return Found(machine, problem.at(machine.state.latents))
-
-
-def _integrated(problem: Problem, found: Integrated, ascent: Ascent | None = None) -> Found:
-    """The machine with groups integrated out, whose rows contribute what they do without a bound.
-
-    ``ascent`` is the variational fit from which that began, if there was one.
-    """
-    likelihood, sums = problem.model.likelihood, None
-    if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
-        problem = problem.with_likelihood(Tight(likelihood))
-    if ascent is None:
-        assert found.climb is not None
-        sums = problem.stats(found.state.coef)
-        bound = float(sums.bound + problem.model.bound(*found.state))
-        ascent = replace(found.climb, bound=bound, path=[bound])
-    machine = _from_ascent(problem, replace(ascent, state=found.state, sums=sums))
-    name = problem.model.terms[-1].name
-    return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
-
-
-def disagreement(draws: Draws) -> float:
-    """The largest R-hat of coefficients that the rows inform."""
-    return float(np.max(r_hat_of(draws)))
-
-
-def r_hat_of(draws: Draws) -> Array:
-    """R-hat of each coefficient, or of its indicator where a prior selects."""
-    if draws.inclusion is not None:  # indicators mix slowest
-        return indicator_r_hat(draws.theta != 0)
-    return r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])
-
-
-def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
-    post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
-    path = list(draws.log_prob.mean(axis=0))
-    end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
-    return Machine(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
-
-
-def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
-    coef, priors = ascent.state.coef, ascent.state.priors
-    if coef.cov.is_point:
-        rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))
-        P = problem.model.precision(priors)
-        post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
-    else:
-        at_rows = None
-        is_tight = isinstance(problem.model.likelihood, Tight) and problem.n <= CALIBRATION_ROWS
-        is_tight = is_tight and not foretells(problem)  # which ends with the step to the response
-        if problem.model.has_gates:
-            coef = gated_coef(coef, problem.model.gates(priors))
-        elif problem.form == "arrow" or is_tight:
-            at_rows = response(problem, ascent.state, ascent.sums)
-        post = GaussianPosterior(coef, at_rows)
-    end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
-    machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
-    if isinstance(ascent, Mode):
-        return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
-    return machine

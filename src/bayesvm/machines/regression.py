@@ -29,8 +29,9 @@ from ..likelihoods import EpsilonInsensitive
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
 from .fit import Fit
+from .fitting import find_posterior
 from .leave_one_out import Held
-from .machine import Machine, find_posterior
+from .machine import Machine
 from .width import find_width
 
 ROWS = 10_000  # left out, at most: their quantiles at 5 % vary by 0.2 % of the rows

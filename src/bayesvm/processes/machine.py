@@ -26,8 +26,9 @@ from ..inference.progress import Watch, silent
 from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.fit import At, Fit
+from ..machines.fitting import AGREED
 from ..machines.leave_one_out import leave_one_out_draws
-from ..machines.machine import AGREED, Machine
+from ..machines.machine import Machine
 from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
 from ..machines.width import Width, factor
 from ..model.model import Model
