@@ -198,16 +198,14 @@ class SiteFit:
         return m, v + rest
 
     def _own(self, labels: Labels, local: Local) -> Local:
-        """What rows have contributed to the sites; ``local`` is what they would contribute now.
+        """With the precisions that rows have in the sites; ``local`` has those at its moments.
 
         These are equal where a fit has converged.  Before that, only what is in the posterior can
         be taken out of it: of a row of large leverage more than there is could be taken.
         """
         now = labels.total(labels.c * local.w)
         share = np.divide(self.sites.w, now, out=np.ones(now.shape), where=now > 0.0)
-        gap = self.sites.b - self.sites.w * self.m - labels.total(labels.c * local.g)
-        g = local.g + (gap / labels.total(labels.c))[labels.at]
-        return local._replace(w=local.w * share[labels.at], g=g)
+        return local._replace(w=local.w * share[labels.at])
 
 
 # ---------------------------------------------------------------------------------------------

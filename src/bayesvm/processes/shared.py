@@ -66,7 +66,7 @@ class SharedFit(SiteFit):
     """The posterior of one class, whose covariance is that of all."""
 
     def _own(self, labels: Labels, local: Local) -> Local:
-        """What rows have contributed to the sites: of the precision, which all classes share."""
+        """With the precisions that rows have in the sites, which all classes share."""
         return local._replace(w=(self.sites.w / labels.total(labels.c))[labels.at])
 
 
