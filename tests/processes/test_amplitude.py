@@ -88,7 +88,7 @@ def test_noisy_labels_have_a_small_amplitude():
     for noise in (0.0, 0.6):
         seen, _ = labelled(150, noise=noise)
         score = FoldedAmplitude(Prior(kernel, 4.0), seen, SITE, Search(), 0)
-        found[noise] = best_amplitude(score, 0.0)
+        found[noise] = best_amplitude(score, 0.0).at
     assert found[0.6] < found[0.0]
     assert found[0.6] < np.log(4.0)
 

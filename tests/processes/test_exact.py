@@ -239,7 +239,7 @@ def test_mean_at_fixed_variances_is_that_of_a_generic_optimiser(name):
         return 0.5 * alpha @ m - local.bound.sum(), K @ (alpha - lab.total(local.g))
 
     found = minimize(minus, np.zeros(25), jac=True, method="BFGS", options={"maxiter": 5000})
-    m, alpha = best_mean(process, now, lab, site, share=0.0)
+    m, alpha, local = best_mean(process, now, lab, site, share=0.0)
     np.testing.assert_allclose(K @ alpha, m, atol=1e-9)
     assert minus(alpha)[0] <= found.fun + 1e-6
     assert minus(alpha)[0] == pytest.approx(found.fun, abs=1e-4)

@@ -2,15 +2,24 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from bayesvm import BayesianSVC
 from bayesvm.kernels import RBF, Scaled, SmoothLocal
 from bayesvm.likelihoods import Logistic
 from bayesvm.plot import RelevanceDisplay
-from bayesvm.processes.evidence import Evidence, LabelledPoints, Search, parameter_prior
-from bayesvm.processes.local import NATS, judge_local, roughened
+from bayesvm.processes.evidence import (
+    Evidence,
+    LabelledPoints,
+    LogNormal,
+    Search,
+    WarmFits,
+    parameter_prior,
+)
+from bayesvm.processes.local import NATS, hinted, judge_local, roughened
+from bayesvm.processes.matrices import covariance_of
 from bayesvm.processes.points import ALL_ROWS, inducing_points
-from bayesvm.processes.process import Labels
+from bayesvm.processes.process import Gram, Labels, Prior
 
 
 def seen_at(X, y):
@@ -76,18 +85,55 @@ def test_neighbours_show_a_local_part_that_as_many_scattered_points_do_not():
 
 @pytest.mark.parametrize("local", [False, True])
 def test_more_points_judge_a_local_part_unless_few_show_that_there_is_none(local, monkeypatch):
-    sizes = []
+    asked, climbed = [], []
+
+    def hint(kernel, seen, site):
+        asked.append(len(seen.X))
+        return hinted(kernel, seen, site)
 
     def counted(process, seen, *how):
-        sizes.append(len(seen.X))
+        climbed.append(len(seen.X))
         return Evidence(process, seen, *how)
 
     monkeypatch.setattr("bayesvm.processes.local.FEW", 200)
+    monkeypatch.setattr("bayesvm.processes.local.hinted", hint)
     monkeypatch.setattr("bayesvm.processes.local.Evidence", counted)
     gain = gain_of(seen_at(*simulated(150, 0, local)))
     assert (gain > NATS) is local
-    assert max(sizes[:2]) <= 200
-    assert sizes[2:] == [600, 600] * local
+    assert asked[0] <= 200
+    assert asked[1:] == [600] * local
+    assert climbed == [600, 600] * local
+
+
+def test_the_hint_is_a_slope_of_the_evidence_in_standard_deviations():
+    """Of labels drawn from the smooth kernel it is nearly a standard normal number.
+
+    Its sign is that of a difference of the evidence, where amplitude and length scale are best.
+    """
+    signs = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, smooth, site = rng.standard_normal((150, 2)), Scaled(4.0, RBF(1.5)), Logistic().tight
+        f = np.linalg.cholesky(smooth(X) + 1e-8 * np.eye(150)) @ rng.standard_normal(150)
+        seen = seen_at(X, np.where(rng.random(150) < 1.0 / (1.0 + np.exp(-f)), 1.0, -1.0))
+        flat = LogNormal(np.zeros(2), np.full(2, np.inf))
+        score = Evidence(Prior(smooth, seen.level), seen, site, flat)
+        score.fits.tol = 1e-10
+        top = minimize(lambda t, score=score: [-x for x in score(t)], smooth.theta, jac=True)
+        kernel = smooth.with_theta(top.x)
+        found = hinted(kernel, seen, site)
+        assert abs(found) < 4.6  # six numbers: beyond with a probability of 3e-5
+        part = kernel.weight * roughened(kernel).kernel.right.kernel(X)
+        with_part, without = (
+            WarmFits(seen.machines, site, 1e-10)(
+                Gram(covariance_of(kernel(X) + w * part, seen.level))
+            )[0].bound
+            for w in (1e-3, 0.0)
+        )
+        if abs(found) > 0.3:  # else curvature may decide
+            assert np.sign(with_part - without) == np.sign(found)
+            signs += 1
+    assert signs >= 3
 
 
 def test_the_default_kernel_has_a_local_part_where_it_is_earned_and_rbf_has_none():

@@ -1,5 +1,7 @@
 """Kernel parameters: gradients by central differences, and rules that find what is there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -21,14 +23,17 @@ from bayesvm.machines.calibration import score_link
 from bayesvm.processes import tune as tuning
 from bayesvm.processes.amplitude import FoldedAmplitude
 from bayesvm.processes.evidence import (
+    NATS_AT_LEAST,
     OWN_SCALES,
     SPREAD,
     Evidence,
     LabelledPoints,
+    LogNormal,
     Search,
     climb_evidence,
     maximise_evidence,
     parameter_prior,
+    search_coarsely,
 )
 from bayesvm.processes.matrices import covariance_of
 from bayesvm.processes.process import Gram, Labels, LowRank, Prior, fit_sites
@@ -79,7 +84,7 @@ def test_gradient_of_the_evidence(kernel, name, monkeypatch):
     remains is the quadrature of the logistic site, whose value and slopes are separate averages.
     """
     monkeypatch.setattr(
-        "bayesvm.processes.evidence.fit_sites",
+        "bayesvm.processes.evidence.fit_one",
         lambda process, labels, site, start=None, tol=0: fit_sites(
             process, labels, site, start, tol=1e-15, max_iter=400
         ),
@@ -139,9 +144,54 @@ def test_a_climb_takes_its_shape_from_the_last():
     plain = np.stack([evidence.prior.step(e) for e in np.eye(2)], axis=1)
     assert values[0] > 0
     start = top.theta + 0.5 * plain @ np.ones(2)
-    again = climb_evidence(evidence, evidence.prior, start, 40, Search(), steps=top.round)
+    again = climb_evidence(evidence, evidence.prior, start, 40, Search(), after=top)
     assert again.value == pytest.approx(top.value, abs=0.1)
     assert values[-1] / values[0] < 4.0
+
+
+def test_a_slope_promises_what_a_climb_gains():
+    """Where the score is quadratic, but for what L-BFGS has not met of its curvature."""
+    H = np.array([[3.0, 1.0], [1.0, 2.0]])
+    prior = LogNormal(np.zeros(2), np.array([4.0, 0.25]))
+
+    def score(theta):
+        return -0.5 * theta @ H @ theta, -H @ theta
+
+    start = np.array([2.0, -1.0])
+    top = climb_evidence(score, prior, start, 100, Search(), small=1e-15)
+    assert top.value == pytest.approx(0.0, abs=1e-6)
+    value, slope = score(np.array([0.3, 0.4]))
+    assert top.promises(slope) == pytest.approx(-value, rel=0.1)
+    seen = []
+
+    def counted(theta):
+        seen.append(theta)
+        return score(theta)
+
+    ended = climb_evidence(counted, prior, start, 100, Search(), early=30.0, after=top)
+    assert len(seen) == 1  # three times what is promised is too little
+    assert ended.value == score(start)[0]
+    assert climb_evidence(counted, prior, start, 100, Search(), early=-0.1, after=top).value > -0.1
+
+
+def test_a_search_by_few_points_is_not_made_again():
+    seen, site = simulated(90), Logistic().roughly
+    kernel = Scaled(16.0, RBF(np.sqrt(2.0)))
+    begun = search_coarsely(kernel, seen, site, 16.0, Search())
+    rng = np.random.default_rng(0)
+    found = maximise_evidence(kernel, seen, site, 16.0, rng, begun=begun)
+    assert found == begun.kernel
+    again = maximise_evidence(kernel, seen, site, 16.0, rng)
+    np.testing.assert_allclose(again.theta, found.theta)
+    # the same points in other units: given up where it would not end clearly above
+    other = replace(seen, X=seen.X * [1.0, 1e-3], extent=1.0)
+    short = Scaled(16.0, RBF(1.0))
+    lost = search_coarsely(short, other, site, 16.0, Search(), begun)
+    assert lost.top.value < begun.top.value + NATS_AT_LEAST
+    told = []
+    watch = Search(lambda progress, _: told.append(progress.stage) and False)
+    search_coarsely(short, other, site, 16.0, watch, begun)
+    assert len(told) <= 3
 
 
 def test_columns_that_bend_are_found_among_idle_ones():
@@ -256,7 +306,7 @@ def test_columns_that_matter_alike_share_a_length_scale():
 def test_amplitude_is_the_best_of_its_neighbourhood():
     seen = simulated(80)
     score = Amplitude(Prior(2.0 * RBF(1.0), seen.level), seen, Hinge().tight, Search())
-    best = best_amplitude(score, 0.0)
+    best = best_amplitude(score, 0.0).at
     assert score(best) <= min(score(best - 0.5), score(best + 0.5)) + 0.05
     # the score by hand
     K = covariance_of(np.exp(0.3) * RBF(1.0)(seen.X), seen.level)
@@ -289,8 +339,8 @@ def test_noisy_labels_of_a_rough_function_have_a_limited_amplitude_by_folds():
     y = np.where(rng.random(300) < expit(f), 1.0, -1.0)
     seen = LabelledPoints(X, (Labels(y, np.ones(300), np.arange(300), 300),), 4.0, 2.0)
     given = (Prior(2.0 * RBF(0.05), seen.level), seen, SOFT, Search())
-    assert best_amplitude(Amplitude(*given), 0.0) > np.log(50.0)  # with single rows left out
-    assert best_amplitude(FoldedAmplitude(*given, 0), 0.0) < np.log(4.0)
+    assert best_amplitude(Amplitude(*given), 0.0).at > np.log(50.0)  # with single rows left out
+    assert best_amplitude(FoldedAmplitude(*given, 0), 0.0).at < np.log(4.0)
 
 
 @pytest.mark.parametrize(("n", "folded"), [(120, False), (600, True)])
@@ -315,7 +365,7 @@ def test_scales_that_are_much_too_long_are_shortened():
     start = judged(long)
     at = np.log(best.weight)
     assert best.kernel.length_scale < 0.6 * 6.0
-    assert score(at) < start(best_amplitude(start, np.log(2.0))) - 2.0
+    assert score(at) < start(best_amplitude(start, np.log(2.0)).at) - 2.0
     assert np.allclose(score.unit.K, judged(best).unit.K, rtol=1e-12)
 
 
@@ -444,10 +494,31 @@ def test_the_amplitude_is_judged_through_the_points_of_the_fit():
 def test_of_two_valleys_the_amplitude_takes_the_lower():
     """Nearest to the start is a shallow one; a step of four beyond the ridge is a deep one."""
 
-    def score(t):
-        return min((t + 0.7) ** 2, (t - 3.0) ** 2 - 1.0)
+    class Score:
+        by_folds = False
 
-    assert best_amplitude(score, 1.0) == pytest.approx(3.0, abs=0.7)
+        def __call__(self, t):
+            return min((t + 0.7) ** 2, (t - 3.0) ** 2 - 1.0)
+
+    found = best_amplitude(Score(), 1.0)
+    assert found.at == pytest.approx(3.0, abs=0.7)
+    assert found.loss == Score()(found.at)
+
+
+@pytest.mark.parametrize("least", [-6.2, -0.3, 0.4, 5.0])
+def test_of_one_valley_a_parabola_foretells_the_least_score(least):
+    class Score:
+        by_folds = True
+        tried = 0
+
+        def __call__(self, t):
+            self.tried += 1
+            return 7.0 + 0.3 * (t - least) ** 2
+
+    score = Score()
+    found = best_amplitude(score, 0.0)
+    assert found.at == pytest.approx(least)
+    assert found.loss == pytest.approx(7.0)
 
 
 # ----- many columns

@@ -41,11 +41,12 @@ from ..processes.evidence import (
     FEW,
     NATS_AT_LEAST,
     START,
+    Coarse,
     LabelledPoints,
     Search,
     extent_of,
     parameter_prior,
-    shared_evidence,
+    search_coarsely,
 )
 from ..processes.gibbs import Sampled
 from ..processes.growth import better_kernel, few_points, grow
@@ -149,22 +150,26 @@ class Settings:
 
     def in_one_unit(
         self, points: Array, seen: LabelledPoints, rng: np.random.Generator, watch: Watch
-    ) -> LabelledPoints | None:
+    ) -> tuple[LabelledPoints | None, Coarse | None]:
         """Points of columns in one unit if they have clearly more evidence than others.
 
-        Both have one length scale, and the same few rows judge them.
+        Both have one length scale, and the same few rows judge them.  Also the search by these.
         """
         guide = self.likelihood if self.likelihood.normalised else Logistic()
-        whole, seed, found = replace(self, groups=None), int(rng.integers(2**32)), []
+        whole, found = replace(self, groups=None), list[Coarse]()
         alike = replace(whole.seen(points, seen.machines), place=seen.place)
+        rng.integers(2**32)  # draws that follow are those of earlier versions
+        some = seen.by_digits().some(FEW, rng)
         with one_blas_thread():  # of few rows
             for settings, rows in ((self, seen), (whole, alike)):
-                kernel, search = Scaled(START, settings.start(rows.X)[0]), Search(watch)
-                few = rows.by_digits().thinned(FEW, np.random.default_rng(seed))
-                found.append(shared_evidence(kernel, few, guide.tight, search))
+                kernel, search = Scaled(START, settings.start(rows.X)[0].kernel), Search(watch)
+                few = rows.by_digits() if some is None else rows.by_digits().take(some)
+                found.append(search_coarsely(kernel, few, guide.roughly, START, search, *found))
                 if search.stopped:
-                    return None
-        return alike if found[1] - found[0] > NATS_AT_LEAST else None
+                    return None, None
+        first, second = found
+        better = second.top.value - first.top.value > NATS_AT_LEAST
+        return (alike, second) if better else (None, first)
 
     def tuned(
         self,
@@ -305,10 +310,10 @@ def prepare(
     machines = tuple(Labels(y, data.c, data.at, len(points), unit=data.unit) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
     met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
-    amplitude, enough = None, None
+    amplitude, enough, coarse = None, None, None
     seen = settings.seen(points, met)
     if other is not None and met:
-        taken = settings.in_one_unit(other.columns(data.X), seen, rng, watch)
+        taken, coarse = settings.in_one_unit(other.columns(data.X), seen, rng, watch)
         if taken is not None:
             settings, inputs, seen = replace(settings, groups=None), other, taken
             points = seen.X
@@ -328,7 +333,7 @@ def prepare(
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
-            how["points"] = some_points if few else None
+            how |= {"points": some_points if few else None, "begun": coarse}
             tuned = settings.tuned(kernel, seen, rng, per_column=named, **how)
             kernel, sites, amplitude, enough = tuned
         process = Prior(kernel, settings.level, apart(kernel), settings.fitc)
@@ -542,9 +547,9 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     each = arrays.one_against_rest(sample.codes, data.n_classes)
     how_many = (sample.c, sample.at, len(points))
     labels = tuple(Labels(y, *how_many, unit=sample.unit) for y in each)
-    seen = replace(settings.seen(points, labels), place=engine.place)
+    seen, coarse = replace(settings.seen(points, labels), place=engine.place), None
     if (other := settings.alike(inputs, sample.X)) is not None:
-        taken = settings.in_one_unit(other.columns(sample.X), seen, rng, run)
+        taken, coarse = settings.in_one_unit(other.columns(sample.X), seen, rng, run)
         if taken is not None:
             inputs, seen, points = other, taken, taken.X
     some, moved = seen.thinned(MOVED, rng) if settings.moves else seen, None
@@ -584,7 +589,7 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
 
     if settings.rule is not None:
         how: dict[str, Any] = {"per_column": named, "refine": improve, "watch": run}
-        how["in_blocks"] = True
+        how |= {"in_blocks": True, "begun": coarse}
         # given points are too few for a local part; without one too few would be chosen
         how["local"] = isinstance(params["n_inducing"], str)
         kernel = settings.tuned(kernel, seen, rng, **how).kernel

@@ -83,6 +83,10 @@ class Likelihood(ABC):
             raise NotImplementedError
         return averaged_hinges(y, m, v, average)
 
+    def roughly(self, y: Array, m: Array, v: Array | float) -> Local:
+        """The same for a search for kernels, to at least four digits."""
+        return self.tight(y, m, v)
+
     def hinge_average(self) -> HingeAverage | None:
         """The log likelihood as an average of hinges with Gaussian margins, if it is one."""
         return None

@@ -20,7 +20,8 @@ from ..machines.classes import score_softmax
 from ..machines.leave_one_out import effective
 from .evidence import LabelledPoints, Search
 from .process import Gram, LowRank, Prior, Site, SiteFit, Sites
-from .shared import ClassLabels, SharedSites, fit_shared, sites_of
+from .quick import fit_classes
+from .shared import ClassLabels, SharedSites, sites_of
 
 FOLDS = 3
 LOOKS = 20  # amplitudes that are tried, about
@@ -61,6 +62,8 @@ class FoldedAmplitude:
 
     The process is computed once, for an amplitude of one.
     """
+
+    by_folds = True
 
     def __init__(
         self,
@@ -125,7 +128,7 @@ class FoldedAmplitude:
         kept, points = replace(first, c=first.c - self.out[:, k]).take(rows)
         Y = np.stack([labels.y[rows] for labels in machines], axis=1)
         labels, part = ClassLabels(Y, kept), part_of(process, points).light
-        fits = fit_shared(part, labels, self.site, self.starts[k], SETTLED)
+        fits = fit_classes(part, labels, self.site, self.starts[k], SETTLED)
         self.starts[k] = sites_of(fits)
         return Fold(points, fits)
 
@@ -154,10 +157,11 @@ def predicted(
     process: Gram | LowRank, fits: Sequence[SiteFit], points: Array, at: Array
 ) -> tuple[Array, Array]:
     """Means of all classes, ``(n, classes)``, and the variance at other points of a process."""
-    A = weights_of(fits)
     if isinstance(process, Gram):
         cross = process.K[np.ix_(at, points)]
-        return cross @ A, fits[0].predictor(cross, np.diag(process.K)[at])[1]
+        return cross @ weights_of(fits), fits[0].predictor(cross, np.diag(process.K)[at])[1]
     C = process.C[at]
     T = C @ fits[0].R.T
-    return C @ (process.C[points].T @ A), np.einsum("ij,ij->i", T, T) + process.rest[at]
+    known = fits[0].coef
+    a = process.C[points].T @ weights_of(fits) if known is None else known[:, None]
+    return C @ a, np.einsum("ij,ij->i", T, T) + process.rest[at]

@@ -32,6 +32,7 @@ from .evidence import (
     parameter_prior,
 )
 from .process import LowRank, Prior, Site, Sites
+from .quick import fit_classes
 from .shared import ClassLabels, SharedSites, fit_shared, sites_of
 
 POINTS = 1500  # rows whose evidence decides, exactly,
@@ -166,7 +167,7 @@ def few_points(
             low = replace(process, Z=Z).at(seen.X)
             assert isinstance(low, LowRank)
             if fits is None:
-                fits = fit_shared(low, ClassLabels.of(machines), site, None, SETTLED)
+                fits = fit_classes(low, ClassLabels.of(machines), site, None, SETTLED)
             lost = 0.5 * sum(float(fit.sites.w @ low.rest) for fit in fits)
             search.report("points", 1, 1, -lost, 0.0)
             if lost <= allowed:

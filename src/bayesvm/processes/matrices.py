@@ -115,12 +115,12 @@ def inverse_of(R: Array) -> Array:
     return half + half.T
 
 
-def posterior_covariance(R: Array, s: Array, v: Array) -> Array:
+def posterior_covariance(V: Array, s: Array, v: Array) -> Array:
     r"""The covariance of f given sites of precisions s^2, :math:`W^{-1/2}(I - B^{-1})W^{-1/2}`.
 
-    Its diagonal v is given: there the difference is one of near equals where a site is weak.
+    It takes the place of the inverse of B.  Its diagonal v is given: there the difference is one of
+    near equals where a site is weak.
     """
-    V = inverse_of(R)
     by = (1.0 / s).astype(V.dtype)
     V *= -by
     V *= by[:, None]

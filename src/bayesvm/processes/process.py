@@ -150,6 +150,8 @@ class SiteMoments(NamedTuple):
     kl: float
     solve: Callable[[Array], tuple[Array, Array]]  # alpha and m for other potentials, or columns
     times: Callable[[Array], Array] | None = None  # columns by V, of an exact process
+    squares: Callable[[Array], Array] | None = None  # a vector by V o V, where V is at hand
+    inverse: Callable[[], Array] | None = None  # of B, computed once
 
     def squared_forms(self, *each: Array) -> list[float]:
         r"""Estimates of :math:`x^\top (V \circ V)\,x`; v changes by :math:`-(V \circ V)\,dw`."""
@@ -165,7 +167,8 @@ class SiteMoments(NamedTuple):
         """
         assert self.times is not None
         by_mean = float(r @ self.times(r[:, None])[:, 0])
-        return 0.5 * by_mean + 0.25 * self.squared_forms(dw)[0]
+        by_spread = float(dw @ self.squares(dw)) if self.squares else self.squared_forms(dw)[0]
+        return 0.5 * by_mean + 0.25 * by_spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +188,9 @@ class SiteFit:
     path: list[float] = field(default_factory=list)
     converged: bool = True
     change: float = np.inf
+    left: float = 0.0  # what better sites would add to the bound, if it is known
+    inverse: Callable[[], Array] | None = None  # of B, of an exact process
+    coef: Array | None = None  # of whitened columns, whose mean m is, if they are known
 
     @property
     def predictor(self) -> Predictor:
@@ -292,10 +298,25 @@ class Gram:
             alpha[on] -= by * (R.T @ (R @ x.astype(R.dtype, copy=False)))
             return alpha
 
+        few = on.size == diag.size < MANY
+
+        @cache
+        def inverse() -> Array:
+            return inverse_of(R)
+
         @cache
         def covariance() -> Array:
             root = R.astype(np.float32) if R.shape[0] >= MANY else R
-            return posterior_covariance(root, np.maximum(s, np.sqrt(strong / diag)), v)
+            V = inverse().copy() if few else inverse_of(root)
+            return posterior_covariance(V, np.maximum(s, np.sqrt(strong / diag)), v)
+
+        @cache
+        def squared() -> Array:
+            return np.square(covariance())
+
+        def squares(x: Array) -> Array:
+            out: Array = squared() @ x.astype(held.dtype, copy=False)
+            return out
 
         def times(B: Array) -> Array:
             known = covariance.cache_info().currsize > 0
@@ -326,7 +347,8 @@ class Gram:
             v = diag.copy()
         m, v = K @ alpha, np.maximum(v, 1e-12 * diag)
         kl = 0.5 * float(alpha @ m - sites.w @ v) - np.log(np.diag(R), dtype=float).sum()
-        return SiteMoments(m, v, alpha, R, on, float(kl), solve, times)
+        more = (squares if few else None, inverse if few else None)
+        return SiteMoments(m, v, alpha, R, on, float(kl), solve, times, *more)
 
     def _moments_there(self, sites: Sites) -> SiteMoments:
         """The same on a device, in double precision and with every point in B.
@@ -350,7 +372,11 @@ class Gram:
         m = K @ alpha
         kl = 0.5 * (alpha @ m - sites.w @ v) - arrays.total(xp.log(arrays.diagonal(R)))
         times = partial(xp.matmul, V)
-        return SiteMoments(m, v, alpha, R, slice(None), float(kl), solve, times)
+
+        def squares(x: Array) -> Array:
+            return (V * V) @ x
+
+        return SiteMoments(m, v, alpha, R, slice(None), float(kl), solve, times, squares)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points: K alpha."""
@@ -370,7 +396,7 @@ class Gram:
                 root = fit.R * arrays.of(out).sqrt(fit.sites.w)
                 out -= (len(fits) / len(roots)) * (root.T @ root)
             elif fit.on.size:  # else LAPACK would print a complaint
-                inverse = inverse_of(fit.R)
+                inverse = inverse_of(fit.R) if fit.inverse is None else fit.inverse().copy()
                 s = np.sqrt(fit.sites.w[fit.on])
                 inverse *= s[:, None]
                 inverse *= s * (len(fits) / len(roots))
@@ -519,16 +545,35 @@ def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
 
 
 def best_mean(
-    process: Gram | LowRank, now: SiteMoments, labels: Labels, site: Site, **until: float
-) -> tuple[Array, Array]:
-    """Weights alpha and mean of f that maximise the bound at fixed variances."""
-    v = labels.each(now.v)
+    process: Gram | LowRank,
+    now: SiteMoments,
+    labels: Labels,
+    site: Site,
+    near: tuple[Array, Array] | None = None,
+    v: Array | None = None,
+    known: Local | None = None,
+    **until: float,
+) -> tuple[Array, Array, Local]:
+    """Weights alpha and mean of f that maximise the bound at fixed variances, and contributions.
+
+    It climbs from a mean and weights ``near``, where contributions may be ``known``.
+    """
+    m, alpha = (now.m, now.alpha) if near is None else near
+    spread = labels.each(now.v if v is None else v)
+    last = m, known
 
     def rows(m: Array) -> tuple[float, Array, Array]:
-        local = site(labels.y, labels.each(m), v).times(labels.c)
+        nonlocal last
+        place, local = last
+        if local is None or place is not m:
+            local = site(labels.y, labels.each(m), spread).times(labels.c)
+        last = m, local
         return float(arrays.total(local.bound)), labels.total(local.g), labels.total(local.h)
 
-    return climb_mean(rows, process.times, now.solve, now.m, now.alpha, **until)
+    m, alpha = climb_mean(rows, process.times, now.solve, m, alpha, **until)
+    rows(m)
+    assert last[1] is not None
+    return m, alpha, last[1]
 
 
 def fit_sites(
@@ -572,7 +617,7 @@ def fit_sites(
                 raise
             process = process.exact
             now = process.moments(sites)
-        m, v, alpha, R, on, kl, *_ = now
+        m, v, alpha, R, on, kl = now[:6]
         local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
         bound = float(arrays.total(local.bound)) - kl
         fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
@@ -584,8 +629,9 @@ def fit_sites(
 
         @cache
         def target() -> tuple[Array, Array, Array]:
-            m, alpha = best_mean(process, now, labels, site, enough=0.1 * enough(fit.bound))
-            return m, alpha, target_sites(m, now.v, labels, site).w
+            given = process, now, labels, site
+            m, alpha, local = best_mean(*given, known=fit.local, enough=0.1 * enough(fit.bound))
+            return m, alpha, labels.total(local.w)
 
         def move(rate: float) -> Sites:
             m, alpha, w = target()

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -70,18 +70,26 @@ class SharedFit(SiteFit):
         return local._replace(w=(self.sites.w / labels.total(labels.c))[labels.at])
 
 
+class OneEach:
+    """The identity: row i is at point i."""
+
+    def __matmul__(self, x: Array) -> Array:
+        return x
+
+
 @dataclass(frozen=True, eq=False)
 class ClassLabels:
     """Labels of all machines, ``(rows, classes)``, and what they have in common."""
 
     Y: Array
     first: Labels
-    group: sparse.csr_array = field(init=False, repr=False)  # sums over the rows at each point
+    group: Any = field(init=False, repr=False)  # sums over the rows at each point
 
     def __post_init__(self) -> None:
-        at, n = self.first.at, self.first.at.size
-        shape = self.first.points, n
-        group = sparse.csr_array((np.ones(n), (at, np.arange(n))), shape=shape)
+        at, n, points = self.first.at, self.first.at.size, self.first.points
+        group: Any = OneEach()
+        if n != points or not np.array_equal(at, np.arange(n)):
+            group = sparse.csr_array((np.ones(n), (at, np.arange(n))), shape=(points, n))
         object.__setattr__(self, "group", group)
 
     @staticmethod

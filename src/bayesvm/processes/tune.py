@@ -38,6 +38,7 @@ from .evidence import (
     FARTHEST,
     SPREAD,
     START,
+    Coarse,
     Ended,
     Evidence,
     LabelledPoints,
@@ -70,6 +71,7 @@ PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
 SETTLED = 5e-4  # gain a row of the last pass: less than a tenth of it is left
 LOOKS = 20  # amplitudes that are tried, about
+STEP = float(np.log(4.0))  # from one of them to the next
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
 NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
 GAINED = 0.5  # and the share of that at the old amplitude
@@ -86,6 +88,8 @@ class Amplitude:
 
     The process is computed once, for an amplitude of one.
     """
+
+    by_folds = False
 
     def __init__(self, prior: Prior, seen: LabelledPoints, site: Site, search: Search) -> None:
         self.unit = replace(prior, kernel=prior.kernel.kernel).at(seen.X)
@@ -119,24 +123,34 @@ class Amplitude:
 Judge = Amplitude | FoldedAmplitude
 
 
-def best_amplitude(score: Judge, start: float, step: float = float(np.log(4.0))) -> float:
-    """The least score of a search in steps of a factor four, then the vertex of a parabola.
+class Valley(NamedTuple):
+    """Where a score is least: the vertex of a parabola, and its value there."""
 
-    A walk to the nearest valley is not enough: small amplitudes, where f ends at the margin, and
-    large ones, where it can grow on, may have one each.
+    at: float
+    loss: float
+
+
+def best_amplitude(score: Judge, start: float) -> Valley:
+    """The least score of a search in steps of a factor four.
+
+    With single rows left out a walk to the nearest valley is not enough: small amplitudes, where f
+    ends at the margin, and large ones, where it can grow on, may have one each.  Rows left out by
+    folds see through the second, and their score is smooth.
     """
 
     def at(k: int) -> float:
-        return score(start + k * step)
+        return score(start + k * STEP)
 
-    k = min((-1, 0, 1), key=at)
+    near = (-1, 0) if score.by_folds and at(-1) < at(0) else (-1, 0, 1)
+    k = min(near, key=at)
     way = 1 if k > 0 else -1
     while abs(k) < 20 and at(k + way) < at(k):
         k += way
     low, mid, high = at(k - 1), at(k), at(k + 1)
     bend = low - 2.0 * mid + high
     shift = 0.5 * (low - high) / bend if bend > 0 and low > mid < high else 0.0
-    return start + (k + shift) * step
+    vertex = start + (k + shift) * STEP
+    return Valley(vertex, mid - 0.5 * bend * shift**2 if score.by_folds else score(vertex))
 
 
 def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, Judge]:
@@ -151,18 +165,19 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, J
     score = judged(found)
     enough = NATS_A_STEP * max(1.0, score.seen.X.shape[0] / MANY)
     try:
-        at = best_amplitude(score, np.log(found.weight / SMALLER))
+        best = best_amplitude(score, np.log(found.weight / SMALLER))
+        at = best.at
         while scales.any():
             short = found.with_theta(found.theta - SHORTER * scales)
             other = judged(short)
             other.follow(score)
-            if score(at) - other(at) < GAINED * enough:  # the best amplitude is not far
+            if best.loss - other(best.at) < GAINED * enough:  # the best amplitude is not far
                 break
-            there = best_amplitude(other, at)
+            there = best_amplitude(other, best.at)
             far = 0.5 * np.log(score.seen.extent) - FARTHEST
-            if score(at) - other(there) < enough or short.theta[scales > 0].min() < far:
+            if best.loss - there.loss < enough or short.theta[scales > 0].min() < far:
                 break
-            found, score, at = short, other, there
+            found, score, best, at = short, other, there, there.at
     except Ended:
         at = min(score.losses, key=score.losses.__getitem__)
     return Scaled(float(np.exp(at)), found.kernel), score
@@ -274,6 +289,7 @@ def tune(
     local: bool = False,
     in_blocks: bool = False,
     points: Callable[[Scaled, int], Array] | None = None,
+    begun: Coarse | None = None,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
 
@@ -284,7 +300,8 @@ def tune(
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
     a local part.  Rows that are read ``in_blocks`` are many times those that are seen here, and the
     kernel is refined with more of them.  ``points(kernel, m)`` gives inducing points that may take
-    the place of an exact process, if few are enough.  Where ``watch`` ends the search, the best
+    the place of an exact process, if few are enough.  A search by a few points may have ``begun``.
+    Where ``watch`` ends the search, the best
     kernel so far is taken.
     """
     search, site = Search(watch), likelihood.expected
@@ -301,12 +318,13 @@ def tune(
     guide = likelihood if likelihood.normalised else Logistic()
     start = Scaled(START, kernel.kernel)
     digits = seen.by_digits()
-    found = maximise_evidence(start, digits, guide.tight, START, rng, per_column, search, in_blocks)
+    how = (per_column, search, in_blocks, begun)
+    found = maximise_evidence(start, digits, guide.roughly, START, rng, *how)
     if refine is not None and not search.stopped:
         found = refine(found, guide, search)
     Z = inducing(found)
     if local and Z is None and not search.stopped:
-        found = earned(found, *judge_local(found, seen, guide.tight, START, rng, search))
+        found = earned(found, *judge_local(found, seen, guide.roughly, START, rng, search))
     if likelihood.normalised:
         return Tuned(found, amplitude=found.weight if isinstance(guide, Logistic) else None)
     if search.stopped:
