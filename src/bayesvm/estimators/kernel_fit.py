@@ -326,10 +326,7 @@ def prepare(
     able = grows and settings.by_sites and (is_definite(kernel) or settings.is_precomputed)
     few = able and STARTED < len(points) <= ALL_ROWS
     some = seen.thinned(MOVED, rng) if moves else seen
-    # matrices are of all rows where these are inducing points, else of a few hundred
-    given = params["n_inducing"]
-    every = given is None or (isinstance(given, str) and len(points) <= ALL_ROWS)
-    with blas_threads(len(points) if every else 0):
+    with one_blas_thread():  # matrices are of a thousand rows at most
         if settings.rule is not None and met:
             how: dict[str, Any] = {"inducing": apart, "fitc": settings.fitc, "watch": watch}
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
