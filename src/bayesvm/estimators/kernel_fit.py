@@ -287,7 +287,8 @@ def prepare(
         return settings.inducing(points, kernel, inputs, rng, every)
 
     def some_points(kernel: Any, m: int) -> Array:
-        return choose_points(points, m, params["inducing"], kernel, rng)
+        with openmp_threads(1):  # k-means of so few rows takes milliseconds
+            return choose_points(points, m, params["inducing"], kernel, rng)
 
     def choose(kernel: Any) -> Array:
         if not chosen:
