@@ -120,7 +120,7 @@ def compared(name: str, data: tuple[Any, ...]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--share", type=float, default=1.0)
-    parser.add_argument("--only", nargs="*", default=[], help="words in the names of problems")
+    parser.add_argument("--only", nargs="*", default=[], help="last words of the names of problems")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     warnings.simplefilter("ignore")

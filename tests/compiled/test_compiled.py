@@ -196,3 +196,5 @@ def test_first_means_are_those_of_scikit_learn(numba, monkeypatch):
         expected = kmeans_plusplus(rows, m, random_state=m, n_local_trials=points.trials(m))[0]
         monkeypatch.setattr(points, "kmeans_plusplus", None)
         np.testing.assert_array_equal(points.first_means(rows, m, m), expected)
+    huge = points.first_means(1e160 * rows, 6, 0)  # squared distances are infinite
+    assert huge.shape == (6, 4)

@@ -52,6 +52,15 @@ def test_sums_of_the_skewed_link(x, hessian):
     close(found, expected)
 
 
+def test_what_is_no_number_stays_so():
+    x, some = np.array([0.3, -0.2, 0.0, 0.1, 0.1]), rows(True)
+    assert np.isnan(loss_of(np.array([np.nan, 0.0, 0.0, 0.0, 0.0]), some, x, x)[0])
+    wide = some._replace(v=np.full(N, 1e308))
+    x[2] = 8.0  # kappa v overflows
+    with np.errstate(over="ignore"):
+        close(loss_of(x, wide, x, x), loss_of(x, wide._replace(fast=False), x, x))
+
+
 @pytest.mark.parametrize("x", [[0.3, -0.2, -1.0], [4.2, -18.0, 5.2], [-3.0, 6.0, -6.0]])
 def test_sums_of_the_plain_link(x):
     found, expected = (link_sums(np.array(x), rows(fast), np.zeros(3)) for fast in (True, False))

@@ -134,6 +134,37 @@ def test_workers_change_nothing_not_even_the_last_bit(lik, form):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+class Alive:
+    """A number that counts how many of its kind are held at once."""
+
+    now = most = 0
+
+    def __init__(self, x):
+        self.x = x
+        Alive.now += 1
+        Alive.most = max(Alive.most, Alive.now)
+
+    def __del__(self):
+        Alive.now -= 1
+
+    def __add__(self, other):
+        return Alive(self.x + other.x)
+
+    def __iadd__(self, other):
+        self.x += other.x
+        return self
+
+
+@pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)
+def test_sums_hold_no_more_results_where_there_are_more_blocks(engine):
+    most = []
+    for n in (200, 1000):
+        Alive.now = Alive.most = 0
+        assert engine.sum(Alive, range(n)).x == n * (n - 1) / 2
+        most.append(Alive.most)
+    assert max(most) < (8 if type(engine) is Serial else 100)
+
+
 def blas_now():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 

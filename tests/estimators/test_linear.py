@@ -610,13 +610,15 @@ def test_a_checkpoint_serves_one_fit_only(tmp_path):
     file = tmp_path / "fit.npz"
     scheme = Gibbs(draws=20, burn_in=5, chains=1)
 
-    def fit(rows=X, **params):
+    def fit(rows=X, weights=None, **params):
         model = BayesianLinearSVC(inference=scheme, checkpoint=file, random_state=0, **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return model.fit(rows, Y)
+            return model.fit(rows, Y, weights)
 
     fit()
+    fit(weights=1.0)
+    fit(weights=np.ones(len(X)))
     changed = X.copy()
     changed[17, 2] += 1e-3
     for make in (lambda: fit(changed), lambda: fit(standardize=False), lambda: fit(prior="fixed")):

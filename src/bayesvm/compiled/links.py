@@ -50,7 +50,8 @@ def stretched(tail: float, r: Array, z: Array, steep: Array, last: Array) -> Non
     """Log odds with tails, and their derivatives in r and in the tail."""
     power = math.exp(tail)
     for i in range(r.shape[0]):
-        size = min(abs(r[i]), HUGE)
+        size = abs(r[i])
+        size = HUGE if size > HUGE else size  # what is no number stays so
         square = math.sqrt(1.0 + size * size)
         far = logarithm(size + square)
         down = exponential(-min(power * far, FAR))
@@ -72,8 +73,7 @@ def chained(
     a = math.exp(x[0])
     kappa = math.exp(x[2]) * a * a
     for i in range(m.shape[0]):
-        extra = kappa * v[i]
-        part = r[i] * (extra / (1.0 + extra))
+        part = r[i] * (1.0 - 1.0 / (1.0 + kappa * v[i]))
         first[i] = steep[i] * (rise[i] * (a * m[i]) - part)
         r[i] = -0.5 * (steep[i] * part)
         rise[i] *= steep[i]

@@ -48,10 +48,10 @@ def first_means(X: Array, first: int, shares: Array, chosen: Array) -> None:
             total += near[i]
             sums[i] = total
         least = np.inf
-        for share in shares[k]:
-            at = min(np.searchsorted(sums, share * total), n - 1)
+        for j in range(shares.shape[1]):
+            at = min(np.searchsorted(sums, shares[k, j] * total), n - 1)
             left = distances(X, at, near, tried)
-            if left < least:
+            if j == 0 or left < least:
                 least, chosen[k + 1] = left, at
                 best, tried = tried, best
         near, best = best, near

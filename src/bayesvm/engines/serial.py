@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import reduce
-from itertools import islice
+from itertools import chain, islice
 from operator import iadd
 from typing import Any, ClassVar
 
@@ -18,17 +17,13 @@ from ..inputs.parameters import check_parameters, is_among
 TOGETHER = 8  # results that are added by one thread
 
 
-def together(results: Iterable[Any]) -> Iterator[list[Any]]:
-    """Results that are added at a time."""
-    results = iter(results)
-    while some := list(islice(results, TOGETHER)):
-        yield some
-
-
 def added(parts: Iterable[Any]) -> Any:
     """Sum of results.  That of two is new; more are added to it in place."""
-    first, *second = islice(parts := iter(parts), 2)
-    return reduce(iadd, parts, first + second[0]) if second else first
+    (total,), new = islice(parts := iter(parts), 1), False
+    for one in parts:
+        total, new = iadd(total, one) if new else total + one, True
+        del one
+    return total
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,8 @@ class Serial:
 
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
         """Sum of the results: of so many at a time, and of these sums."""
-        return added(map(added, together(self.collect(fn, blocks))))
+        results = iter(self.collect(fn, blocks))
+        return added(added(chain([one], islice(results, TOGETHER - 1))) for one in results)
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""

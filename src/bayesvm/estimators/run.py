@@ -239,6 +239,8 @@ def _content(problem: Problem, codes: Any, starts: Sequence[State | None]) -> It
         rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED).astype(np.intp))
         X = blocks.take(rows).X
         c, codes = (np.asarray(x[rows]) if is_dask(x) else x for x in (c, codes))
+    else:  # one number for all weights is as good as that for each
+        c = np.ascontiguousarray(arrays.to_numpy(c))
     rows = arrays.inner(X)
     parts = [rows.data, rows.indices, rows.indptr] if reading.is_sparse(rows) else [X]
     if isinstance(X, Table):

@@ -271,13 +271,15 @@ def from_few(
     """Where a fit to a tenth of the rows ends, its spread that of all; ``None`` for few rows.
 
     The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
-    They have ten rows for each coefficient, and at most half of all.
+    Where steps are Newton's they have ten rows for each coefficient, and at most half of all.
     Of a rare label all rows are in, those of the other weighted by how many they represent.  The
     fit to fewest rows begins at ``start``, whose spread is that of all rows.
     """
     widest = max(problem.model.width, problem.blocks.width)
     fewest = ROWS_A_COEFFICIENT * problem.model.width
-    keep = min(max(problem.n // THIN_BY, fewest), MOST_THIN, MOST_ENTRIES // widest)
+    smooth = problem.blocks.ready and not problem.model.likelihood.is_kinked
+    least = fewest if smooth and isinstance(problem.model.likelihood, Tight) else 0
+    keep = min(max(problem.n // THIN_BY, least), MOST_THIN, MOST_ENTRIES // widest)
     if problem.n < max(THIN_ROWS, 2 * keep) or keep < fewest:
         return None
     few = replace(problem.thinned(keep, rng), squares=False)

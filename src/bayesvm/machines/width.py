@@ -359,8 +359,9 @@ def _shift(A: Array, P: Array, R: Array, V: Array, mean: Array, free: Array, hel
 
     ``free`` and ``V`` are the mean and covariance of the posterior with the weaker penalty *R*.
     The penalty makes of coefficients that it ``held`` :math:`(A + P)^{-1}A` times as much, and the
-    link corrects what is common to all of them, a factor *k*.  What is left is
-    :math:`(A + P)^{-1}X\theta`, :math:`X = (1 - k)A - kP`.  By :math:`AV = I - RV`
+    link corrects what is common to all of them, a factor *k*, one where rows tell nothing of it.
+    What is left is :math:`(A + P)^{-1}X\theta`, :math:`X = (1 - k)A - kP`.  By
+    :math:`AV = I - RV`
 
     .. math:: XV = (1 - k)I - UV, \quad
               XVX = (1 - k)^2(A - R) - 2k(1 - k)P + UVU, \quad U = (1 - k)R + kP,
