@@ -386,3 +386,12 @@ def test_importance_weights_do_not_overflow():
     mean, var = leave_one_out_draws(f, Hinge().log_prob(np.ones((1, 3)), f), np.ones(1))
     assert mean[0] == pytest.approx(-2000.0)  # nearly all weight on the draw the row forbade
     assert var[0] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_f_that_varies_by_rounding_only_is_constant():
+    """Its standard deviation is no unit to measure variances of f by."""
+    rng = np.random.default_rng(3)
+    y, m = np.where(rng.random(200) < 0.1, 1.0, -1.0), -5.0 + 1e-8 * rng.standard_normal(200)
+    link = fit_link(y, m, np.zeros(200), np.ones(200))
+    share = np.mean(y > 0)
+    np.testing.assert_allclose(link.proba(np.array([-5.0]), np.array([0.5])), share, atol=0.03)

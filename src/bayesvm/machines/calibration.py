@@ -40,6 +40,7 @@ EVEN = 0.5  # if their weights are as even: the least share of them that they co
 PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
 SOME = 2**9  # rows whose numbers compiled loops keep in cache
 MAX_ITER = 100
+ROUNDING = 1e-6  # share of its mean by which f varies at least, unless it is the same at all rows
 ONE_THREAD = Serial()
 
 
@@ -296,7 +297,7 @@ class Scale(NamedTuple):
         weight = arrays.total(c)
         mean = float(c @ m / weight)
         sd = float(c @ (m - mean) ** 2 / weight) ** 0.5
-        return Scale(mean, sd if sd > 0 else 1.0)
+        return Scale(mean, sd if sd > ROUNDING * abs(mean) else 1.0)
 
     def link(self, x: Array, cov: Array | None = None) -> Calibrated:
         """The link of parameters (log a, b, log kappa), on the scale of f."""
