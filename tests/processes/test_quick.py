@@ -1,10 +1,12 @@
 """Fits of a search: the same optimum as fits by full passes, in fewer of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bayesvm.kernels import RBF, Scaled
-from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
+from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.likelihoods.base import averaged_hinges
 from bayesvm.likelihoods.logistic import FEWER
 from bayesvm.processes.process import Gram, Labels, LowRank, Sites, fit_sites
@@ -52,6 +54,20 @@ def test_quick_fits_are_those_by_passes(n, likelihood, copies):
     # the bound is that of its own sites
     own = process.moments(found.sites)
     np.testing.assert_allclose(own.m, found.m, atol=1e-3)
+
+
+@pytest.mark.parametrize("amplitude", [6.0, 300.0, 3000.0])
+@pytest.mark.parametrize("n", [30, 120])
+@pytest.mark.parametrize("likelihood", [Logistic(), Probit()], ids=repr)
+def test_what_is_left_is_no_evidence_where_weights_are_large(n, amplitude, likelihood):
+    """A few passes do not settle such fits; a search would climb what they promise."""
+    X, labels = rows(n, 0)
+    labels = replace(labels, y=np.where(X[:, 0] > 1.6, 1.0, -1.0), c=np.full(n, 100.0))
+    process = exact(X, amplitude)
+    best = fit_sites(process, labels, likelihood.tight, tol=1e-12, max_iter=3000).bound
+    found = fit_quickly(process, labels, likelihood.tight, tol=1e-4)
+    assert found.converged
+    assert found.bound + found.left < best + 0.3
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -36,7 +36,8 @@ from .process import (
 from .shared import ClassLabels, FixedPoint, SharedSites, fit_shared
 
 FAR = 2.0  # factor by which variances follow precisions, at most
-MOST = 20  # passes
+MOST = 20  # passes through inducing points,
+FEW = 6  # and of an exact process: where more are needed, as with large weights, they go astray
 
 
 def fit_one(
@@ -76,16 +77,17 @@ def fit_quickly(
 ) -> SiteFit:
     """The posterior at some hundred points of an exact process.
 
-    Where some points have no precision, or digits are too few, it is fitted by more passes.
+    Where some points have no precision, digits are too few, or a few passes do not settle it, it is
+    fitted by more passes.
     """
     enough = tol * float(arrays.total(labels.c))
     start = first_sites(labels, site) if start is None else start
     w, near = start.w, None
     best: SiteFit | None = None
-    for passes in range(1, MOST + 1):
+    for passes in range(1, FEW + 1):
         now = _moments(process, w)
         if now is None or now.squares is None:
-            return fit_sites(process, labels, site, start, tol)
+            break
         if near is None:
             alpha = now.solve(start.b)[0]
             near = process.times(alpha), alpha
@@ -104,10 +106,9 @@ def fit_quickly(
             inverse=now.inverse,
         )
         if best.converged:
-            break
+            return best
         w, near = followed(process, now, labels, site, best)
-    assert best is not None
-    return best
+    return fit_sites(process, labels, site, start if best is None else best.sites, tol)
 
 
 def _moments(process: Gram, w: Array) -> SiteMoments | None:
