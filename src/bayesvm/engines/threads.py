@@ -28,7 +28,7 @@ GATHERED = 2**18  # entries of chosen rows that a thread copies in one go
 # BLAS's threads wait for each other: on 16 idle cores a product of 1,000 x 1,000 takes 20 ms with
 # one thread, 10 with four, and 35 to 50 with sixteen; a triangular one 9, 8, and 110 to 140.
 SHARED_COLUMNS, MANY_COLUMNS = 500, 2000
-FEW_CORES = 4  # that all take part in the algebra of many columns
+FEW_CORES, MOST_COLUMNS = 4, 3000  # of so few all take part from so many columns on
 _kept: ContextVar[dict[int, ThreadPoolExecutor] | None] = ContextVar("kept", default=None)
 
 
@@ -234,5 +234,7 @@ def blas_threads(K: int, form: str = "dense", engine: Any = None) -> AbstractCon
     if form != "dense" or K < SHARED_COLUMNS:
         return one_blas_thread()
     most = cores()
-    share = most // 4 if K < MANY_COLUMNS else max(most // 2, min(most, FEW_CORES))
+    share = most // (4 if K < MANY_COLUMNS else 2)
+    if K >= MOST_COLUMNS:
+        share = max(share, min(most, FEW_CORES))
     return limited_blas(max(1, min(share, getattr(engine, "workers", most))))
