@@ -26,16 +26,11 @@ from bayesvm.datasets import load_susy
 from bayesvm.inference import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.processes.evidence import (
-    SPREAD,
-    Evidence,
-    LabelledPoints,
-    LogNormal,
-    Search,
-    climb_evidence,
-)
+from bayesvm.processes.evidence import SPREAD, Evidence, LogNormal, Search, climb_evidence
+from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.points import choose_points
-from bayesvm.processes.process import Labels, Prior
+from bayesvm.processes.process import Prior
+from bayesvm.processes.sites import Labels
 
 from . import tenfold, wenzel_table1
 from .wenzel_methods import COUNT, stochastic

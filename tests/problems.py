@@ -12,7 +12,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Local, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
-from bayesvm.estimators import kernel_fit, posing
+from bayesvm.estimators import kernel_settings, posing
 from bayesvm.likelihoods import Hinge
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
@@ -114,6 +114,6 @@ def engines(**fields):
     """Whichever engine is chosen has these fields, ``dtype`` or ``memory``."""
     plain = posing.choose_engine
     with pytest.MonkeyPatch.context() as patch:
-        for module in (posing, kernel_fit):
+        for module in (posing, kernel_settings):
             patch.setattr(module, "choose_engine", lambda *a: replace(plain(*a), **fields))
         yield

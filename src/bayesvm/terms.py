@@ -218,7 +218,7 @@ class Process(Part):
 
     def bind(self, rows: TrainingRows) -> Any:
         from .kernels import with_groups
-        from .processes.evidence import extent_of  # other terms do not need processes
+        from .processes.labelled import extent_of  # other terms do not need processes
         from .processes.points import TERM_ROWS, inducing_points
         from .processes.whitened import Smooth
 

@@ -18,7 +18,7 @@ from bayesvm.factors.sheet import Scores, Sheet
 from bayesvm.kernels import RBF, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.diagnostics import ess
-from bayesvm.processes.process import Sites
+from bayesvm.processes.sites import Sites
 
 
 def make(seed=0, n=14, d=6, K=2, machines=1, holes=0.0, likelihood=None, kernel=None, **options):

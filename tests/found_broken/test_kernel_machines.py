@@ -16,8 +16,11 @@ from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
-from bayesvm.processes.evidence import LabelledPoints, LogNormal, Search, climb_evidence
-from bayesvm.processes.process import Gram, Labels, fit_sites
+from bayesvm.processes.evidence import LogNormal, Search, climb_evidence
+from bayesvm.processes.labelled import LabelledPoints
+from bayesvm.processes.process import Gram
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels
 from bayesvm.vectors import Power
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)
@@ -74,18 +77,18 @@ def test_recall_of_a_rare_class_does_not_depend_on_the_seed():
 
 
 def test_rows_of_large_tables_are_drawn_from_every_class(monkeypatch):
-    from bayesvm.estimators import kernel_fit
+    from bayesvm.estimators import kernel_fit, kernel_settings
 
     X, y = rare(0, 2000, 9)
     monkeypatch.setattr("bayesvm.inputs.reading.is_large", lambda X: True)
     monkeypatch.setattr(kernel_fit, "SAMPLED", 300)
-    real, met = kernel_fit.tune, []
+    real, met = kernel_settings.tune, []
 
     def spy(rule, kernel, seen, *args, **options):
         met.append(np.count_nonzero(seen.machines[0].y > 0))
         return real(rule, kernel, seen, *args, **(options | {"refine": None}))
 
-    monkeypatch.setattr(kernel_fit, "tune", spy)
+    monkeypatch.setattr(kernel_settings, "tune", spy)
     BayesianSVC(n_inducing=10, tune="bound", random_state=0).fit(X, y)
     assert met == [9]
 

@@ -13,7 +13,9 @@ from bayesvm.inference.vb import tight_step
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace, SoftHinge
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.priors import Fixed, Ridge
-from bayesvm.processes.process import Gram, Labels, fit_sites
+from bayesvm.processes.process import Gram
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels
 
 RNG = np.random.default_rng(0)
 

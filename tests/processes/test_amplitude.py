@@ -9,9 +9,11 @@ from bayesvm.likelihoods import SoftHinge
 from bayesvm.machines.classes import score_softmax
 from bayesvm.processes import process as processes
 from bayesvm.processes.amplitude import FOLDS, FoldedAmplitude, held_out, part_of, predicted
-from bayesvm.processes.evidence import LabelledPoints, Search
-from bayesvm.processes.process import Labels, Prior
+from bayesvm.processes.evidence import Search
+from bayesvm.processes.labelled import LabelledPoints
+from bayesvm.processes.process import Prior
 from bayesvm.processes.shared import ClassLabels, fit_shared, joined
+from bayesvm.processes.sites import Labels
 from bayesvm.processes.tune import best_amplitude
 
 SITE = SoftHinge().tight

@@ -12,7 +12,8 @@ from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.processes.evidence import LogNormal
 from bayesvm.processes.gibbs import Sampled, factor_given, sample_process
-from bayesvm.processes.process import Labels, Prior, Sites
+from bayesvm.processes.process import Prior
+from bayesvm.processes.sites import Labels, Sites
 
 X = frozen(np.array([[0.0], [0.8]]))
 Y = frozen(np.array([1.0, -1.0]))

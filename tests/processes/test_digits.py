@@ -5,8 +5,8 @@ import pytest
 
 from bayesvm import BayesianSVC
 from bayesvm.core.arrays import one_against_rest
-from bayesvm.processes.evidence import LabelledPoints
-from bayesvm.processes.process import Labels
+from bayesvm.processes.labelled import LabelledPoints
+from bayesvm.processes.sites import Labels
 
 SIZES = (9, 9, 4, 20, 1, 7, 12)  # two are equal
 

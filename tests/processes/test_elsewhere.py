@@ -12,9 +12,11 @@ from bayesvm.kernels import RBF, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines.calibration import fit_link
 from bayesvm.machines.skewed import fit_skewed
-from bayesvm.processes.evidence import Evidence, LabelledPoints, parameter_prior
+from bayesvm.processes.evidence import Evidence, parameter_prior
+from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.points import means_there, trials
-from bayesvm.processes.process import Labels, Prior
+from bayesvm.processes.process import Prior
+from bayesvm.processes.sites import Labels
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 3))

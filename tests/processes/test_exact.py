@@ -14,7 +14,9 @@ from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.processes.matrices import PROBES, invert
-from bayesvm.processes.process import Gram, Labels, Sites, best_mean, fit_sites, target_sites
+from bayesvm.processes.process import Gram
+from bayesvm.processes.site_fit import best_mean, fit_sites
+from bayesvm.processes.sites import Labels, Sites, target_sites
 
 SITES = {
     "augmented": Hinge().expected,
@@ -260,6 +262,7 @@ def test_passes_in_single_precision_end_where_those_in_double_do(scale, monkeypa
     how = {"tol": 1e-6, "final": True}
     double = fit_sites(Gram(K), lab, Hinge().tight, **how)
     monkeypatch.setattr("bayesvm.processes.process.MANY", 50)
+    monkeypatch.setattr("bayesvm.processes.site_fit.MANY", 50)
     gram = Gram(K)
     assert gram.rough.single.dtype == np.float32
     single = fit_sites(gram, lab, Hinge().tight, **how)
@@ -317,6 +320,7 @@ def test_what_is_left_to_gain_is_foretold(name):
 def test_many_points_are_left_where_little_is_to_gain(monkeypatch):
     """A fit that starts near the top is one pass; what it leaves is below the tolerance."""
     monkeypatch.setattr("bayesvm.processes.process.MANY", 50)
+    monkeypatch.setattr("bayesvm.processes.site_fit.MANY", 50)
     _, lab, K = problem(150, seed=3)
     site, how = SITES["tight"], {"tol": 1e-5, "final": True}
     top = fit_sites(Gram(K), lab, site, tol=1e-12, final=True)

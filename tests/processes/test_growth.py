@@ -13,7 +13,7 @@ from bayesvm.kernels import RBF, Scaled, column_scales
 from bayesvm.likelihoods import Logistic, SoftHinge
 from bayesvm.machines.calibration import score_link
 from bayesvm.processes import growth
-from bayesvm.processes.evidence import LabelledPoints, Search
+from bayesvm.processes.evidence import Search
 from bayesvm.processes.growth import (
     FIRST_FEW,
     LOST,
@@ -23,8 +23,11 @@ from bayesvm.processes.growth import (
     left_out_loss,
     look_closer,
 )
+from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.points import choose_points
-from bayesvm.processes.process import Labels, Prior, fit_sites
+from bayesvm.processes.process import Prior
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels
 from bayesvm.processes.tune import tune
 
 N = 1200

@@ -8,18 +8,13 @@ from bayesvm import BayesianSVC
 from bayesvm.kernels import RBF, Scaled, SmoothLocal
 from bayesvm.likelihoods import Logistic
 from bayesvm.plot import RelevanceDisplay
-from bayesvm.processes.evidence import (
-    Evidence,
-    LabelledPoints,
-    LogNormal,
-    Search,
-    WarmFits,
-    parameter_prior,
-)
+from bayesvm.processes.evidence import Evidence, LogNormal, Search, WarmFits, parameter_prior
+from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.local import NATS, hinted, judge_local, roughened
 from bayesvm.processes.matrices import covariance_of
 from bayesvm.processes.points import ALL_ROWS, inducing_points
-from bayesvm.processes.process import Gram, Labels, Prior
+from bayesvm.processes.process import Gram, Prior
+from bayesvm.processes.sites import Labels
 
 
 def seen_at(X, y):

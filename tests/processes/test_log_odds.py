@@ -15,7 +15,8 @@ from bayesvm.kernels import RBF, Linear, Matern, Scaled
 from bayesvm.likelihoods import Logistic
 from bayesvm.processes import log_odds
 from bayesvm.processes.log_odds import mixture_quantile, rougher
-from bayesvm.processes.process import Gram, fit_sites
+from bayesvm.processes.process import Gram
+from bayesvm.processes.site_fit import fit_sites
 
 
 def step(X):

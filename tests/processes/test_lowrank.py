@@ -9,7 +9,9 @@ from tests.problems import differences, frozen
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.processes.matrices import covariance_of
-from bayesvm.processes.process import Gram, Labels, LowRank, fit_sites
+from bayesvm.processes.process import Gram, LowRank
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels
 from bayesvm.processes.whitened import jitter
 
 RNG = np.random.default_rng(0)

@@ -11,10 +11,13 @@ from bayesvm import BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF, Function, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.processes.evidence import LabelledPoints, Search, parameter_prior
+from bayesvm.processes.evidence import Search, parameter_prior
+from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.moving import Movable, move
 from bayesvm.processes.points import choose_points
-from bayesvm.processes.process import Labels, Prior, fit_sites
+from bayesvm.processes.process import Prior
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels
 
 RNG = np.random.default_rng(0)
 N, P = 300, 4

@@ -9,7 +9,7 @@ from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.likelihoods.base import averaged_hinges
 from bayesvm.likelihoods.logistic import FEWER
-from bayesvm.processes.process import Gram, Labels, LowRank, Sites, fit_sites
+from bayesvm.processes.process import Gram, LowRank
 from bayesvm.processes.quick import (
     best_coefficients,
     fit_classes,
@@ -19,6 +19,8 @@ from bayesvm.processes.quick import (
     newton_step,
 )
 from bayesvm.processes.shared import ClassLabels, fit_shared
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels, Sites
 
 KERNEL = Scaled(6.0, RBF(1.2))
 

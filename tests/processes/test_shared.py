@@ -12,9 +12,10 @@ from bayesvm.inference.progress import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
 from bayesvm.processes import newton, shared
-from bayesvm.processes.evidence import Evidence, LabelledPoints, WarmFits, parameter_prior
+from bayesvm.processes.evidence import Evidence, WarmFits, parameter_prior
+from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.newton import climb_mean
-from bayesvm.processes.process import Labels, Prior, Sites, fit_sites
+from bayesvm.processes.process import Prior
 from bayesvm.processes.shared import (
     ClassLabels,
     Coordinates,
@@ -26,6 +27,8 @@ from bayesvm.processes.shared import (
     sites_of,
     together,
 )
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels, Sites
 
 KERNEL = Scaled(6.0, RBF(1.2))
 

@@ -27,7 +27,6 @@ from bayesvm.processes.evidence import (
     OWN_SCALES,
     SPREAD,
     Evidence,
-    LabelledPoints,
     LogNormal,
     Search,
     climb_evidence,
@@ -35,8 +34,11 @@ from bayesvm.processes.evidence import (
     parameter_prior,
     search_coarsely,
 )
+from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.matrices import covariance_of
-from bayesvm.processes.process import Gram, Labels, LowRank, Prior, fit_sites
+from bayesvm.processes.process import Gram, LowRank, Prior
+from bayesvm.processes.site_fit import fit_sites
+from bayesvm.processes.sites import Labels
 from bayesvm.processes.tune import (
     SETTLED,
     Amplitude,
@@ -228,7 +230,7 @@ def test_more_points_decide_where_few_do_not(monkeypatch):
 
     The columns are not looked at one by one before.
     """
-    monkeypatch.setattr("bayesvm.processes.evidence.SURPRISE", np.inf)
+    monkeypatch.setattr("bayesvm.processes.labelled.SURPRISE", np.inf)
     monkeypatch.setattr("bayesvm.processes.evidence.FEW", 80)
     monkeypatch.setattr("bayesvm.processes.evidence.SEARCHED", 240)
     seen, kernel = simulated(240, 1, 40), Scaled(16.0, RBF(np.sqrt(40.0)))
@@ -289,7 +291,7 @@ def test_few_columns_that_matter_are_found_among_many(monkeypatch):
         return maximise_evidence(*given, per_column=True).kernel.length_scale
 
     assert set(np.argsort(found())[:2]) == {3, 20}
-    monkeypatch.setattr("bayesvm.processes.evidence.SURPRISE", np.inf)
+    monkeypatch.setattr("bayesvm.processes.labelled.SURPRISE", np.inf)
     assert isinstance(found(), float)
 
 

@@ -7,7 +7,7 @@ from scipy.special import log_ndtr, ndtr
 from tests.papers import chen
 
 from bayesvm.inference.progress import Reporter
-from bayesvm.processes.process import Labels
+from bayesvm.processes.sites import Labels
 from bayesvm.vectors import process_mode
 from bayesvm.vectors.journal import Journal
 from bayesvm.vectors.pcvm_laplace import convex_model, fit, signed_columns

@@ -24,7 +24,8 @@ from ..reports.kernels import KernelReport
 from ..reports.tables import Draws
 from . import choices as check
 from .base import BayesianClassifier
-from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
+from .kernel_fit import fit_blocks, fit_rows, prepare
+from .kernel_settings import Settings
 from .predictions import draw_f
 from .run import Run
 from .stream import Setup, advance, streamable, variational

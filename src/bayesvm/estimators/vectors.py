@@ -33,7 +33,7 @@ from ..machines.posterior import GaussianPosterior
 from ..model.model import Model
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
-from ..processes.evidence import extent_of
+from ..processes.labelled import extent_of
 from ..processes.points import Distinct, merge, merge_values
 from ..reports.tables import Draws
 from ..reports.vectors import VectorReport

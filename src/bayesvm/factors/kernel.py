@@ -36,7 +36,9 @@ from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
 from ..processes.matrices import factor
-from ..processes.process import Gram, Labels, SiteFit, Sites, fit_sites, target_sites
+from ..processes.process import Gram
+from ..processes.site_fit import fit_sites
+from ..processes.sites import Labels, SiteFit, Sites, target_sites
 from .loadings import Drawn, FactorPrior, Frame, Loadings
 from .sheet import Scores, Sheet
 from .updated_inverse import UpdatedInverse

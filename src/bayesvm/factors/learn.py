@@ -21,7 +21,7 @@ from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.fitting import AGREED
 from ..machines.leave_one_out import effective
-from ..processes.process import Sites
+from ..processes.sites import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import KernelDraw, KernelFactors, KernelState, climb, first_draw, infer, sweep
 from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank

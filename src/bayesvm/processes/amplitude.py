@@ -18,10 +18,12 @@ from ..kernels import Scaled
 from ..machines.calibration import score_link
 from ..machines.classes import score_softmax
 from ..machines.leave_one_out import effective
-from .evidence import LabelledPoints, Search
-from .process import Gram, LowRank, Prior, Site, SiteFit, Sites
+from .evidence import Search
+from .labelled import LabelledPoints
+from .process import Gram, LowRank, Prior
 from .quick import fit_classes
 from .shared import ClassLabels, SharedSites, sites_of
+from .sites import Site, SiteFit, Sites
 
 FOLDS = 3
 LOOKS = 20  # amplitudes that are tried, about

@@ -31,7 +31,8 @@ from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress, Watch, silent
 from .evidence import FARTHEST, LogNormal
-from .process import Labels, LowRank, Prior, Sites
+from .process import LowRank, Prior
+from .sites import Labels, Sites
 from .whitened import Whitened
 
 WIDTH = 1.5  # first interval of a slice, in log parameters

@@ -22,18 +22,12 @@ from ..core.types import Array
 from ..kernels import Scaled, column_scales
 from ..machines.calibration import score_link
 from ..machines.classes import score_softmax
-from .evidence import (
-    Ended,
-    Evidence,
-    LabelledPoints,
-    Search,
-    WarmFits,
-    climb_evidence,
-    parameter_prior,
-)
-from .process import LowRank, Prior, Site, Sites
+from .evidence import Ended, Evidence, Search, WarmFits, climb_evidence, parameter_prior
+from .labelled import LabelledPoints
+from .process import LowRank, Prior
 from .quick import fit_classes
 from .shared import ClassLabels, SharedSites, fit_shared, sites_of
+from .sites import Site, Sites
 
 POINTS = 1500  # rows whose evidence decides, exactly,
 TOGETHER = 30  # in neighbourhoods of so many: three tabular sets, of 4, 10, 30, 60 and 150

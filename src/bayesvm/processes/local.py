@@ -17,19 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Matern, Scaled, SmoothLocal, column_scales
-from .evidence import (
-    TOL,
-    Evidence,
-    LabelledPoints,
-    Search,
-    WarmFits,
-    climb_evidence,
-    is_scale,
-    parameter_prior,
-)
+from .evidence import TOL, Evidence, Search, WarmFits, climb_evidence, is_scale, parameter_prior
+from .labelled import LabelledPoints
 from .matrices import square
-from .process import Gram, Prior, Site, Sites
+from .process import Gram, Prior
 from .quick import fit_one
+from .sites import Site, Sites
 
 FEW = 400  # points of two classes that may show that there is no local part
 POINTS = 1000  # most that judge it else,

@@ -24,10 +24,11 @@ from ..engines.threads import blas_threads
 from ..kernels import RBF, Matern, Scaled
 from ..likelihoods import Logistic
 from .amplitude import weights_of
-from .evidence import LabelledPoints
+from .labelled import LabelledPoints
 from .predictor import Predictor
-from .process import Prior, SiteFit, Sites
+from .process import Prior
 from .shared import ClassLabels, fit_shared, sites_of, together
+from .sites import SiteFit, Sites
 
 POINTS = 1000  # most at which kernels are compared
 SETTLED = 1e-3  # gain a row that ends a fit

@@ -37,8 +37,10 @@ from .gibbs import Chains, Mixture, Sampled, sample_process
 from .log_odds import LogOdds
 from .matrices import invert
 from .predictor import Predictor
-from .process import Gram, Labels, LowRank, SiteFit, Sites, fit_sites
+from .process import Gram, LowRank
 from .shared import ClassLabels, fit_shared, joined
+from .site_fit import fit_sites
+from .sites import Labels, SiteFit, Sites
 from .whitened import Whitened, finite_values
 
 OF_A_PASS = 1e3  # tolerance of a pass by sites: the next would gain an eighth of it

@@ -15,8 +15,10 @@ from scipy.optimize import minimize
 
 from ..core.types import Array
 from ..kernels import column_scales
-from .evidence import Ended, LabelledPoints, LogNormal, Search, WarmFits
-from .process import Prior, Site
+from .evidence import Ended, LogNormal, Search, WarmFits
+from .labelled import LabelledPoints
+from .process import Prior
+from .sites import Site
 
 EVALUATIONS = 60  # of the bound and its gradient
 STEP = 0.3  # length scales that a point moves as easily as a log parameter by its prior's spread

@@ -1,8 +1,8 @@
 r"""A Gaussian process at points, and its posterior given Gaussian sites.
 
-A site is a Gaussian factor at a point, of precision *w* and potential *b*: what the likelihood of
-the rows there contributes.  :class:`Prior` is the process, exact or through inducing points;
-``prior.at(X)`` is its distribution at points, one of two classes with the same methods.
+:class:`Prior` is the process, exact or through inducing points; ``prior.at(X)`` is its distribution
+at points, one of two classes with the same methods.  :mod:`.sites` has the sites: Gaussian factors
+at the points, of precisions *w* and potentials *b*.
 
 :class:`Gram`, with :math:`f \sim N(0, K)`:
 
@@ -41,19 +41,16 @@ of another process, and may lie above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core import arrays
-from ..core.types import Array, Local
-from ..inference.loop import Pace, SinglePace, Step, climb
-from ..inference.progress import Watch, silent
-from ..machines.leave_one_out import effective, leave_one_out
+from ..core.types import Array
 from .matrices import (
     by_rows,
     column_squares,
@@ -68,154 +65,17 @@ from .matrices import (
     posterior_covariance,
     pull_places,
     square,
-    squared_forms,
     through_factor,
 )
-from .newton import climb_mean
-from .predictor import NEGLIGIBLE, Predictor
+from .predictor import NEGLIGIBLE
+from .sites import SiteFit, SiteMoments, Sites
 from .whitened import kernel_factor
 
-Site = Callable[[Array, Array, Array], Local]
-
-FIRST = 2.0  # size of f before anything is known, with unit variance
 LIGHT = 300  # points from which on a search may do with single precision
 MANY = 2000  # points from which on passes for classes are made in single precision, the last apart
 STRONG = 1e-7  # share of a variance that leaves eight digits in a difference from one,
 SINGLE_STRONG = 1e-3  # the same in single precision,
 CORRECTIONS = 2  # and of the mean
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """Labels and weights of rows, and the number of each row's point."""
-
-    y: Array
-    c: Array
-    at: Array
-    points: int
-    one_each: bool = False  # known: row i is at point i
-    unit: Array | float = 1.0  # weight of one row, that of its class: see core.types.Block
-
-    @property
-    def gone(self) -> Array:
-        """What leaving one row out takes from its weight."""
-        return np.minimum(self.c, self.unit)
-
-    @property
-    def effective(self) -> Array:
-        """Weights by which losses are compared; see :func:`.effective`."""
-        return effective(self.c, self.unit)
-
-    def total(self, x: Array) -> Array:
-        """Sums over the rows at each point."""
-        if self.one_each:
-            return x
-        if not arrays.is_numpy(x):
-            return arrays.sums_by(self.at, x[:, None], self.points)[:, 0]
-        return np.bincount(self.at, x, self.points)
-
-    def each(self, x: Array) -> Array:
-        """Values at the points of the rows."""
-        return x if self.one_each else x[self.at]
-
-    def placed(self, place: Callable[[Array], Array]) -> Labels:
-        """The same in another memory."""
-        at = self.at
-        one_each = self.one_each or np.array_equal(at, np.arange(self.points))
-        unit = self.unit if isinstance(self.unit, float) else place(self.unit)
-        return Labels(place(self.y), place(self.c), place(at), self.points, one_each, unit)
-
-    def take(self, rows: Array) -> tuple[Labels, Array]:
-        """Chosen rows, and the numbers of their points."""
-        kept, at = np.unique(self.at[rows], return_inverse=True)
-        unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
-        return Labels(self.y[rows], self.c[rows], at, kept.size, unit=unit), kept
-
-
-class Sites(NamedTuple):
-    """Precision and potential of each point's Gaussian site."""
-
-    w: Array
-    b: Array
-
-
-class SiteMoments(NamedTuple):
-    """Posterior of f at the points given sites."""
-
-    m: Array
-    v: Array
-    alpha: Array
-    R: Array  # lower, R' R is the inverse of B
-    on: Any  # points that are in B
-    kl: float
-    solve: Callable[[Array], tuple[Array, Array]]  # alpha and m for other potentials, or columns
-    times: Callable[[Array], Array] | None = None  # columns by V, of an exact process
-    squares: Callable[[Array], Array] | None = None  # a vector by V o V, where V is at hand
-    inverse: Callable[[], Array] | None = None  # of B, computed once
-
-    def squared_forms(self, *each: Array) -> list[float]:
-        r"""Estimates of :math:`x^\top (V \circ V)\,x`; v changes by :math:`-(V \circ V)\,dw`."""
-        assert self.times is not None
-        return squared_forms(self.times, *each)
-
-    def left(self, r: Array, dw: Array) -> float:
-        r"""What better sites would gain, to second order.
-
-        With the gradient r of the bound in the mean, and dw from the precisions to those that touch
-        the bound, :math:`\tfrac12 r^\top V r + \tfrac14\,dw^\top (V \circ V)\,dw`: at fixed m the
-        gradient in v is :math:`-\tfrac12 dw`.
-        """
-        assert self.times is not None
-        by_mean = float(r @ self.times(r[:, None])[:, 0])
-        by_spread = float(dw @ self.squares(dw)) if self.squares else self.squared_forms(dw)[0]
-        return 0.5 * by_mean + 0.25 * by_spread
-
-
-@dataclass(frozen=True, eq=False)
-class SiteFit:
-    """A posterior at the points: sites, moments, the root of B's inverse, and the bound."""
-
-    sites: Sites
-    m: Array
-    v: Array
-    alpha: Array
-    R: Array
-    on: Any
-    local: Local  # likelihood contributions of the rows, each counted c times
-    outside: Array | float  # part of v that no row can reduce
-    bound: float
-    passes: int = 0
-    path: list[float] = field(default_factory=list)
-    converged: bool = True
-    change: float = np.inf
-    left: float = 0.0  # what better sites would add to the bound, if it is known
-    inverse: Callable[[], Array] | None = None  # of B, of an exact process
-    coef: Array | None = None  # of whitened columns, whose mean m is, if they are known
-
-    @property
-    def predictor(self) -> Predictor:
-        return Predictor(self.alpha, self.sites.w[self.on], self.R, self.on)
-
-    def left_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
-        """Moments of f at each row without that row, for fixed other sites."""
-        m, v = self.m[labels.at], self.v[labels.at]
-        rest = np.broadcast_to(self.outside, self.m.shape)[labels.at]
-        m, v = leave_one_out(m, v - rest, self._own(labels, site(labels.y, m, v)), labels.gone)
-        return m, v + rest
-
-    def _own(self, labels: Labels, local: Local) -> Local:
-        """With the precisions that rows have in the sites; ``local`` has those at its moments.
-
-        These are equal where a fit has converged.  Before that, only what is in the posterior can
-        be taken out of it: of a row of large leverage more than there is could be taken.
-        """
-        now = labels.total(labels.c * local.w)
-        share = np.divide(self.sites.w, now, out=np.ones(now.shape), where=now > 0.0)
-        return local._replace(w=local.w * share[labels.at])
-
-
-# ---------------------------------------------------------------------------------------------
-# The process
 
 
 @dataclass(frozen=True, eq=False)
@@ -531,127 +391,3 @@ class LowRank:
             product += delta[:, None] * Phi
             own -= delta
         return 2.0 * over(product, self.L), own, through_factor(self.L, 2.0 * (Phi.T @ product))
-
-
-# ---------------------------------------------------------------------------------------------
-# The posterior
-
-
-def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
-    """The sites that touch the bound where f has such moments at the points."""
-    local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
-    w = labels.total(local.w)
-    return Sites(w, labels.total(local.g) + w * m)
-
-
-def best_mean(
-    process: Gram | LowRank,
-    now: SiteMoments,
-    labels: Labels,
-    site: Site,
-    near: tuple[Array, Array] | None = None,
-    v: Array | None = None,
-    known: Local | None = None,
-    **until: float,
-) -> tuple[Array, Array, Local]:
-    """Weights alpha and mean of f that maximise the bound at fixed variances, and contributions.
-
-    It climbs from a mean and weights ``near``, where contributions may be ``known``.
-    """
-    m, alpha = (now.m, now.alpha) if near is None else near
-    spread = labels.each(now.v if v is None else v)
-    last = m, known
-
-    def rows(m: Array) -> tuple[float, Array, Array]:
-        nonlocal last
-        place, local = last
-        if local is None or place is not m:
-            local = site(labels.y, labels.each(m), spread).times(labels.c)
-        last = m, local
-        return float(arrays.total(local.bound)), labels.total(local.g), labels.total(local.h)
-
-    m, alpha = climb_mean(rows, process.times, now.solve, m, alpha, **until)
-    rows(m)
-    assert last[1] is not None
-    return m, alpha, last[1]
-
-
-def fit_sites(
-    process: Gram | LowRank,
-    labels: Labels,
-    site: Site,
-    start: Sites | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 100,
-    watch: Watch = silent,
-    final: bool = False,
-) -> SiteFit:
-    """Climb the bound in mean and precisions by turns until ``tol`` a row is left to gain.
-
-    A pass computes variances from the precisions; the mean climbs to its optimum given them, and
-    the sites that touch the bound there are the next.  (Natural-gradient steps of both at once
-    overshoot where f turns at the margin: they take many times as many passes.)  Steps that would
-    lower the bound are halved.  Without a start, f has the signs of the labels.
-
-    That is foretold at many points of an exact process, where a pass that only confirms it is dear;
-    elsewhere it is less than what the last pass has gained.  A ``final`` fit may leave ``tol`` of
-    the bound's size.
-    """
-    if start is None:
-        share = labels.total(labels.c * labels.y) / labels.total(labels.c)
-        start = target_sites(FIRST * share, 0.0 * share + 1.0, labels, site)
-
-    best: SiteFit | None = None
-    weight = float(arrays.total(labels.c))
-    foretells = isinstance(process, Gram) and labels.points >= MANY
-
-    def enough(bound: float) -> float:
-        return tol * (max(1.0, abs(bound)) if final else weight)
-
-    def evaluate(sites: Sites) -> tuple[SiteFit, SiteMoments]:
-        nonlocal best, process
-        try:
-            now = process.moments(sites)
-        except np.linalg.LinAlgError:  # digits of single precision are too few
-            if process.exact is process:
-                raise
-            process = process.exact
-            now = process.moments(sites)
-        m, v, alpha, R, on, kl = now[:6]
-        local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
-        bound = float(arrays.total(local.bound)) - kl
-        fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
-        best = fit if best is None or bound >= best.bound else best
-        return fit, now
-
-    def step(old: Sites) -> Step:
-        fit, now = evaluate(old)
-
-        @cache
-        def target() -> tuple[Array, Array, Array]:
-            given = process, now, labels, site
-            m, alpha, local = best_mean(*given, known=fit.local, enough=0.1 * enough(fit.bound))
-            return m, alpha, labels.total(local.w)
-
-        def move(rate: float) -> Sites:
-            m, alpha, w = target()
-            m, alpha = now.m + rate * (m - now.m), now.alpha + rate * (alpha - now.alpha)
-            w = old.w + rate * (w - old.w)
-            return Sites(w, alpha + w * m)
-
-        @cache
-        def rest() -> float:
-            g, w = labels.total(fit.local.g), labels.total(fit.local.w)
-            return now.left(g - now.alpha, w - old.w)
-
-        return Step(fit.bound, bold=move, rest=rest if foretells else None)
-
-    def settled(gain: float, bound: float, *_: Any) -> bool:
-        return gain < enough(bound)
-
-    pace = Pace() if process.exact is process else SinglePace()
-    run = climb(step, start, settled, pace, max_iter=max_iter, watch=watch)
-    known = best is not None and best.sites is run.state
-    fit = best if known and best is not None else evaluate(run.state)[0]
-    ended, change = run.converged, run.change
-    return replace(fit, passes=run.n_iter, path=run.path, converged=ended, change=change)

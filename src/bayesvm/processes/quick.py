@@ -19,21 +19,10 @@ from ..core import arrays
 from ..core.types import Array, Local
 from .matrices import PROBES, column_squares, invert, lower_times
 from .newton import CG_STEPS, CG_TOL, SHORTEST, STEPS
-from .process import (
-    FIRST,
-    MANY,
-    Gram,
-    Labels,
-    LowRank,
-    Site,
-    SiteFit,
-    SiteMoments,
-    Sites,
-    best_mean,
-    fit_sites,
-    target_sites,
-)
+from .process import MANY, Gram, LowRank
 from .shared import ClassLabels, FixedPoint, SharedSites, fit_shared
+from .site_fit import best_mean, fit_sites
+from .sites import FIRST, Labels, Site, SiteFit, SiteMoments, Sites, target_sites
 
 FAR = 2.0  # factor by which variances follow precisions, at most
 MOST = 20  # passes through inducing points,

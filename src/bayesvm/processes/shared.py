@@ -27,7 +27,8 @@ from scipy.linalg import cho_factor, cho_solve
 from ..core.types import Array, Local
 from ..inference.progress import Progress, Watch, silent
 from .newton import SHORTEST, STEPS
-from .process import FIRST, MANY, Gram, Labels, LowRank, Site, SiteFit, SiteMoments, Sites
+from .process import MANY, Gram, LowRank
+from .sites import FIRST, Labels, Site, SiteFit, SiteMoments, Sites
 
 OF_LAST = 0.02  # share of what the last pass has changed, at which steps of the means end
 CG_STEPS = 32  # many: the shared precisions are not the curvatures of a class

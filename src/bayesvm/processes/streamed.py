@@ -30,16 +30,11 @@ from ..likelihoods.tight import Tight
 from ..model.model import Model
 from ..model.passes import expected
 from ..model.problem import Problem
-from .evidence import (
-    Evidence,
-    LabelledPoints,
-    LogNormal,
-    Search,
-    climb_evidence,
-    parameter_prior,
-)
+from .evidence import Evidence, LogNormal, Search, climb_evidence, parameter_prior
+from .labelled import LabelledPoints
 from .matrices import through_factor
-from .process import Prior, Site
+from .process import Prior
+from .sites import Site
 from .whitened import Whitened
 
 EVALUATIONS = 16  # of the bound and its gradient,

@@ -41,7 +41,6 @@ from .evidence import (
     Coarse,
     Ended,
     Evidence,
-    LabelledPoints,
     LogNormal,
     Search,
     WarmFits,
@@ -51,9 +50,12 @@ from .evidence import (
     parameter_prior,
 )
 from .growth import FIRST_FEW, few_points
+from .labelled import LabelledPoints
 from .local import earned, judge_local
 from .matrices import covariance_of
-from .process import Gram, LowRank, Prior, Site, SiteFit, Sites, fit_sites
+from .process import Gram, LowRank, Prior
+from .site_fit import fit_sites
+from .sites import Site, SiteFit, Sites
 
 MANY = 1000  # most points of the search for the amplitude, and of folds
 # Weight of the rows of two classes up to which single rows are left out.  Moments without them are

@@ -11,16 +11,10 @@ from ..core.types import Array
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
 from ..machines.leave_one_out import effective
-from ..processes.evidence import (
-    START,
-    LabelledPoints,
-    Search,
-    extent_of,
-    is_scale,
-    maximise_evidence,
-)
+from ..processes.evidence import START, Search, is_scale, maximise_evidence
+from ..processes.labelled import LabelledPoints, extent_of
 from ..processes.points import Distinct
-from ..processes.process import Labels
+from ..processes.sites import Labels
 from .folds import Fold, fold_count, held_out
 from .journal import SILENT, Journal
 

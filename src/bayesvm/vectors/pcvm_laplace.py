@@ -40,7 +40,7 @@ from ..blocks import rows_of_all_classes
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..processes.evidence import START
-from ..processes.process import Labels
+from ..processes.sites import Labels
 from .candidates import MergedRows, is_positive
 from .folds import Fold, Held, row_losses
 from .journal import SILENT, Journal

@@ -21,7 +21,8 @@ from ..core.types import Array, Local
 from ..inference.progress import Progress
 from ..machines.leave_one_out import leave_one_out
 from ..processes.matrices import factor
-from ..processes.process import Gram, Labels, target_sites
+from ..processes.process import Gram
+from ..processes.sites import Labels, target_sites
 from .folds import row_losses
 from .journal import SILENT, Journal
 from .newton import FLAT, PROBIT

@@ -1,0 +1,130 @@
+"""The posterior of a process at points: sites and mean that maximise the bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..core import arrays
+from ..core.types import Array, Local
+from ..inference.loop import Pace, SinglePace, Step, climb
+from ..inference.progress import Watch, silent
+from .newton import climb_mean
+from .process import MANY, Gram, LowRank
+from .sites import FIRST, Labels, Site, SiteFit, SiteMoments, Sites, target_sites
+
+
+def best_mean(
+    process: Gram | LowRank,
+    now: SiteMoments,
+    labels: Labels,
+    site: Site,
+    near: tuple[Array, Array] | None = None,
+    v: Array | None = None,
+    known: Local | None = None,
+    **until: float,
+) -> tuple[Array, Array, Local]:
+    """Weights alpha and mean of f that maximise the bound at fixed variances, and contributions.
+
+    It climbs from a mean and weights ``near``, where contributions may be ``known``.
+    """
+    m, alpha = (now.m, now.alpha) if near is None else near
+    spread = labels.each(now.v if v is None else v)
+    last = m, known
+
+    def rows(m: Array) -> tuple[float, Array, Array]:
+        nonlocal last
+        place, local = last
+        if local is None or place is not m:
+            local = site(labels.y, labels.each(m), spread).times(labels.c)
+        last = m, local
+        return float(arrays.total(local.bound)), labels.total(local.g), labels.total(local.h)
+
+    m, alpha = climb_mean(rows, process.times, now.solve, m, alpha, **until)
+    rows(m)
+    assert last[1] is not None
+    return m, alpha, last[1]
+
+
+def fit_sites(
+    process: Gram | LowRank,
+    labels: Labels,
+    site: Site,
+    start: Sites | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    watch: Watch = silent,
+    final: bool = False,
+) -> SiteFit:
+    """Climb the bound in mean and precisions by turns until ``tol`` a row is left to gain.
+
+    A pass computes variances from the precisions; the mean climbs to its optimum given them, and
+    the sites that touch the bound there are the next.  (Natural-gradient steps of both at once
+    overshoot where f turns at the margin: they take many times as many passes.)  Steps that would
+    lower the bound are halved.  Without a start, f has the signs of the labels.
+
+    That is foretold at many points of an exact process, where a pass that only confirms it is dear;
+    elsewhere it is less than what the last pass has gained.  A ``final`` fit may leave ``tol`` of
+    the bound's size.
+    """
+    if start is None:
+        share = labels.total(labels.c * labels.y) / labels.total(labels.c)
+        start = target_sites(FIRST * share, 0.0 * share + 1.0, labels, site)
+
+    best: SiteFit | None = None
+    weight = float(arrays.total(labels.c))
+    foretells = isinstance(process, Gram) and labels.points >= MANY
+
+    def enough(bound: float) -> float:
+        return tol * (max(1.0, abs(bound)) if final else weight)
+
+    def evaluate(sites: Sites) -> tuple[SiteFit, SiteMoments]:
+        nonlocal best, process
+        try:
+            now = process.moments(sites)
+        except np.linalg.LinAlgError:  # digits of single precision are too few
+            if process.exact is process:
+                raise
+            process = process.exact
+            now = process.moments(sites)
+        m, v, alpha, R, on, kl = now[:6]
+        local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
+        bound = float(arrays.total(local.bound)) - kl
+        fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
+        best = fit if best is None or bound >= best.bound else best
+        return fit, now
+
+    def step(old: Sites) -> Step:
+        fit, now = evaluate(old)
+
+        @cache
+        def target() -> tuple[Array, Array, Array]:
+            given = process, now, labels, site
+            m, alpha, local = best_mean(*given, known=fit.local, enough=0.1 * enough(fit.bound))
+            return m, alpha, labels.total(local.w)
+
+        def move(rate: float) -> Sites:
+            m, alpha, w = target()
+            m, alpha = now.m + rate * (m - now.m), now.alpha + rate * (alpha - now.alpha)
+            w = old.w + rate * (w - old.w)
+            return Sites(w, alpha + w * m)
+
+        @cache
+        def rest() -> float:
+            g, w = labels.total(fit.local.g), labels.total(fit.local.w)
+            return now.left(g - now.alpha, w - old.w)
+
+        return Step(fit.bound, bold=move, rest=rest if foretells else None)
+
+    def settled(gain: float, bound: float, *_: Any) -> bool:
+        return gain < enough(bound)
+
+    pace = Pace() if process.exact is process else SinglePace()
+    run = climb(step, start, settled, pace, max_iter=max_iter, watch=watch)
+    known = best is not None and best.sites is run.state
+    fit = best if known and best is not None else evaluate(run.state)[0]
+    ended, change = run.converged, run.change
+    return replace(fit, passes=run.n_iter, path=run.path, converged=ended, change=change)
