@@ -243,7 +243,7 @@ def balanced_rows(
     y: Array, most: int, rng: np.random.Generator, over: Over = in_turn
 ) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each represents."""
-    up = to_numpy(y > 0)  # a byte a row, if it has to travel
+    up = to_numpy(y > 0)  # a byte a row, if it has to be sent
     positive = int(np.count_nonzero(up))
     both = balanced_ranks((positive, up.size - positive), most, rng)
     sides = zip((True, False), both, strict=True)

@@ -12,7 +12,7 @@ from ..core import arrays
 from ..core.types import Array, Columns
 from .columns import Standardised
 
-FEWEST = 11  # values of a column that has ranks to speak of
+FEWEST = 11  # values, below which a column is not ranked
 KNOTS = 200  # values between which the curve is straight, at most
 LEAST = 0.03  # of the ranks of a column, as shares (tabular sets of up to 1,000 rows, folds 0, 1)
 TINY = 1e-9

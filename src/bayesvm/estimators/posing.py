@@ -134,7 +134,7 @@ def has_open(model: Model) -> bool:
 
 
 def climbs_tight(model: Model, scheme: VB) -> bool:
-    """Whether ``VB(bound="auto")`` climbs the tight bound.
+    """Whether ``VB(bound="auto")`` maximises the tight bound.
 
     It does where rows left out choose a penalty, and where rows have groups: under the augmented
     bound variances of groups are too small.

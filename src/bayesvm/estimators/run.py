@@ -188,7 +188,7 @@ class Run(Reporter):
         """Machines of more than two classes by their joint likelihood, where there is one.
 
         A probit link is one of each class against the rest: of classes that are all likelier than
-        the mean of the classes it would not tell which is the likeliest.
+        the mean of the classes it does not determine which is the likeliest.
         """
         apart = n_classes == 2 or self.params["probability"] == "probit"
         if apart or not can_join(problem, scheme):
@@ -215,7 +215,7 @@ class Run(Reporter):
 
 
 def shared_out(problem: Problem, classes: int, scheme: Any, n_jobs: int | None) -> Problem:
-    """The problem with its rows shared between threads, where all classes make that pay."""
+    """The problem with its rows shared between threads, where all classes make that faster."""
     blocks, width = problem.blocks, problem.model.width
     heavy = problem.n * width**2 * classes > HEAVY and problem.n > 2 * FEW_ROWS
     alone = type(problem.engine) is Serial and problem.form == "dense" and blocks.in_memory

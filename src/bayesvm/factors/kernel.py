@@ -427,7 +427,7 @@ def sweep(
         loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
     )
     at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
-    if not any("[" in name for name in at.kernel.names):  # one length scale: it sees no turn
+    if not any("[" in name for name in at.kernel.names):  # one length scale: no rotation matters
         loadings, T = problem.prior.turn(at.loadings, rng)
         at = at._replace(loadings=loadings, W=at.W @ T)
     if problem.tune:

@@ -61,7 +61,7 @@ def rows_in_order(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def plain_likelihood(problem: Problem) -> Likelihood:
-    """The likelihood itself, whichever bound is climbed."""
+    """The likelihood itself, whichever bound is maximised."""
     lik = problem.model.likelihood
     return lik.likelihood if isinstance(lik, Tight) else lik
 
@@ -242,7 +242,7 @@ class Reach(NamedTuple):
             rise = (f[each, k] - f[each, k - 1]) / (x[each, k] - x[each, k - 1])
             with np.errstate(divide="ignore", invalid="ignore"):
                 end = x[each, k - 1] + (level - f[each, k - 1]) / rise
-            # beyond the nodes as far as a straight line says, and not more than their range
+            # beyond the nodes as far as a straight line goes, and not more than their range
             wide = x[:, -1] - x[:, 0]
             beyond = x[:, 0] - wide
             limit = np.maximum if way > 0 else np.minimum

@@ -46,9 +46,9 @@ MOST_ENTRIES = 2**25  # of columns that are gathered
 MANY_ROWS = 20_000  # from here on a search begins with samples of rows
 GROWTH = 5  # each has so many times the rows of the one before,
 LEAST, EACH = 2_000, 100  # the first at least so many, and so many for each column
-LONGEST = 25.0  # nats that a step of Newton's method may promise, or, if that is more,
+LONGEST = 25.0  # predicted gain of a Newton step in nats, at most, or, if that is more,
 SHARE = 1e-2  # so many for each row; longer ones are cut
-SMALL = 1e-4  # nats promised by the last step to the top,
+SMALL = 1e-4  # predicted gain of the last step, in nats,
 MANY_SMALL = 1e-2  # with many rows, whose curvature hardly changes over such a step,
 NEAR = 1e-3  # by that at another point of t,
 ROUGH = 0.1  # and, for each coefficient, by that in a sample
@@ -127,7 +127,7 @@ def integrate_groups(
     """The posterior with the groups integrated out, from a variational state if one is given.
 
     ``None`` where that cannot be done, or leaves no finite one, or where there is no state to begin
-    with and the rows tell too little of the variance to do without.
+    with and the rows inform too little about the variance.
     """
     if not can_integrate(problem):
         return None
@@ -276,7 +276,7 @@ class _Search:
         return [sides[0], first, sides[1]]
 
     def _derivatives(self, t: float, beta: Array, found: Sums) -> Marginal:
-        """Those in beta and t; in beta alone where the rows tell too little of t."""
+        """Those in beta and t; in beta alone where the rows inform too little about t."""
         P, p, e = shared_precision(self.model, self.state.priors), self.p, 1e-2
         low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
         own = max(0.0, -(high - 2 * mid + low) / e**2)
@@ -331,7 +331,7 @@ class _Search:
 
     @property
     def _longest(self) -> float:
-        """Nats that a Newton step may promise."""
+        """Largest predicted gain of a Newton step, in nats."""
         return max(LONGEST, SHARE * self.rows.y.size)
 
     def _spread_out(self, t: float, found: Sums, P: Array) -> None:

@@ -33,7 +33,7 @@ from .width import find_width
 
 ROWS = 10_000  # left out, at most: their quantiles at 5 % vary by 0.2 % of the rows
 TUBE_ROWS = 2000  # that choose the tube, at least; ten for each coefficient if that is more
-WIDEST = 0.95  # share of rows in the tube, at most: the others tell the scale outside of it
+WIDEST = 0.95  # share of rows in the tube, at most: the others determine the scale outside
 TUBES = 96  # widths tried
 ROUGH = VB(bound="tight", tol=1e-5, warm_rows=False)
 
