@@ -117,8 +117,9 @@ class BayesianSVC(BayesianClassifier):
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.  For
         a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
-        bent towards their ranks as well; but eight or more columns of comparable ranges (up to a
-        factor of 50) are all divided by the same number where that has more evidence, as of pixels.
+        transformed towards their ranks as well; but eight or more columns of comparable ranges (up
+        to a factor of 50) are all divided by the same number where that has more evidence, as of
+        pixels.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood

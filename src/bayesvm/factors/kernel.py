@@ -284,7 +284,7 @@ def cycle(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> Kern
     return infer(problem, maximise(problem, state, tol))
 
 
-def climb(
+def run_cycles(
     problem: KernelFactors, state: KernelState, max_iter: int, tol: float, watch: Watch = silent
 ) -> tuple[KernelState, list[float], bool]:
     """Cycles until one gains less than ``tol`` of the size of the bound and moves f by less than

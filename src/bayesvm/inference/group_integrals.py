@@ -30,7 +30,7 @@ HELD = 2**17  # entries, rows times nodes, held at once: they should fit a core'
 LARGE = 30  # rows of a group up to which samples have all of them
 KINK = 0.5  # a likelihood with a kink is smoothed over so much of the distance of nodes
 ROUNDS = 50  # of Newton's method, at most
-CLOSE = 1e-2  # nats promised by the last step to the mode of a group
+CLOSE = 1e-2  # predicted gain in nats of the last step to the mode of a group
 
 
 class Part(NamedTuple):

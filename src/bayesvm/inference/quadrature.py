@@ -100,7 +100,7 @@ class Integrated(NamedTuple):
     state: State
     variances: Array  # (m, r, r)
     marginal: Marginal | None = None  # at the mode
-    climb: Ascent | None = None  # to the mode, by passes over all rows
+    ascent: Ascent | None = None  # to the mode, by passes over all rows
 
 
 def can_integrate(problem: Problem, effects: tuple[int, ...] = (1,)) -> bool:
@@ -161,7 +161,7 @@ class Top(NamedTuple):
     sd: float  # of t
     is_narrow: bool  # whether three points of t are enough
     way: Array  # how beta follows t
-    climb: Ascent
+    ascent: Ascent
 
 
 def shared_precision(model: Model, priors: States) -> Array:
@@ -203,16 +203,16 @@ class _Search:
 
     def run(self) -> Integrated | None:
         top = self._top(self.t, self.beta)
-        climb, known = top.climb, None
-        if self.is_large and top.sd > LOOSE and not climb.stopped:
+        ascent, known = top.ascent, None
+        if self.is_large and top.sd > LOOSE and not ascent.stopped:
             return None
         if self.is_large:
             known = self._derivatives(top.t, top.beta, top.sums)
-        if climb.stopped or (self.is_large and top.is_narrow):  # what is known suffices
+        if ascent.stopped or (self.is_large and top.is_narrow):  # what is known suffices
             first = self._point(top.t, top.beta, top.sums)
         else:
             first = self._settle(*top.ahead)
-        if climb.stopped:
+        if ascent.stopped:
             points, share = [first], np.ones(1)
         elif top.is_narrow:
             points, share = self._around(first, top), np.exp(0.5 * THREE**2) * THREE_SHARES
@@ -223,11 +223,11 @@ class _Search:
         share = share * np.exp(log_density - log_density.max())
         state = self._mixed(points, share / share.sum())
         quantiles = np.repeat(t, QUANTILES)
-        if not climb.stopped:
+        if not ascent.stopped:
             far = FAR * top.sd if top.is_narrow else 0.0
             quantiles = _quantiles(t, log_density, t[0] - far, t[-1] + far)
         variances = np.exp(quantiles)[:, None, None]
-        return Integrated(state, variances, known, climb)
+        return Integrated(state, variances, known, ascent)
 
     def marginal(self) -> Marginal:
         t, beta = self._top(self.t, self.beta).ahead
@@ -326,8 +326,8 @@ class _Search:
                 stopped = self.watch(Progress("vb", k, self.max_iter, value, last), None)
             if gain < small or stopped:
                 break
-        climb = Ascent(None, np.nan, [], k, gain < small, gain, stopped)
-        return Top(*here, found, (t, beta), sd, is_narrow, way, climb)
+        ascent = Ascent(None, np.nan, [], k, gain < small, gain, stopped)
+        return Top(*here, found, (t, beta), sd, is_narrow, way, ascent)
 
     @property
     def _longest(self) -> float:

@@ -238,10 +238,10 @@ def _integrated(problem: Problem, found: Integrated, ascent: Ascent | None = Non
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
         problem = problem.with_likelihood(Tight(likelihood))
     if ascent is None:
-        assert found.climb is not None
+        assert found.ascent is not None
         sums = problem.stats(found.state.coef)
         bound = float(sums.bound + problem.model.bound(*found.state))
-        ascent = replace(found.climb, bound=bound, path=[bound])
+        ascent = replace(found.ascent, bound=bound, path=[bound])
     machine = _from_ascent(problem, replace(ascent, state=found.state, sums=sums))
     name = problem.model.terms[-1].name
     return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
