@@ -373,16 +373,15 @@ def loss_of(
     """
 
     def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+        if rows.fast:
+            slope, fisher = np.zeros(5), np.zeros((5, 5) if hessian else (0, 0))
+            loss = loops("links").skewed_sums(x, t, m, v, c, np.empty((9, SOME)), slope, fisher)
+            return loss, slope, fisher if hessian else 0.0
         z, D = _slopes(x, m, v)
         p, w, score = scored(z, t)
         return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if hessian else 0.0
 
-    if rows.fast:
-        slope, M = np.zeros(5), np.zeros((5, 5) if hessian else (0, 0))
-        loss = loops("links").skewed_sums(x, *rows.each, np.empty((9, SOME)), slope, M)
-        fisher = M if hessian else 0.0
-    else:
-        loss, slope, fisher = rows.sums(visit)
+    loss, slope, fisher = rows.sums(visit)
     gap = x - centre
     loss = float(loss) + 0.5 * float(precision @ gap**2)
     return loss, slope + precision * gap, fisher + np.diag(precision)

@@ -155,7 +155,7 @@ class Problem:
             if not isinstance(extra, float):
                 extra[at] = arrays.like(left, extra)
 
-        for _ in self.engine.collect(fill, blocks):
+        for _ in self.engine.collect(fill, blocks.unlabelled()):
             pass
         return replace(self, blocks=blocks.assembled(Rows(C, extra)))
 
@@ -382,9 +382,12 @@ class Problem:
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
-        read, single = self.read, self.single
+        read, single, fast = self.read, self.single, self._fast(coef, True, False)
 
         def visit(b: Block) -> tuple[Array, Array]:
+            found = None if fast is None else fast.moments(b)
+            if found is not None:
+                return found
             rows = read(b)
             m, v = moments(rows, coef, rounded(rows.C) if single else None)
             return m, v + 0.0 * m  # an array in the library of m

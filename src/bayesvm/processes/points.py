@@ -14,6 +14,7 @@ from ..core.types import Array
 from ..kernels import Precomputed, Scaled, column_scales
 from .process import LowRank
 
+TELLING = 64  # columns by which rows are told apart, if they can be
 ROUNDS = 3  # of distinguishing points by those around them
 TIED = 1e-9  # difference of two marks of spread one that may be rounding
 FLAT = 1e-6  # spread of numbers, in units of the largest, below which they count as equal
@@ -66,9 +67,20 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
     in which they were given.
     """
     X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
-    points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    points, first, at = X, np.arange(len(X)), np.arange(len(X))
+    if not _all_differ(X):
+        points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
     order = _ranked(points, at, codes, c, first)
     return _paired(points[order], np.argsort(order)[at], codes, c)
+
+
+def _all_differ(X: Array) -> bool:
+    """Whether a sum over some columns tells rows apart; equal rows have the same one."""
+    mark = np.zeros(len(X))
+    with np.errstate(all="ignore"):
+        for j, column in enumerate(X.T[:TELLING]):
+            mark += np.sqrt(2.0 + j) * column  # not a product of all, which may round rows unlike
+    return np.unique(mark).size == mark.size  # infinities are equal
 
 
 def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
@@ -102,11 +114,12 @@ def _ranked(points: Array, point: Array, codes: Array, c: Array, given: Array) -
     share = weight / c.sum()
     w = np.bincount(at, share)
     Z = _standardised(points, w)
-    mark = _unit(np.square(Z).sum(axis=1) + 0.3 * (np.abs(Z) ** 3).sum(axis=1), w)
+    square, rows = np.square(Z), Z[at]
+    mark = _unit(square.sum(axis=1) + 0.3 * np.einsum("ij,ij->i", square, np.abs(Z)), w)
     for _ in range(ROUNDS):
-        weighted = Z[at] * (mark[at] * share)[:, None]
+        weighted = rows * (mark[at] * share)[:, None]
         ends = np.stack([weighted[own == j].sum(axis=0) for j in range(k)])
-        same = np.einsum("ij,ij->i", Z[at], ends[own])
+        same = np.einsum("ij,ij->i", rows, ends[own])
         within = np.bincount(at, share * same) / w
         mark = _unit(mark + 0.7 * (Z @ ends.sum(axis=0)) + 0.9 * within, w)
     order = np.argsort(mark, kind="stable")
@@ -215,7 +228,7 @@ def choose_points(
     if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
         return pivots(kernel, X, m, rng)  # there are no rows to take means of
     reach = column_scales(kernel, X.shape[1])
-    some, most = X / reach, max(KMEANS_ROWS, ROWS_A_POINT * m)
+    some, most = X / reach, kmeans_rows(m)
     if X.shape[0] > most:
         some = some[np.sort(rng.choice(X.shape[0], most, replace=False))]
     seed = int(rng.integers(2**31 - 1))
@@ -224,6 +237,11 @@ def choose_points(
     start: Any = "k-means++" if m <= FEW_POINTS else first_means(some, m, seed)
     means = KMeans(m, init=start, n_init=1, max_iter=KMEANS_PASSES, random_state=seed).fit(some)
     return np.asarray(means.cluster_centers_ * reach)
+
+
+def kmeans_rows(m: int) -> int:
+    """Rows that m means are computed of, at most."""
+    return max(KMEANS_ROWS, ROWS_A_POINT * m)
 
 
 def trials(m: int) -> int:
