@@ -249,7 +249,7 @@ def balanced_rows(
     y: Array, most: int, rng: np.random.Generator, over: Over = in_turn
 ) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each represents."""
-    y = to_numpy(y > 0) if is_foreign(y) else y  # a byte a row, if it has to travel
+    y = to_numpy(y > 0) if is_foreign(y) else y  # a byte a row, if it has to be sent
     counts = counted(y, 2, over)
     negative, positive = map(int, counts.sum(axis=0))
     (up, many), (down, rest) = balanced_ranks((positive, negative), most, rng)

@@ -17,7 +17,7 @@ from .passes import LEAST_REST, Pull, Slopes
 
 
 class Sums(NamedTuple):
-    """Sums over a block of rows; matrices that were not asked for have no entries."""
+    """Sums over a block of rows; matrices that are not summed have no entries."""
 
     S: Array
     J: Array

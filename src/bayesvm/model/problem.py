@@ -1,4 +1,4 @@
-"""A problem is a model with its data; its passes visit all rows."""
+"""A problem is a model with its data; its passes are over all rows."""
 
 from __future__ import annotations
 
