@@ -142,6 +142,19 @@ def test_moments_and_contributions_are_those_of_numpy(likelihood, held, numba):
         close(contributions(*given, fast=True), found, 1e-15)
 
 
+@pytest.mark.parametrize("likelihood", [SoftHinge(0.3), Hinge()], ids=str)
+def test_rows_of_known_f(likelihood, numba):
+    """No variance at any row: the series of the logistic likelihood is for that one only."""
+    plain = problem(likelihood)
+    fast, at = replace(plain, fast=True), Coef(RNG.standard_normal(P + 1), Point(P + 1))
+    assert fast._fast(at, True, False).stats(plain.blocks[0]) is not None
+    a, b = fast.stats(at), plain.stats(at)
+    close((a.g, a.bound), (b.g, b.bound), 1e-13)
+    given = (plain.model.likelihood, Y, *plain.moments(at), Serial())
+    a, b = contributions(*given, fast=True), contributions(*given)
+    close((a.g, a.bound), (b.g, b.bound), 1e-13)
+
+
 def test_workers_change_nothing(numba):
     q = coef(P + 1)
     a, b = (replace(problem(fast=True), engine=Threads(k)).stats(q) for k in (1, 3))
