@@ -176,6 +176,20 @@ def test_rows_and_likelihoods_that_loops_do_not_know_are_left_to_numpy(numba):
         close((other.stats(q).S.M,), (problem().stats(q).S.M,), 1e-13)
 
 
+def test_rows_of_blocks(numba, monkeypatch):
+    """Enough of wide rows that matrices are quick to add; as of NumPy where loops have no part."""
+    sizes, total = [], Serial.sum
+    monkeypatch.setattr(Serial, "sum", lambda *a: sizes.append(a[2].size) or total(*a))
+    q, one = coef(P + 1), problem(fast=True)
+    replace(one, blocks=replace(one.blocks, X=np.asfortranarray(X))).stats(q)
+    assert sizes.pop() == one.blocks.size
+    q, wide = coef(500), np.ones((N, 500), np.float32)
+    model = Model((Term("coef", Assembled(500), Fixed(1.0)),), Tight(Logistic()), "float32")
+    for sums in ("stats", "slopes", "pull"):
+        getattr(Problem(model, Blocks(wide, Y, WEIGHTS, N, True), Serial(), fast=True), sums)(q)
+    assert min(sizes[:2]) >= 250 > sizes[2]
+
+
 def test_moments_of_columns(numba, monkeypatch):
     monkeypatch.setattr(numba("columns"), "READ", 500)  # a hundred rows
     some = np.where(np.arange(N) < 250, 0.0, WEIGHTS)  # rows without weight at first
