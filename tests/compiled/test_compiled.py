@@ -142,6 +142,19 @@ def test_moments_and_contributions_are_those_of_numpy(likelihood, held, numba):
         close(contributions(*given, fast=True), found, 1e-15)
 
 
+@pytest.mark.parametrize("likelihood", [SoftHinge(0.3), Hinge()], ids=str)
+def test_rows_of_known_f(likelihood, numba):
+    """No variance at any row: the series of the logistic likelihood is for that one only."""
+    plain = problem(likelihood)
+    fast, at = replace(plain, fast=True), Coef(RNG.standard_normal(P + 1), Point(P + 1))
+    assert fast._fast(at, True, False).stats(plain.blocks[0]) is not None
+    a, b = fast.stats(at), plain.stats(at)
+    close((a.g, a.bound), (b.g, b.bound), 1e-13)
+    given = (plain.model.likelihood, Y, *plain.moments(at), Serial())
+    a, b = contributions(*given, fast=True), contributions(*given)
+    close((a.g, a.bound), (b.g, b.bound), 1e-13)
+
+
 def test_workers_change_nothing(numba):
     q = coef(P + 1)
     a, b = (replace(problem(fast=True), engine=Threads(k)).stats(q) for k in (1, 3))
@@ -161,6 +174,20 @@ def test_rows_and_likelihoods_that_loops_do_not_know_are_left_to_numpy(numba):
     assert replace(one, form="diagonal")._fast(q, True, False) is None
     for other in (replace(one, blocks=replace(one.blocks, X=np.asfortranarray(X))), one):
         close((other.stats(q).S.M,), (problem().stats(q).S.M,), 1e-13)
+
+
+def test_rows_of_blocks(numba, monkeypatch):
+    """Enough of wide rows that matrices are quick to add; as of NumPy where loops have no part."""
+    sizes, total = [], Serial.sum
+    monkeypatch.setattr(Serial, "sum", lambda *a: sizes.append(a[2].size) or total(*a))
+    q, one = coef(P + 1), problem(fast=True)
+    replace(one, blocks=replace(one.blocks, X=np.asfortranarray(X))).stats(q)
+    assert sizes.pop() == one.blocks.size
+    q, wide = coef(500), np.ones((N, 500), np.float32)
+    model = Model((Term("coef", Assembled(500), Fixed(1.0)),), Tight(Logistic()), "float32")
+    for sums in ("stats", "slopes", "pull"):
+        getattr(Problem(model, Blocks(wide, Y, WEIGHTS, N, True), Serial(), fast=True), sums)(q)
+    assert min(sizes[:2]) >= 250 > sizes[2]
 
 
 def test_moments_of_columns(numba, monkeypatch):

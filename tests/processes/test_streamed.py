@@ -133,6 +133,25 @@ def test_a_tuned_fit_to_many_rows(monkeypatch):
         BayesianSVC(n_inducing=None).fit(rows, labels)
 
 
+def test_points_of_a_fit_to_many_rows_without_tuning(monkeypatch):
+    """As many as there are to be, also where most rows are equal; any whole number is one."""
+    monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.processes.points.KMEANS_ROWS", 300)
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((3000, 3))
+    labels = rows[:, 0] + 0.3 * rng.standard_normal(3000) > 0
+    for different in (3000, 120):  # of 800 that are looked at first 32 are
+        rows[different:] = 0.0
+        found = [
+            BayesianSVC(3.0 * RBF(2.0), tune=False, n_inducing=m, random_state=0)
+            .fit(rows, labels)
+            .inducing_points_
+            for m in (40, np.int64(40))
+        ]
+        assert found[0].shape == (40, 3)
+        np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
 def test_a_fit_elsewhere_is_tuned_as_here(library, monkeypatch):
     """Both climb the same bound, in blocks here and by sites there, so with fits that are exact

@@ -246,7 +246,7 @@ def averages(
     for i in range(v.shape[0]):
         most = max(most, v[i])
     offset, k, q, narrow = mixture
-    if most <= narrow:
+    if most < narrow:
         logistic_average(y, m, v, w, g, b)
     else:
         hinge_average(offset, k, q, y, m, v, w, g, b)

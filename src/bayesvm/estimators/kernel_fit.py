@@ -387,9 +387,12 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     engine, blocks = in_blocks(*given, y=data.codes, unit=data.unit)
     inputs = fit_columns(blocks, engine, params["standardize"]).with_units(settings.units)
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
-    few = blocks.take(rows_of_all_classes(codes, settings.sampled, rng, engine.over))
-    X, y, c, unit = (arrays.to_numpy(x) for x in (few.X, few.y, few.c, few.unit))
-    sample = merge(X, y, c).weighing(unit)
+    for most in settings.sampled:
+        few = blocks.take(rows_of_all_classes(codes, most, rng, engine.over))
+        X, y, c, unit = (arrays.to_numpy(x) for x in (few.X, few.y, few.c, few.unit))
+        sample = merge(X, y, c).weighing(unit)
+        if 2 * len(sample.X) >= most:
+            break
     points = inputs.columns(sample.X)
     kernel, named = settings.start(points)
 

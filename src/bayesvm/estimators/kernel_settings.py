@@ -97,11 +97,15 @@ class Settings:
         return inducing_points(*given, points, kernel, inputs, *how)
 
     @property
-    def sampled(self) -> int:
-        """Rows of a large fit that are looked at before it: fewer if only points are chosen."""
+    def sampled(self) -> tuple[int, ...]:
+        """Rows of a large fit that are looked at before it: first fewer if only points are chosen.
+
+        Then all, if few of the first are distinct.
+        """
         how, m = self.params["inducing"], self.params["n_inducing"]
         few = self.rule is None and isinstance(how, str) and how == "kmeans"
-        return min(SAMPLED, kmeans_rows(m)) if few and isinstance(m, int) else SAMPLED
+        first = kmeans_rows(int(m)) if few and isinstance(m, int | np.integer) else SAMPLED
+        return (first, SAMPLED) if first < SAMPLED else (SAMPLED,)
 
     def seen(self, points: Array, machines: tuple[Labels, ...]) -> LabelledPoints:
         return LabelledPoints(points, machines, self.level, self.extent(points))

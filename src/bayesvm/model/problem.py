@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ..blocks import Blocks, DaskBlocks, balanced_rows, block_rows
 from ..blocks.arrays import PARTS
+from ..compiled import plain
 from ..core import arrays
 from ..core.arrays import joined
 from ..core.random import stream
@@ -214,20 +215,24 @@ class Problem:
         """The pass by compiled loops, where there is one; which matrices it sums."""
         if not self.fast or self.form != "dense" or self.latents:
             return None
+        if self.blocks.in_memory and plain(self.blocks.X) is None:
+            return None
         held = self.blocks.X.dtype if self.blocks.ready else None
         return FastPass.of(self.model, coef, held, self.single, precisions, slopes)
 
-    def _long(self) -> Blocks:
+    def _long(self, matrices: bool = True) -> Blocks:
         """Blocks for compiled loops, which go through them in pieces of their own.
 
         To arrange one takes a tenth of a millisecond, in which other threads wait.  So there are 16
         of a million entries, and twice as many of eight times as many, up to all of a large pass.
+        Where ``matrices`` are summed, those of few rows would take as long to add as to compute.
         """
         if not self.blocks.in_memory:
             return self.blocks
         entries = self.n * self.model.width
         parts = min(2 ** max((entries.bit_length() - 8) // 3, 0), PARTS)
-        return replace(self.blocks, size=max(-(-self.n // parts), 1))
+        least = self.model.width // 2 if matrices else 0
+        return replace(self.blocks, size=max(-(-self.n // parts), least, 1))
 
     def stats(
         self,
@@ -272,7 +277,7 @@ class Problem:
             read = self.model.read_folded
         fast = self._fast(coef, False, False) if v is None else None
         if fast is not None:
-            blocks = self._long()
+            blocks = self._long(matrices=False)
         elif self.is_held and not blocks.ready:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
