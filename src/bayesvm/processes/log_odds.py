@@ -44,6 +44,7 @@ HELD = 2**25  # numbers in the factors of all classes, or twice as many in singl
 LEFT = 0.05  # largest variance that some points may leave, as a share of what rows leave: that
 LEAST = 0.1  # which a tenth of them is below; variances are then 0.1 to 0.7 % larger on average
 SPARED = 2  # rows for each such point, at least
+MANY = 100  # points from which on sums of squares are in single precision
 SINGLE = 1e-4  # share of the prior variance, of which single precision leaves three digits
 NEGLIGIBLE = 5e-3  # probability of a kernel that is left out
 ROWS = 2**22  # kernel values at a time
@@ -86,7 +87,7 @@ class Through(NamedTuple):
         """From covariances of the points, of rows with them, and the sites of all classes."""
         L, _ = kernel_factor(covariance, Z)
         C = solve_triangular(L, cross.T, lower=True, check_finite=False).T
-        means, roots, kind = [], [], np.float32 if len(Z) >= LIGHT else np.float64
+        means, roots, kind = [], [], np.float32 if len(Z) >= MANY else np.float64
         for w, b in zip(W.T, B.T, strict=True):
             A = C * np.sqrt(w)[:, None]
             inner = A.T @ A
