@@ -46,10 +46,23 @@ def independent(n: int, p: int) -> tuple[Any, ...]:
     return X[:n], y[:n], X[n:], y[n:]
 
 
+def narrow_sparse(n: int, p: int, share: float) -> tuple[Any, ...]:
+    """Gaussian entries at random places, a share of all, and f of standard deviation 1.5."""
+    rng = np.random.default_rng(0)
+    held = rng.poisson(p * share, n + 20_000)
+    rows, columns = np.repeat(np.arange(held.size), held), rng.integers(p, size=held.sum())
+    X = sparse.csr_array((rng.standard_normal(rows.size), (rows, columns)), (held.size, p))
+    f = X @ rng.standard_normal(p) * (1.5 / np.sqrt(p * share))
+    y = (rng.random(held.size) < 1.0 / (1.0 + np.exp(-f))).astype(int)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
 SIZES: dict[str, Callable[[float], tuple[Any, ...]]] = {
     "5,000,000 x 18": lambda k: (*simulate(int(5_000_000 * k)), *held_out()),
     "30,000 x 800": lambda k: independent(max(20_000, int(30_000 * k)), 800),
     "sparse 200,000 x 20,000": lambda k: Problem(int(200_000 * k), 20_000, 20_000, "sparse").make(),
+    "sparse 200,000 x 300": lambda k: narrow_sparse(int(200_000 * k), 300, 0.05),
+    "sparser 200,000 x 300": lambda k: narrow_sparse(int(200_000 * k), 300, 0.01),
     "1,000,000 x 100": lambda k: Problem(int(1_000_000 * k), 100, 20_000).make(),
     "100,000 x 1,000": lambda k: Problem(int(100_000 * k), 1000, 20_000).make(),
 }
@@ -101,7 +114,7 @@ def compared(name: str, data: tuple[Any, ...]) -> dict[str, Any]:
         one, wall_1, cpu_1 = clocked(logistic)
     _, wall_all, cpu_all = clocked(logistic)
     few = MANY_ENTRIES // X.shape[1] + 1  # loops for such rows are compiled before the clock starts
-    if dense and few < X.shape[0]:
+    if X.shape[1] <= 1000 and few < X.shape[0]:
         BayesianLinearSVC().fit(X[:few], y[:few])
     ours, wall, cpu = clocked(lambda: BayesianLinearSVC().fit(X, y))
     numbers = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,8 +111,9 @@ def test_classes_may_share_a_factor(monkeypatch):
     X, y = classes()
     model = BayesianSVC().fit(X, y)
     monkeypatch.setattr(log_odds, "HELD", 1)
+    monkeypatch.setattr(log_odds, "LEFT", 0.0)  # all points
     shared = pickle.loads(pickle.dumps(model))
-    assert len({id(p.R) for p in shared.fit_.log_odds.parts[0].predictors}) == 1
+    assert len(shared.fit_.log_odds.parts[0].posterior.spread) == 1
     ends = model.predict_interval(X), shared.predict_interval(X)
     assert np.mean(np.abs(ends[0][0] - ends[1][0])) < 0.05
     np.testing.assert_allclose(expit(shared.fit_.odds(*shared._moments(X))), model.predict_proba(X))
@@ -130,3 +132,83 @@ def test_a_weight_of_two_is_two_rows():
 def test_there_are_none_without_a_logistic_amplitude(how):
     X, y = data(60)
     assert BayesianSVC(**how).fit(X, y).fit_.log_odds is None
+
+
+def waves(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.5, 2.5, (n, 2))
+    P = expit(2.5 * np.sin(1.5 * X[:, 0]) * np.cos(1.2 * X[:, 1]))
+    return X, (rng.random(n) < P).astype(int), P
+
+
+def given_all(odds, monkeypatch):
+    """The same processes with each class's own factor of all points, in double precision."""
+    with monkeypatch.context() as change:
+        change.setattr(log_odds, "LEFT", -1.0)
+        change.setattr(log_odds, "SPARED", np.inf)
+        change.setattr(log_odds, "SINGLE", np.inf)
+        change.setattr(log_odds, "HELD", np.inf)
+        whole = replace(odds, Z=None)
+        assert all(len(part.Z) == len(odds.seen.X) for part in whole.parts)
+    return whole
+
+
+def test_few_points_take_the_place_of_all_in_intervals_too(monkeypatch):
+    X, y, _ = waves(1500)
+    model, new = BayesianSVC(random_state=0).fit(X, y), waves(300, 1)[0]
+    points, odds = model.inducing_points_, model.fit_.log_odds
+    assert len(points) < 400
+    assert {len(part.Z) for part in odds.parts} == {len(points)}
+    (m, v), (mean, variance) = odds.moments(new), given_all(odds, monkeypatch).moments(new)
+    np.testing.assert_allclose(v[0], variance[0], rtol=0.1)
+    assert np.mean(v[0] / variance[0]) == pytest.approx(1.0, abs=0.01)
+    assert np.sqrt(np.mean((m[0] - mean[0]) ** 2 / variance[0])) < 0.05
+    assert np.all(np.mean(v / variance, axis=(1, 2)) > 0.999)  # rough kernels are no more certain
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_rows_that_span_a_smooth_process_predict_its_log_odds(several, monkeypatch):
+    X, y = classes(400) if several else waves(400)[:2]
+    model = BayesianSVC(random_state=0).fit(X, y)
+    odds, new = model.fit_.log_odds, X[:200] + 0.05
+    assert len(model.inducing_points_) == len(X)
+    whole = given_all(odds, monkeypatch)
+    m, v = odds.moments(new)
+    mean, variance = whole.moments(new)
+    smooth = [k for k, part in enumerate(odds.parts) if isinstance(part.kernel.kernel, RBF)]
+    assert smooth
+    assert all(2 * len(odds.parts[k].Z) <= len(X) for k in smooth)
+    for k in smooth:
+        np.testing.assert_allclose(v[k], variance[k], rtol=0.05)
+        assert np.mean(v[k] / variance[k]) > 0.999  # no more certain than given all rows
+        assert np.sqrt(np.mean((m[k] - mean[k]) ** 2 / variance[k])) < 0.02
+
+
+def test_points_that_leave_much_make_log_odds_less_certain_by_no_more(monkeypatch):
+    X, y, _ = waves(500)
+    odds = BayesianSVC(random_state=0).fit(X, y).fit_.log_odds
+    new = odds.inputs.columns(waves(200, 1)[0])
+    few = replace(odds, Z=odds.seen.X[:12])
+    level, whole = odds.seen.level, given_all(odds, monkeypatch)
+    for part, exact in zip(few.parts, whole.parts, strict=True):
+        both = [
+            one.posterior(part.kernel(new, one.Z) + level, part.kernel.diag(new) + level)[1]
+            for one in (part, exact)
+        ]
+        K = part.kernel(few.Z) + level
+        K[np.diag_indices_from(K)] += 1e-6 * np.mean(np.diag(K))
+        cross = part.kernel(new, few.Z) + level
+        left = part.kernel.diag(new) + level - np.sum(cross * np.linalg.solve(K, cross.T).T, axis=1)
+        assert left.mean() > 0.1
+        assert np.all(both[0] - both[1] <= left[:, None] + 1e-9)
+
+
+def test_single_precision_of_many_points_keeps_three_digits(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 8))
+    y = (X[:, 0] + np.sin(3 * X[:, 1]) + 0.5 * rng.standard_normal(400) > 0).astype(int)
+    odds = BayesianSVC(kernel=4.0 * Matern(3.0, nu=0.5), random_state=0).fit(X, y).fit_.log_odds
+    assert all(one.single for part in odds.parts for one in part.posterior.spread)
+    v, exact = odds.moments(X[:99] + 0.1)[1], given_all(odds, monkeypatch).moments(X[:99] + 0.1)[1]
+    np.testing.assert_allclose(v, exact, rtol=2e-3)
+    assert not np.array_equal(v, exact)

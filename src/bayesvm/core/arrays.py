@@ -194,10 +194,11 @@ log_expit = partial(_special, "log_expit")
 
 def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
     """Log of the sum of exponentials along an axis."""
-    if not is_symbolic(x):
-        return special.logsumexp(x, axis=axis, keepdims=keepdims)
     top = np.max(x, axis=axis, keepdims=True)
-    out = top + np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True))
+    if not is_symbolic(x):
+        top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        out = top + np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True))
     return out if keepdims else np.max(out, axis=axis)
 
 

@@ -236,14 +236,14 @@ def _log_odds(ready: Prepared, settings: Settings) -> LogOdds | None:
     """Processes from which intervals of probabilities are computed."""
     given, design = settings.params, ready.design
     data = given["width"] == "data" and given["probability"] == "calibrated"
-    # a few points may predict as all do, but rough functions, which count here, are of all
     exact = ready.exact or (settings.grows and len(ready.points) <= ALL_ROWS)
     if not data or not exact or ready.amplitude is None:
         return None
     if isinstance(design.inputs, Levelled):
         settings = replace(settings, groups=design.inputs.groups(settings.groups))
     kernel = Scaled(ready.amplitude, design.kernel.kernel)
-    return LogOdds(kernel, settings.seen(ready.points, ready.machines), design.inputs)
+    few = None if ready.exact else design.Z
+    return LogOdds(kernel, settings.seen(ready.points, ready.machines), design.inputs, few)
 
 
 def _fit_sites(

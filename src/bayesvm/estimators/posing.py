@@ -87,9 +87,10 @@ def rows_of_blocks(engine: Any, scheme: Any, n: int, K: int, wide: int = 0) -> i
     return block_rows(K, wide, engine.block_bytes, n=0 if isinstance(scheme, Gibbs) else n)
 
 
-def is_fast(engine: Any, blocks: Any, K: int, scheme: Any) -> bool:
-    """Whether passes over rows are by compiled loops."""
-    here = not engine.on_device and not blocks.remote and not sparse.issparse(blocks.X)
+def is_fast(engine: Any, blocks: Any, K: int, scheme: Any, by_pairs: bool = False) -> bool:
+    """Whether passes over rows are by compiled loops; of sparse ones, over pairs of columns."""
+    here = not engine.on_device and not blocks.remote
+    here = here and (by_pairs or not sparse.issparse(blocks.X))
     return here and isinstance(scheme, VB) and pays(blocks.n, K)
 
 
@@ -121,7 +122,7 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
         blocks = replace(blocks, size=blocks.n)
     elif form == "diagonal" and is_sparse:
         blocks = replace(blocks, size=sparse_rows(blocks.X))
-    fast = is_fast(engine, blocks, model.width, scheme)
+    fast = is_fast(engine, blocks, model.width, scheme, form == "dense")
     problem = Problem(model, blocks, engine, form, fast=fast)
     # the factored form keeps its columns; sparse columns are joined with the intercept's once
     keep = (is_sparse or form == "factored") and not blocks.ready

@@ -7,7 +7,7 @@ sparse arrays; in other array libraries by picking entries at codes and summing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ..compiled import loops
 from ..core import arrays
 from ..core.arrays import Composite, double, is_numpy, pick, sums_by
 from ..core.types import Array, Columns
@@ -197,11 +198,12 @@ class Centred(Composite):
 
     def mapped(self, fn: Any) -> Centred:
         """With a function applied to the rows."""
-        return Centred(fn(self.C), self.shift)
+        return replace(self, C=fn(self.C))
 
     def __getitem__(self, at: Any) -> Centred:
         """Rows, or rows and columns."""
-        return Centred(self.C[at], self.shift[at[1]] if isinstance(at, tuple) else self.shift)
+        shift = self.shift[at[1]] if isinstance(at, tuple) else self.shift
+        return replace(self, C=self.C[at], shift=shift)
 
     def __matmul__(self, x: Array) -> Array:
         out: Array = self.C @ x - self.shift @ x
@@ -234,6 +236,27 @@ class Centred(Composite):
 
     def toarray(self) -> Array:
         return np.asarray(self.C.toarray() - self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Looped(Centred):
+    """Sparse columns without a centre, whose sums are made by compiled loops over their rows."""
+
+    @staticmethod
+    def of(C: Any) -> Looped:
+        return Looped(C, np.zeros(C.shape[1]))
+
+    def quad(self, M: Array) -> Array:
+        """Quadratic forms of a symmetric matrix at the rows."""
+        out = np.empty(self.C.shape[0])
+        loops("sparse").forms(self.C.indptr, self.C.indices, self.C.data, M, out)
+        return out
+
+    def sandwich(self, w: Array) -> Array:
+        half = np.zeros((self.C.shape[1], self.C.shape[1]))
+        weights = np.ascontiguousarray(w, dtype=float)
+        loops("sparse").gram(self.C.indptr, self.C.indices, self.C.data, weights, half)
+        return half + half.T
 
 
 @dataclass(frozen=True, eq=False)

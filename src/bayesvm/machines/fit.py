@@ -29,7 +29,7 @@ class At(NamedTuple):
     columns: list[Rows | None]
     m: Array
     v: Array
-    z: Array | None = None  # log odds of two classes by the link
+    z: Array | None = None  # log odds of two classes by the link, or of all of several
 
     def each(self) -> Iterator[tuple[Rows | None, tuple[Array, Array]]]:
         """Columns and moments of each machine."""
@@ -272,7 +272,9 @@ class Fit:
         """
         at = self.at(X) if at is None else at
         if not self.is_binary:
-            p, odds = self.proba(at.m, at.v), self.odds(at.m, at.v)
+            logs = self._logs(at.m, at.v)
+            p, odds = normalised(logs), class_odds(logs)
+            at = at._replace(z=odds)
             low, high = enclosing(odds, *self.bands(X, tails, at))
             return np.minimum(expit(low), p), np.maximum(expit(high), p)
         plain, z, second = self._judged(at.m, at.v)

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.sparse import issparse as is_sparse
 
 from ..blocks.memory import Plan, keep_what_is_freed
+from ..core.arrays import inner
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
 from ..engines import Serial
@@ -327,7 +328,7 @@ def _is_plain(problem: Problem) -> bool:
     most = min(problem.n, start_rows(problem.model.width)) // SOUND_ROWS_A_COEFFICIENT
     many = problem.form == "dense" and problem.model.width <= most
     is_stream = problem.past is not None
-    return many and not (is_stream or problem.model.is_latent or is_sparse(problem.blocks.X))
+    return many and not (is_stream or problem.model.is_latent or is_sparse(inner(problem.blocks.X)))
 
 
 def is_sound(sums: Stats) -> bool:

@@ -20,7 +20,7 @@ from ..compiled import loops
 from ..core import arrays
 from ..core.arrays import double, like, pick
 from ..core.types import Array, Coef, Columns, Engine, Hidden, Local, Rows, Stats
-from ..gaussian.columns import Folded, plain
+from ..gaussian.columns import Folded, Looped, plain
 from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
@@ -50,7 +50,7 @@ def pass_block(
     """
     short = rounded(rows.C) if single else rows.C
     m, v = moments(rows, coef, short) if given is None else given  # of f at each row
-    each = likelihood.expected(y, m, v)
+    each = expected_at(likelihood, y, m, v, isinstance(rows.C, Looped))
     local = Local(*(c * x for x in each))  # contribution of each row
     sums = gather(rows, local, form, curved, coef.mean, short)
     J = squared_slopes(short, each, v, c, unit, form) if squares else None
@@ -87,7 +87,7 @@ def pull_block(
         m, v = moments(rows, coef)
     else:
         m = double(rows.C @ like(coef.mean, rows.C))
-    local = likelihood.expected(y, m, v).times(c)
+    local = expected_at(likelihood, y, m, v, isinstance(rows.C, Looped)).times(c)
     g, most = double(rows.C.T @ like(local.g, rows.C)), arrays.of(m).max(v + 0.0 * m)
     return Pull(g, arrays.total(local.bound), arrays.total(local.w * v), most)
 
@@ -124,7 +124,7 @@ def slope_block(
     """
     short = rounded(rows.C) if single else rows.C
     m, v = moments(rows, coef, short) if given is None else given
-    local = likelihood.expected(y, m, v)
+    local = expected_at(likelihood, y, m, v, isinstance(rows.C, Looped))
     A = sandwich(short, c * local.h, form) if bent else 0.0
     J = squared_slopes(short, local, v, c, unit, form)
     return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)) if bent else 0.0)
@@ -178,6 +178,19 @@ def expected(
     return m, v, likelihood.expected(y, m, v).times(c)
 
 
+def expected_at(likelihood: Likelihood, y: Array, m: Array, v: Any, fast: bool) -> Local:
+    """Likelihood contributions at moments of f, by compiled loops if they are to be ``fast``."""
+    loop = loops("passes") if fast else None
+    average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
+    if loop is None or average is None:
+        return likelihood.expected(y, m, v)
+    w, g, bound = np.empty((3, y.shape[0]))
+    # compiled for arrays of one kind
+    own = (np.require(x, np.float64, ["C", "W"]) for x in (y, m, np.broadcast_to(v, y.shape)))
+    loop.averages(tuple(average), *own, w, g, bound)
+    return Local(w, g, bound, w)
+
+
 def contributions(
     likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine, fast: bool = False
 ) -> Local:
@@ -185,17 +198,9 @@ def contributions(
 
     Where they are to be ``fast`` by compiled loops, if there are any for the likelihood.
     """
-    loop = loops("passes") if fast else None
-    average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
 
     def visit(at: slice) -> Local:
-        if loop is None or average is None:
-            return likelihood.expected(y[at], m[at], v[at])
-        w, g, bound = np.empty((3, at.stop - at.start))
-        # compiled for arrays of one kind
-        own = (np.require(x[at], np.float64, ["C", "W"]) for x in (y, m, v))
-        loop.averages(tuple(average), *own, w, g, bound)
-        return Local(w, g, bound, w)
+        return expected_at(likelihood, y[at], m[at], v[at], fast)
 
     n = int(y.shape[0])
     parts = engine.over(visit, n, n if arrays.is_foreign(m) else PIECE)
@@ -206,6 +211,8 @@ def rounded(C: Columns) -> Columns:
     """Columns in float32, for products of matrices."""
     if isinstance(C, Folded):
         return C.rounded
+    if isinstance(C, Looped):  # pairs of entries take no less time
+        return C
     if arrays.is_numpy(C):
         return C.astype(np.float32, copy=False)
     return arrays.of(C).astype(C, arrays.of(C).float32)

@@ -19,6 +19,7 @@ from ..core.arrays import joined
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Rows, Stats
 from ..designs.columns import Assembled
+from ..gaussian.columns import Looped
 from ..gaussian.forms import finished, sandwich
 from ..likelihoods import Likelihood
 from .fast import FastPass
@@ -40,6 +41,7 @@ from .passes import (
 from .past import Past
 
 Product = Callable[[Array], Array]
+SPARSE_ROWS = 2**14  # of a block at least, of loops over sparse rows: a matrix S of each is added
 
 
 class Latent(NamedTuple):
@@ -144,7 +146,11 @@ class Problem:
             X = blocks.X.astype(np.float64, copy=False)
             return replace(self, blocks=blocks.assembled(model.folded(X)))
         if sparse.issparse(blocks.X) or model.grouped:
-            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
+            rows = model.rows(blocks.X)
+            if self.fast and self.form == "dense" and sparse.issparse(rows.C):
+                rows = rows._replace(C=Looped.of(rows.C))
+                blocks = replace(blocks, size=max(blocks.size, SPARSE_ROWS))
+            return replace(self, blocks=blocks.assembled(rows))
         empty = self.engine.empty  # where the engine computes, wherever the rows are
         C = empty(blocks.X, model.width, model.dtype)
         extra = empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
@@ -213,7 +219,8 @@ class Problem:
 
     def _fast(self, coef: Coef, precisions: bool, slopes: bool) -> FastPass | None:
         """The pass by compiled loops, where there is one; which matrices it sums."""
-        if not self.fast or self.form != "dense" or self.latents:
+        is_sparse = isinstance(self.blocks.X, Looped)
+        if not self.fast or self.form != "dense" or self.latents or is_sparse:
             return None
         if self.blocks.in_memory and plain(self.blocks.X) is None:
             return None

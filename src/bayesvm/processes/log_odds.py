@@ -6,47 +6,114 @@ scales of the machine and the amplitude of most evidence.  But a smooth kernel i
 truth jumps.  So there are three processes, of the kernel and of two rough ones, Matern 1/2, and the
 distribution of the log odds is their mixture, with the posterior probabilities of the kernels:
 roughness counts as far as the rows cannot exclude it.
+
+Where f is predicted through few points, so are the log odds; else through as many of the rows as
+leave next to nothing, if these are fewer than half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack, solve_triangular
 from scipy.special import ndtr, ndtri, softmax
 
-from ..core.arrays import is_symbolic
+from ..core.arrays import double, is_symbolic, squares, through_upper
 from ..core.types import Array
 from ..engines.threads import blas_threads
 from ..kernels import RBF, Matern, Scaled
 from ..likelihoods import Logistic
 from .amplitude import weights_of
 from .labelled import LabelledPoints
+from .matrices import covariance_of, factor_in_place, invert
 from .predictor import Predictor
-from .process import Prior
+from .process import LIGHT, Gram, Prior
 from .shared import ClassLabels, fit_shared, sites_of, together
 from .sites import SiteFit, Sites
+from .whitened import kernel_factor
 
 POINTS = 1000  # most at which kernels are compared
 SETTLED = 1e-3  # gain a row that ends a fit
 LONGER = (1.0, 2.0)  # length scales of rough kernels, in the smooth one's; by coverage of steps
-HELD = 2**25  # numbers in the factors of all classes; beyond, classes share one
-NEGLIGIBLE = 1e-3  # probability of a kernel that is left out
+HELD = 2**25  # numbers in the factors of all classes, or twice as many in single precision;
+# beyond, classes share one factor, and probabilities near zero are covered less often
+LEFT = 0.05  # largest variance that some points may leave, as a share of what rows leave: that
+LEAST = 0.1  # which a tenth of them is below; variances are then 0.1 to 0.7 % larger on average
+SPARED = 2  # rows for each such point, at least
+MANY = 100  # points from which on sums of squares are in single precision
+SINGLE = 1e-4  # share of the prior variance, of which single precision leaves three digits
+NEGLIGIBLE = 5e-3  # probability of a kernel that is left out
 ROWS = 2**22  # kernel values at a time
 STEPS = 50  # of a search for a quantile: all digits, by halves alone,
 FEWER_STEPS = 28  # or eight, where each is part of a graph
 ROUNDING = 1e-13  # of a quantile, at which the search ends
 
 
+class AllPoints(NamedTuple):
+    """Posteriors of all classes from kernel values with all points."""
+
+    alpha: Array  # (points, classes)
+    spread: list[Predictor]  # of each class, or one of all
+
+    def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+        """Means and variances, ``(n, classes)``, as :class:`.Predictor` has them of one."""
+        m = cross @ self.alpha
+        v = np.stack([one(cross, diag)[1] for one in self.spread], axis=1)
+        return m, v + 0.0 * m
+
+
+class Through(NamedTuple):
+    r"""The same from kernel values with some points.
+
+    With the covariance :math:`LL^\top` of the points, c the whitened columns :math:`L^{-1}k` of a
+    row and :math:`B = I + \sum_i w_i c_i c_i^\top`, the variance of f is
+    :math:`k_{**} - c^\top c + c^\top B^{-1} c`.  The last term is never above the variance given
+    all points, and what the points leave is added: f is at most that much less certain.  It is a
+    sum of squares and may be in single precision.
+    """
+
+    inverse: Array  # L^-T, an upper triangle
+    mean: Array  # (points, classes), of the columns' coefficients
+    roots: list[Array]  # R' of each class, upper triangles; B^-1 = R' R
+
+    @staticmethod
+    def of(
+        covariance: Callable[[Array], Array], Z: Array, cross: Array, W: Array, B: Array
+    ) -> Through:
+        """From covariances of the points, of rows with them, and the sites of all classes."""
+        L, _ = kernel_factor(covariance, Z)
+        C = solve_triangular(L, cross.T, lower=True, check_finite=False).T
+        means, roots, kind = [], [], np.float32 if len(Z) >= MANY else np.float64
+        for w, b in zip(W.T, B.T, strict=True):
+            A = C * np.sqrt(w)[:, None]
+            inner = A.T @ A
+            inner[np.diag_indices_from(inner)] += 1.0
+            R = invert(factor_in_place(inner))
+            means.append(R.T @ (R @ (C.T @ b)))
+            roots.append(np.ascontiguousarray(R.T, dtype=kind))
+        inverse = solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False).T
+        return Through(np.ascontiguousarray(inverse), np.column_stack(means), roots)
+
+    def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+        parts = [C for _, C in through_upper(cross, self.inverse)]
+        C = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        left = np.maximum(diag - squares(C), 0.0)
+        few = C.astype(self.roots[0].dtype, copy=False) if isinstance(C, np.ndarray) else C
+        v = [left + double(sum(squares(T) for _, T in through_upper(few, F))) for F in self.roots]
+        return C @ self.mean, np.stack(v, axis=1)
+
+
 class Part(NamedTuple):
-    """A kernel, its probability, and the process of every class against the rest."""
+    """A kernel, its probability, points, and the process of every class against the rest."""
 
     kernel: Scaled
     share: float
-    predictors: list[Predictor]
+    Z: Array  # points, with which kernel values are needed
+    posterior: AllPoints | Through
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +126,10 @@ class LogOdds:
     kernel: Scaled
     seen: LabelledPoints  # the training rows
     inputs: Any  # design of the input
+    Z: Array | None = None  # few points that take the place of all
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"kernel": self.kernel, "seen": self.seen, "inputs": self.inputs}
+        return {name: getattr(self, name) for name in ("kernel", "seen", "inputs", "Z")}
 
     @cached_property
     def parts(self) -> list[Part]:
@@ -81,38 +149,53 @@ class LogOdds:
             shares = softmax(evidence)
             shares[shares < NEGLIGIBLE] = 0.0
             each = [(k, p, f) for (k, f), p in zip(found, shares / shares.sum(), strict=True) if p]
-            return [Part(k, float(p), self._continued(k, some.X, f)) for k, p, f in each]
+            return [Part(k, float(p), *self._continued(k, some.X, f)) for k, p, f in each]
 
-    def _continued(self, kernel: Scaled, X: Array, fits: Sequence[SiteFit]) -> list[Predictor]:
-        """The processes of all classes given all points.
+    def _continued(
+        self, kernel: Scaled, X: Array, fits: Sequence[SiteFit]
+    ) -> tuple[Array, AllPoints | Through]:
+        """Points that predict, and the processes of all classes given all points.
 
         Their sites touch the likelihood where fits to some of the points, ``X``, predict f.
         """
-        Z, level = self.seen.X, self.seen.level
-        cross = kernel(Z, X) + level
-        M, v = cross @ weights_of(fits), fits[0].predictor(cross, kernel.diag(Z) + level)[1]
-        labels = ClassLabels.of(self.seen.machines)
+        points, level, labels = self.seen.X, self.seen.level, ClassLabels.of(self.seen.machines)
+
+        def covariance(*rows: Array) -> Array:
+            out: Array = kernel(*rows) + level
+            return out
+
+        cross = covariance(points, X)
+        M, v = cross @ weights_of(fits), fits[0].predictor(cross, kernel.diag(points) + level)[1]
         local = labels.local(Logistic().tight, M, v)
         W, G = labels.group @ local.w, labels.group @ local.g
-        if W.shape[1] > 1 and W.size * len(Z) > HELD:
-            W = np.broadcast_to(together(W)[:, None], W.shape)
-            now = Prior(kernel, level).at(Z).moments(Sites(W[:, 0], G[:, 0]))
-            A = now.solve(G + W * M)[0]
-            return [Predictor(alpha, W[now.on, 0], now.R, now.on) for alpha in A.T]
-        process, out = Prior(kernel, level).at(Z), []
-        for w, b in zip(W.T, (G + W * M).T, strict=True):
+        if self.Z is not None:
+            cross = covariance(points, self.Z)
+            return self.Z, Through.of(covariance, self.Z, cross, W, G + W * M)
+        process = Gram(covariance_of(kernel(points), level))
+        enough = LEFT * np.quantile(v, LEAST) * len(X) / len(points)
+        if (some := spanning(process.K, enough)) is not None:
+            Z = points[some]
+            return Z, Through.of(covariance, Z, process.K[:, some], W, G + W * M)
+        least = v.min() * len(X) / len(points)
+        single = len(points) >= LIGHT and least > SINGLE * np.diag(process.K).max()
+        if W.shape[1] > 1 and W.size * len(points) > HELD * (1 + single):
+            W = together(W)[:, None]
+        spread, A, B = [], [], G + W * M
+        for w, b in zip(W.T, B.T, strict=False):
             now = process.moments(Sites(w, b))
-            out.append(Predictor(now.alpha, w[now.on], now.R, now.on))
-        return out
+            R = now.R.astype(np.float32) if single else now.R
+            spread.append(Predictor(now.alpha, w[now.on], R, now.on, single))
+            A.append(now.alpha if W.shape == B.shape else now.solve(B)[0])
+        return points, AllPoints(np.column_stack(A), spread)
 
     def moments(self, X: Any) -> tuple[Array, Array]:
         """Means and variances by each kernel, ``(kernels, n, classes)``."""
-        inputs, level, out = self.inputs.columns(X), self.seen.level, []
-        for kernel, _, predictors in self.parts:
-            cross = kernel(inputs, self.seen.X) + level
-            diag = kernel.diag(inputs) + level
-            out.append([predictor(cross, diag) for predictor in predictors])
-        m, v = (np.stack([np.stack([p[k] for p in each], axis=1) for each in out]) for k in (0, 1))
+        inputs, level = self.inputs.columns(X), self.seen.level
+        each = [
+            part.posterior(part.kernel(inputs, part.Z) + level, part.kernel.diag(inputs) + level)
+            for part in self.parts
+        ]
+        m, v = (np.stack(pair) for pair in zip(*each, strict=True))
         return m, v
 
     def quantiles(self, X: Any, levels: tuple[float, ...]) -> Array:
@@ -123,6 +206,12 @@ class LogOdds:
             m, v = self.moments(X[first : first + size])
             parts.append(mixture_quantile(each, share, m[:, None], np.sqrt(v)[:, None]))
         return np.concatenate(parts, axis=1)
+
+
+def spanning(K: Array, left: float) -> Array | None:
+    """Points that leave no more of any variance than ``left``, if they are few: pivots of K."""
+    _, pivots, rank, _ = lapack.dpstrf(K, lower=1, tol=left)
+    return pivots[:rank] - 1 if SPARED * rank <= len(K) else None
 
 
 def rougher(kernel: Scaled) -> tuple[Scaled, ...]:

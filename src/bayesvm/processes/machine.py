@@ -64,7 +64,7 @@ class KernelFit(Fit):
         if self.is_binary:
             low, high = np.hstack([-high, low]), np.hstack([-low, high])
         at = self.at(X) if at is None else at
-        odds = self.odds(at.m, at.v)
+        odds = self.odds(at.m, at.v) if at.z is None or self.is_binary else at.z
         return np.stack([np.minimum(low, odds), odds, np.maximum(high, odds)])
 
 
