@@ -66,9 +66,9 @@ def fit_sites(
     overshoot where f turns at the margin: they take many times as many passes.)  Steps that would
     lower the bound are halved.  Without a start, f has the signs of the labels.
 
-    That is foretold at many points of an exact process, where a pass that only confirms it is dear;
-    elsewhere it is less than what the last pass has gained.  A ``final`` fit may leave ``tol`` of
-    the bound's size.
+    That is foretold at many points of an exact process and in a final fit through inducing points,
+    where a pass that only confirms it is dear; elsewhere it is less than what the last pass has
+    gained.  A ``final`` fit may leave ``tol`` of the bound's size.
     """
     if start is None:
         share = labels.total(labels.c * labels.y) / labels.total(labels.c)
@@ -76,7 +76,7 @@ def fit_sites(
 
     best: SiteFit | None = None
     weight = float(arrays.total(labels.c))
-    foretells = isinstance(process, Gram) and labels.points >= MANY
+    foretells = final and not process.fitc if isinstance(process, LowRank) else labels.points >= MANY
 
     def enough(bound: float) -> float:
         return tol * (max(1.0, abs(bound)) if final else weight)

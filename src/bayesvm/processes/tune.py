@@ -65,9 +65,10 @@ FEW = 500
 FOLDED = 800  # points of folds that judge the amplitude for several classes
 JUDGED = 5000  # rows that judge the amplitude through inducing points
 # Share of the prior variance that the first few points may leave for the amplitude to be judged
-# through them: 0.0142 at most on six sets where few points are enough, 0.05 at least on four where
+# through them: 0.0142 at most on six sets where few points are enough (0.03 on one of 14 draws of
+# waveforms), 0.05 at least on four where
 # they are not
-SMOOTH = 0.03
+SMOOTH = 0.04
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
@@ -155,16 +156,18 @@ def best_amplitude(score: Judge, start: float) -> Valley:
     return Valley(vertex, mid - 0.5 * bend * shift**2 if score.by_folds else score(vertex))
 
 
-def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, Judge]:
+def shorten(
+    found: Scaled, judged: Callable[[Scaled], Judge], first: Judge | None = None
+) -> tuple[Scaled, Judge]:
     """The amplitude of least left-out loss, at length scales shortened while it falls.
 
     With many columns the evidence prefers scales that are too long, by a factor of two and more.
     The left-out loss shows it clearly where it matters, and slightly, too often, where it does not:
     a step must gain ``NATS_A_STEP`` for every thousand rows.  Length scales of single columns stay
-    as they are.
+    as they are.  The ``first`` judge is that of the kernel as it is.
     """
     scales = np.array([name.endswith("length_scale") for name in found.names], float)
-    score = judged(found)
+    score = judged(found) if first is None else first
     enough = NATS_A_STEP * max(1.0, score.seen.X.shape[0] / MANY)
     try:
         best = best_amplitude(score, np.log(found.weight / SMALLER))
@@ -274,7 +277,7 @@ class Tuned(NamedTuple):
     kernel: Scaled
     sites: list[Sites] | None = None
     amplitude: float | None = None  # of most evidence under a logistic model
-    points: Array | None = None  # few that take the place of all
+    through: LowRank | None = None  # few points, which take the place of all
 
 
 def tune(
@@ -290,7 +293,7 @@ def tune(
     watch: Watch = silent,
     local: bool = False,
     in_blocks: bool = False,
-    points: Callable[[Scaled, int], Array] | None = None,
+    points: Callable[..., Array] | None = None,
     begun: Coarse | None = None,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
@@ -301,7 +304,7 @@ def tune(
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
     a local part.  Rows that are read ``in_blocks`` are many times those that are seen here, and the
-    kernel is refined with more of them.  ``points(kernel, m)`` gives inducing points that may take
+    kernel is refined with more of them.  ``points(kernel, m, weights)`` gives inducing points that may take
     the place of an exact process, if few are enough.  A search by a few points may have ``begun``.
     Where ``watch`` ends the search, the best
     kernel so far is taken.
@@ -343,9 +346,10 @@ def tune(
 
     if Z is None and points is not None:
         few = points(found, FIRST_FEW)
-        left = LowRank.of(found.kernel, few, some.X, 0.0, False).rest
-        if left.mean() < SMOOTH * found.kernel.diag(some.X).mean():
-            best, _ = shorten(found, partial(judged, few))
+        first = judged(few, found)
+        assert isinstance(first.unit, LowRank)
+        if first.unit.rest.mean() < SMOOTH * found.kernel.diag(some.X).mean():
+            best, _ = shorten(found, partial(judged, few), first)
             # k-means in units of other scales are the same where all of them are shorter alike
             given = (Prior(best, seen.level, few, fitc), seen, likelihood.tight)
             if (enough := few_points(*given, partial(points, best), search)) is not None:
