@@ -17,6 +17,7 @@ from .sites import Labels
 BINS = 40  # ranks of a column that are told apart,
 NEAR = 0.5  # distance of neighbours among them, as quantiles of a Gaussian,
 SURPRISE = 3.0  # and standard deviations by which a column that matters differs from others
+FEW_NEAR = 8  # neighbours up to which one is found after another
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,13 @@ class LabelledPoints:
     def around(self, centres: Array, size: int, reach: Array) -> LabelledPoints:
         """The points that are nearest to some of them."""
         A = self.X / reach
-        near = np.argpartition(squared_distances(A[centres], A), size - 1, axis=1)[:, :size]
+        D = squared_distances(A[centres], A)
+        if size > FEW_NEAR:
+            return self.take(np.argpartition(D, size - 1, axis=1)[:, :size].ravel())
+        near, each = np.empty((size, len(D)), dtype=np.intp), np.arange(len(D))
+        for k in range(size):
+            near[k] = D.argmin(axis=1)
+            D[each, near[k]] = np.inf
         return self.take(near.ravel())
 
     def related(self) -> Array:
