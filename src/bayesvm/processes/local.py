@@ -19,7 +19,7 @@ import numpy as np
 from ..kernels import Matern, Scaled, SmoothLocal, column_scales
 from .evidence import TOL, Evidence, Search, WarmFits, climb_evidence, is_scale, parameter_prior
 from .labelled import LabelledPoints
-from .matrices import square
+from .matrices import signs_of, square
 from .process import Gram, Prior
 from .quick import fit_one
 from .sites import Site, Sites
@@ -77,8 +77,7 @@ def hinted(kernel: Scaled, seen: LabelledPoints, site: Site) -> float:
     K, G, fit = process.values, process.gradient(fits), fits[0]
     parts = [local, K, (longer(seen.X) - K) / STEP]
     root = fit.R * np.sqrt(fit.sites.w[fit.on]).astype(fit.R.dtype)
-    signs = 2.0 * np.random.default_rng(0).integers(0, 2, (len(root), PROBES)) - 1.0
-    some = root.T @ signs.astype(root.dtype)
+    some = root.T @ signs_of(len(root), PROBES).astype(root.dtype)
     each = np.stack([(root @ (L[square(fit.on, L)] @ some)).ravel() for L in parts])
     info = each @ each.T * (0.5 / PROBES)
     slope = np.array([np.vdot(G, L) for L in parts])
