@@ -40,7 +40,8 @@ SHOWN = 0.75  # share of that which few points must show where there are more,
 # several 0.28 (tabular sets of 600 rows and more, folds 0 and 1)
 HINTED, HINTED_OF_SEVERAL = 0.4, 0.25
 TOL = 1e-5  # nats a row that better sites would add to the evidence of two classes,
-TOL_OF_SEVERAL = 1e-4  # and that the last pass adds to that of several
+TOL_OF_SEVERAL = 1e-4  # and that the last pass adds to that of several,
+ROUGHLY = 10.0  # or so many times that where it is only compared
 SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
 # Times what a step promises that a climb may gain: from the second on 2.6 at most and 0.5 in the
 # middle, before it 4.3 (45 climbs for twelve tabular sets and waveforms)
@@ -221,13 +222,14 @@ def climb_by_scoring(
     evaluations: int,
     search: Search,
     enough: float = -np.inf,
+    near: bool = False,
     small: float = SMALL_GAIN,
 ) -> Summit:
     """Climb the evidence of an exact process by Fisher's scoring until a step gains a small share.
 
     Steps are those to the top of a parabola whose curvature is the information; one that lowers the
     evidence is made again, shorter.  It is given up where ``HOPED`` times what a step promises would
-    not reach ``enough``.
+    not reach ``enough``, which is more at first unless the top is ``near``.
     """
     prior, values, best, far = score.prior, [-np.inf], theta, LONGEST
     low, high = prior.mean - FARTHEST, prior.mean + FARTHEST
@@ -248,11 +250,11 @@ def climb_by_scoring(
             process, fits = score.last
             bend = Bend(prior.step(process.information(fits)))
             z = bend.solve(g)
-            promised, hoped = bend.gain(g, z), HOPED if len(values) > 2 else HOPED_AT_FIRST
+            promised, later = bend.gain(g, z), near or len(values) > 2
             if promised <= small * abs(value):
                 best = np.clip(theta + prior.step(z), low, high)
                 break
-            if value + hoped * promised < enough:
+            if value + (HOPED if later else HOPED_AT_FIRST) * promised < enough:
                 break
             while len(values) <= evaluations:
                 length = float(np.abs(prior.step(z)).max())
@@ -359,7 +361,7 @@ def search_coarsely(
         theta += is_scale(kernel) * 0.5 * np.log(few.extent / other.few.extent)
         kernel, score.fits.sites = kernel.with_theta(theta), [*other.sites]
         enough = other.top.value + NATS_AT_LEAST
-    top = climb_by_scoring(score, kernel.theta, 40, search, enough)
+    top = climb_by_scoring(score, kernel.theta, 40, search, enough, other is not None)
     return Coarse(few, kernel.with_theta(top.theta), top, score.fits.sites)
 
 
@@ -397,7 +399,8 @@ def maximise_evidence(
         score = scored(kernel, part)
         if part is held[0]:
             score.fits.sites = [*held[1]]
-        top = climb_by_scoring(score, kernel.theta, evaluations, search, enough)
+        near = part is not few
+        top = climb_by_scoring(score, kernel.theta, evaluations, search, enough, near)
         held[:] = part, score.fits.sites
         return kernel.with_theta(top.theta), top
 
@@ -430,6 +433,7 @@ def maximise_evidence(
         return climb(wide, many, 20)[0]
     # what the shared scale has where few points ended is the least that it can have
     score = scored(shared, many)
+    score.fits.tol *= ROUGHLY
     enough = score(shared.theta)[0] + needed
     held[:] = many, score.fits.sites
     wide, high = climb(wide, many, 20, enough)

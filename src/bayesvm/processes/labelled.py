@@ -110,6 +110,7 @@ class LabelledPoints:
         Y = (np.eye(p.size)[codes] - p) * first.c[:, None]
         size, power = 1.0 - p @ p, np.square(np.diag(p) - np.outer(p, p)).sum()
         out = np.zeros(self.X.shape[1], dtype=bool)
+        known: dict[bytes, tuple[Array, float, float]] = {}  # columns without ties have the same
         for j, x in enumerate(self.X.T):
             at = np.unique(x[first.at], return_inverse=True)[1].reshape(-1)
             share = np.bincount(at, first.c) / n
@@ -118,15 +119,16 @@ class LabelledPoints:
             share = np.bincount(at, first.c) / n
             if share.size < 2:
                 continue
-            place = ndtri(np.cumsum(share) - 0.5 * share)
-            G = np.exp(-0.5 * np.square((place[:, None] - place) / NEAR))
-            G = G - share @ G
-            G -= (G @ share)[:, None]
+            if (key := share.tobytes()) not in known:
+                place = ndtri(np.cumsum(share) - 0.5 * share)
+                G = np.exp(-0.5 * np.square((place[:, None] - place) / NEAR))
+                G = G - share @ G
+                G -= (G @ share)[:, None]
+                mean = size * (share @ np.diag(G))
+                known[key] = G, mean, np.sqrt(2.0 * power * (share @ np.square(G) @ share))
+            G, mean, spread = known[key]
             sums = np.stack([np.bincount(at, y, share.size) for y in Y.T], axis=1)
-            found = np.vdot(sums, G @ sums) / n
-            mean = size * (share @ np.diag(G))
-            spread = np.sqrt(2.0 * power * (share @ np.square(G) @ share))
-            out[j] = found - mean > SURPRISE * spread
+            out[j] = np.vdot(sums, G @ sums) / n - mean > SURPRISE * spread
         return out
 
     def _codes(self) -> Array:

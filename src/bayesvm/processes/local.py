@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Matern, Scaled, SmoothLocal, column_scales
-from .evidence import TOL, Evidence, Search, WarmFits, climb_evidence, is_scale, parameter_prior
+from .evidence import (
+    ROUGHLY,
+    TOL,
+    Evidence,
+    Search,
+    WarmFits,
+    climb_evidence,
+    is_scale,
+    parameter_prior,
+)
 from .labelled import LabelledPoints
 from .matrices import signs_of, square
 from .process import Gram, Prior
@@ -71,7 +80,7 @@ def hinted(kernel: Scaled, seen: LabelledPoints, site: Site) -> float:
     """
     process = Prior(kernel, seen.level).at(seen.X)
     assert isinstance(process, Gram)
-    fits = WarmFits(seen.machines, site, TOL, fit_one)(process)
+    fits = WarmFits(seen.machines, site, ROUGHLY * TOL, fit_one)(process)
     longer = kernel.with_theta(kernel.theta + STEP * is_scale(kernel))
     local = kernel.weight * roughened(kernel).kernel.right.kernel(seen.X)
     K, G, fit = process.values, process.gradient(fits), fits[0]

@@ -120,7 +120,8 @@ def _ranked(points: Array, point: Array, codes: Array, c: Array, given: Array) -
     share = weight / c.sum()
     w = np.bincount(at, share)
     Z = _standardised(points, w)
-    mark = _unit(np.square(Z).sum(axis=1) + 0.3 * (np.abs(Z) ** 3).sum(axis=1), w)
+    squares = np.square(Z)
+    mark = _unit(squares.sum(axis=1) + 0.3 * (np.abs(Z) * squares).sum(axis=1), w)
     for _ in range(ROUNDS):
         weighted = Z[at] * (mark[at] * share)[:, None]
         ends = np.stack([weighted[own == j].sum(axis=0) for j in range(k)])

@@ -76,7 +76,9 @@ def fit_sites(
 
     best: SiteFit | None = None
     weight = float(arrays.total(labels.c))
-    foretells = final and not process.fitc if isinstance(process, LowRank) else labels.points >= MANY
+    foretells = (
+        final and not process.fitc if isinstance(process, LowRank) else labels.points >= MANY
+    )
 
     def enough(bound: float) -> float:
         return tol * (max(1.0, abs(bound)) if final else weight)
