@@ -80,7 +80,7 @@ def _back(v: Array, knots: Array, values: Array) -> Array:
 
 def warped(columns: Standardised, X: Array, c: Array) -> Standardised:
     """The columns, those of many values among rows X of weights c bent."""
-    Z, found = columns.columns(X), []
+    Z, found = columns.columns(X), list[tuple[int, Array, Array]]()
     alike = c.size > 0 and np.ptp(c) == 0.0  # values need not be told by row then
     for z in Z.T:
         if alike:

@@ -101,12 +101,13 @@ class _Stationary(Kernel):
         return by_group(self, each)
 
     def push(self, V: Array, A: Array, K: Array | None = None) -> Array:
-        A, known = divided(A, self), K is not None and self.slope_is_value
-        each = isinstance(self.length_scale, tuple)
-        rho = None if each and known else squared_distances(A)
-        H = K if rho is None or known else self.slope(rho)
-        if not each:
-            return ((H * rho) @ V)[:, None, :]
+        A, each = divided(A, self), isinstance(self.length_scale, tuple)
+        H = K if self.slope_is_value else None
+        if H is None or not each:
+            rho = squared_distances(A)
+            H = self.slope(rho) if H is None else H
+            if not each:
+                return ((H * rho) @ V)[:, None, :]
         # sums over j of H_ij (a_id - a_jd)^2 v_j with the square expanded
         xp, (n, p) = arrays.of(A), A.shape
         A = (A - xp.mean(A, axis=0))[:, :, None]

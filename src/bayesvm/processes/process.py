@@ -280,11 +280,12 @@ class Gram:
         :math:`\tfrac12\mathrm{tr}(P K_i P K_j)`, estimated from columns of signs.
         """
         many, each = max(1, min(PROBES, COLUMNS // self.kernel.theta.size)), []
-        roots = {id(fit.R): fit for fit in fits}
+        roots, K = {id(fit.R): fit for fit in fits}, self.values
+        assert K is not None
         for fit in roots.values():
             xp, on = arrays.of(fit.R), fit.on
             root = fit.R * arrays.like(fit.sites.w, fit.R)[on] ** 0.5
-            some, K = root.T @ arrays.like(signs_of(root.shape[0], many), root), self.values
+            some = root.T @ arrays.like(signs_of(root.shape[0], many), root)
             if xp is np:
                 V, K = np.zeros((K.shape[0], many), root.dtype), K.astype(root.dtype, copy=False)
                 V[on], some = some, V

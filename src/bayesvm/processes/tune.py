@@ -66,8 +66,7 @@ FOLDED = 800  # points of folds that judge the amplitude for several classes
 JUDGED = 5000  # rows that judge the amplitude through inducing points
 # Share of the prior variance that the first few points may leave for the amplitude to be judged
 # through them: 0.0142 at most on six sets where few points are enough (0.03 on one of 14 draws of
-# waveforms), 0.05 at least on four where
-# they are not
+# waveforms), 0.05 at least on four where they are not
 SMOOTH = 0.04
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
@@ -77,8 +76,7 @@ SETTLED = 5e-4  # gain a row of the last pass: less than a tenth of it is left
 LOOKS = 20  # amplitudes that are tried, about
 STEP = float(np.log(4.0))  # from one of them to the next
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
-NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
-GAINED = 0.5  # and the share of that at the old amplitude
+NATS_A_STEP = 2.0  # and what it must add to the score of rows left out
 FOLDS = 5
 TRIALS = 40  # kernels that folds judge, at most
 
@@ -164,8 +162,9 @@ def shorten(
 
     With many columns the evidence prefers scales that are too long, by a factor of two and more.
     The left-out loss shows it clearly where it matters, and slightly, too often, where it does not:
-    a step must gain ``NATS_A_STEP`` for every thousand rows.  Length scales of single columns stay
-    as they are.  The ``first`` judge is that of the kernel as it is.
+    a step must gain ``NATS_A_STEP`` for every thousand rows, and one that gains a part of that is
+    made in part.  Length scales of single columns stay as they are.  The ``first`` judge is that of
+    the kernel as it is.
     """
     scales = np.array([name.endswith("length_scale") for name in found.names], float)
     score = judged(found) if first is None else first
@@ -178,13 +177,14 @@ def shorten(
             short = found.with_theta(found.theta - SHORTER * scales)
             other = judged(short)
             other.follow(score)
-            if best.loss - other(best.at) < GAINED * enough:  # the best amplitude is not far
+            share = (best.loss - other(best.at)) / enough  # the best amplitude is not far
+            if short.theta[scales > 0].min() < 0.5 * np.log(score.seen.extent) - FARTHEST:
                 break
-            there = best_amplitude(other, best.at)
-            far = 0.5 * np.log(score.seen.extent) - FARTHEST
-            if best.loss - there.loss < enough or short.theta[scales > 0].min() < far:
+            if share < 1.0:
+                found = found.with_theta(found.theta - max(share, 0.0) * SHORTER * scales)
                 break
-            found, score, best, at = short, other, there, there.at
+            found, score, best = short, other, best_amplitude(other, best.at)
+            at = best.at
     except Ended:
         at = min(score.losses, key=score.losses.__getitem__)
     return Scaled(float(np.exp(at)), found.kernel), score
@@ -306,10 +306,9 @@ def tune(
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
     a local part.  Rows that are read ``in_blocks`` are many times those that are seen here, and the
-    kernel is refined with more of them.  ``points(kernel, m, weights)`` gives inducing points that may take
-    the place of an exact process, if few are enough.  A search by a few points may have ``begun``.
-    Where ``watch`` ends the search, the best
-    kernel so far is taken.
+    kernel is refined with more of them.  ``points(kernel, m, weights)`` gives inducing points that
+    may take the place of an exact process, if few are enough.  A search by a few points may have
+    ``begun``.  Where ``watch`` ends the search, the best kernel so far is taken.
     """
     search, site = Search(watch), likelihood.expected
     if rule == "cv":
