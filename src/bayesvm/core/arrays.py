@@ -237,12 +237,6 @@ def total(x: Any) -> Any:
     return of(x).sum(x)
 
 
-def concat(parts: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays one after another."""
-    xp = of(parts[0])
-    return np.concatenate(parts, axis=axis) if xp is np else xp.concat(parts, axis=axis)
-
-
 def sums_by(codes: Any, x: Any, G: int) -> Any:
     """Sum of the rows of ``x`` that have the same code, ``(G, k)`` from ``(n, k)``, in float64."""
     if is_numpy(x):

@@ -16,7 +16,6 @@ from ..core.types import Array
 
 Scale = float | tuple[float, ...]
 
-STEP = 1e-4  # of a logarithm, for a difference
 MOST_SHOWN, ENDS = 6, 3  # length scales that a representation has, and of more those at both ends
 
 
@@ -59,16 +58,6 @@ class Kernel:
     def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
         """Gradient in ``theta`` of the sum of ``G * k(A, B)``; ``K`` are these values, if known."""
         return np.zeros(self.theta.size)
-
-    def push(self, V: Array, A: Array, K: Array | None = None) -> Array:
-        """Derivatives of ``k(A) @ V`` in ``theta``, ``(n, parameters, columns)``; K are values.
-
-        Here by differences.
-        """
-        theta, K = self.theta, self(A) if K is None else K
-        each = [self.with_theta(theta + STEP * unit)(A) - K for unit in np.eye(theta.size)]
-        parts = [((change / STEP) @ V)[:, None, :] for change in each]
-        return arrays.concat([V[:, None, :][:, :0, :], *parts], axis=1)
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         """Gradient in ``theta`` of ``g @ k.diag(A)``."""
@@ -267,11 +256,6 @@ class Scaled(Kernel):
         inner = self.weight * self.kernel.pull(G, A, B, K / self.weight)
         return np.concatenate([[arrays.dot(G, K)], inner])
 
-    def push(self, V: Array, A: Array, K: Array | None = None) -> Array:
-        K = self(A) if K is None else K
-        inner = self.kernel.push(self.weight * V, A, K / self.weight)
-        return arrays.concat([(K @ V)[:, None, :], inner], axis=1)
-
     def pull_diag(self, g: Array, A: Array) -> Array:
         own = self.weight * arrays.dot(g, self.kernel.diag(A))
         return np.concatenate([[own], self.weight * self.kernel.pull_diag(g, A)])
@@ -320,9 +304,6 @@ class Sum(_Pair):
 
     def diag(self, A: Array) -> Array:
         return self.left.diag(A) + self.right.diag(A)
-
-    def push(self, V: Array, A: Array, K: Array | None = None) -> Array:
-        return arrays.concat([self.left.push(V, A), self.right.push(V, A)], axis=1)
 
     def _gradients(self, G: Array, values: Callable[[Any], Array]) -> tuple[Array, Array]:
         return G, G

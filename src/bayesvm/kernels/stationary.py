@@ -100,27 +100,6 @@ class _Stationary(Kernel):
         each = np.asarray(arrays.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
         return by_group(self, each)
 
-    def push(self, V: Array, A: Array, K: Array | None = None) -> Array:
-        A, each = divided(A, self), isinstance(self.length_scale, tuple)
-        H = K if self.slope_is_value else None
-        if H is None or not each:
-            rho = squared_distances(A)
-            H = self.slope(rho) if H is None else H
-            if not each:
-                return ((H * rho) @ V)[:, None, :]
-        # sums over j of H_ij (a_id - a_jd)^2 v_j with the square expanded
-        xp, (n, p) = arrays.of(A), A.shape
-        A = (A - xp.mean(A, axis=0))[:, :, None]
-        A = A.astype(V.dtype) if xp is np else A
-        columns = A * V[:, None, :]
-        parts = arrays.concat([V[:, None, :], columns, A * columns], axis=1)
-        sums = xp.reshape(H @ xp.reshape(parts, (n, -1)), parts.shape)
-        out = A * (A * sums[:, :1, :] - 2.0 * sums[:, 1 : p + 1, :]) + sums[:, p + 1 :, :]
-        if self.groups is None:
-            return out
-        theirs = arrays.like(np.eye(len(self.length_scale))[:, list(self.groups)], A)
-        return theirs @ out
-
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         A, B, rho = self._rho(A, B)
         H = G * self.slope(rho)

@@ -143,7 +143,8 @@ def squared_forms(times: Callable[[Array], Array], *each: Array) -> list[float]:
     That is the trace of V diag(x) V diag(x): a mean over columns of signs (Hutchinson's estimate).
     """
     Z = arrays.like(signs_of(len(each[0])), each[0])
-    found = times(arrays.concat([Z, *(x[:, None] * Z for x in each)], axis=1))
+    join = np.concatenate if arrays.is_numpy(Z) else arrays.of(Z).concat
+    found = times(join([Z, *(x[:, None] * Z for x in each)], axis=1))
     first, *rest = (found[:, k : k + PROBES] for k in range(0, found.shape[1], PROBES))
     pairs = zip(each, rest, strict=True)
     return [max(float(arrays.total(first * (x[:, None] * B))), 0.0) / PROBES for x, B in pairs]

@@ -52,7 +52,6 @@ from scipy.linalg import solve_triangular
 from ..core import arrays
 from ..core.types import Array
 from .matrices import (
-    PROBES,
     by_rows,
     column_squares,
     covariance_of,
@@ -65,7 +64,6 @@ from .matrices import (
     over,
     posterior_covariance,
     pull_places,
-    signs_of,
     square,
     through_factor,
 )
@@ -73,7 +71,6 @@ from .predictor import NEGLIGIBLE
 from .sites import SiteFit, SiteMoments, Sites
 from .whitened import kernel_factor
 
-COLUMNS = 200  # about as many are multiplied by the derivatives of a kernel in its parameters
 LIGHT = 300  # points from which on a search may do with single precision
 MANY = 2000  # points from which on passes for classes are made in single precision, the last apart
 STRONG = 1e-7  # share of a variance that leaves eight digits in a difference from one,
@@ -272,29 +269,6 @@ class Gram:
         G = self.gradient(fits)
         jittered(G)
         return np.asarray(self.kernel.pull(G, self.X, None, self.values))
-
-    def information(self, fits: Sequence[SiteFit]) -> Array:
-        r"""A root of Fisher's information on the kernel's log parameters, ``(parameters, many)``.
-
-        With :math:`P = (K + W^{-1})^{-1}`, that of two parameters is
-        :math:`\tfrac12\mathrm{tr}(P K_i P K_j)`, estimated from columns of signs.
-        """
-        many, each = max(1, min(PROBES, COLUMNS // self.kernel.theta.size)), []
-        roots, K = {id(fit.R): fit for fit in fits}, self.values
-        assert K is not None
-        for fit in roots.values():
-            xp, on = arrays.of(fit.R), fit.on
-            root = fit.R * arrays.like(fit.sites.w, fit.R)[on] ** 0.5
-            some = root.T @ arrays.like(signs_of(root.shape[0], many), root)
-            if xp is np:
-                V, K = np.zeros((K.shape[0], many), root.dtype), K.astype(root.dtype, copy=False)
-                V[on], some = some, V
-            parts = self.kernel.push(some, self.X, K)[on]
-            found = root @ xp.reshape(parts, (root.shape[0], -1))
-            found = arrays.to_numpy(found).reshape(root.shape[0], -1, many)
-            share = (0.5 * len(fits) / len(roots) / many) ** 0.5
-            each.append(share * np.moveaxis(found, 1, 0).reshape(found.shape[1], -1))
-        return np.concatenate(each, axis=1, dtype=float)
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,6 @@ SMOOTH = 0.04
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
-NEARER = 0.3  # by folds it is nearer to the prior's mean (44 fits, tabular sets and waveforms)
 SETTLED = 5e-4  # gain a row of the last pass: less than a tenth of it is left
 LOOKS = 20  # amplitudes that are tried, about
 STEP = float(np.log(4.0))  # from one of them to the next
@@ -168,10 +167,9 @@ def shorten(
     """
     scales = np.array([name.endswith("length_scale") for name in found.names], float)
     score = judged(found) if first is None else first
-    start = np.log(found.weight / SMALLER) * (NEARER if score.by_folds else 1.0)
     enough = NATS_A_STEP * max(1.0, score.seen.X.shape[0] / MANY)
     try:
-        best = best_amplitude(score, start)
+        best = best_amplitude(score, np.log(found.weight / SMALLER))
         at = best.at
         while scales.any():
             short = found.with_theta(found.theta - SHORTER * scales)
