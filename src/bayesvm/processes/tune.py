@@ -75,7 +75,8 @@ SETTLED = 5e-4  # gain a row of the last pass: less than a tenth of it is left
 LOOKS = 20  # amplitudes that are tried, about
 STEP = float(np.log(4.0))  # from one of them to the next
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
-NATS_A_STEP = 2.0  # and what it must add to the score of rows left out
+NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
+GAINED = 0.5  # and the share of that from which on it is made in part
 FOLDS = 5
 TRIALS = 40  # kernels that folds judge, at most
 
@@ -161,7 +162,7 @@ def shorten(
 
     With many columns the evidence prefers scales that are too long, by a factor of two and more.
     The left-out loss shows it clearly where it matters, and slightly, too often, where it does not:
-    a step must gain ``NATS_A_STEP`` for every thousand rows, and one that gains a part of that is
+    a step must gain ``NATS_A_STEP`` for every thousand rows, and one that gains most of that is
     made in part.  Length scales of single columns stay as they are.  The ``first`` judge is that of
     the kernel as it is.
     """
@@ -179,7 +180,8 @@ def shorten(
             if short.theta[scales > 0].min() < 0.5 * np.log(score.seen.extent) - FARTHEST:
                 break
             if share < 1.0:
-                found = found.with_theta(found.theta - max(share, 0.0) * SHORTER * scales)
+                part = SHORTER * max(share - GAINED, 0.0) / (1.0 - GAINED)
+                found = found.with_theta(found.theta - part * scales)
                 break
             found, score, best = short, other, best_amplitude(other, best.at)
             at = best.at
