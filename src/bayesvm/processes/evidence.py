@@ -40,7 +40,8 @@ HINTED, HINTED_OF_SEVERAL = 0.4, 0.25
 TOL = 1e-5  # nats a row that better sites would add to the evidence of two classes,
 TOL_OF_SEVERAL = 1e-4  # and that the last pass adds to that of several,
 ROUGHLY = 10.0  # or so many times that of more points, whose passes are dear
-SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
+SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb,
+ROUGH_GAIN = 5e-3  # and of one with which more points go on
 # Times what a slope promises that a climb may gain; more points have more curvature.  Climbs of 800
 # points from where 400 ended gained 0.6 to 2.3 times that (nine tabular sets and waveforms)
 HOPED = 3.0
@@ -383,11 +384,13 @@ def maximise_evidence(
     many = seen.thinned(SEARCHED, rng)
     shows = HINTED if len(seen.machines) == 1 else HINTED_OF_SEVERAL
     least, hint = (1.0, 0.2) if many is few else (shows, 0.5 * shows)
+    small = SMALL_GAIN if many is few else ROUGH_GAIN  # more points go on
     tried = []
     for start, needed in first_scales(wide, seen):
         if least * needed > -low.value:  # labels have a probability of one at most
             continue
-        wide, high = climb(start, few, 40, early=low.value + hint * needed)
+        how = {"early": low.value + hint * needed, "small": small}
+        wide, high = climb(start, few, 40, **how)
         if high.value - low.value >= least * needed:
             tried.append((wide, high, needed))
         if search.stopped:
