@@ -170,8 +170,12 @@ def best_coefficients(
     site: Site,
     a: Array,
     enough: float,
+    share: float = SHARE_LEFT,
 ) -> tuple[Array, float, Array, Local]:
-    """Coefficients of most bound at fixed variances, that bound, the mean and contributions."""
+    """Coefficients of most bound at fixed variances, that bound, the mean and contributions.
+
+    Steps end where one promises no more than ``enough``, or than a ``share`` of what all gained.
+    """
     C, spread = process.C, labels.each(v)
 
     def at(a: Array) -> tuple[float, Array, Local]:
@@ -192,7 +196,7 @@ def best_coefficients(
         if not there[0] >= here[0]:
             break
         a, here = a + rate * step, there
-        if 0.5 * float(r @ step) <= max(enough, SHARE_LEFT * (here[0] - first)):
+        if 0.5 * float(r @ step) <= max(enough, share * (here[0] - first)):
             break
     return a, *here
 

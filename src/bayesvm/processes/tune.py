@@ -176,7 +176,9 @@ def shorten(
             short = found.with_theta(found.theta - SHORTER * scales)
             other = judged(short)
             other.follow(score)
-            share = (best.loss - other(best.at)) / enough  # the best amplitude is not far
+            share = (best.loss - other(best.at)) / enough  # the best amplitude is not far,
+            if GAINED <= share < 1.0 and not score.by_folds:  # but may be in another valley
+                share = (best.loss - best_amplitude(other, best.at).loss) / enough
             if short.theta[scales > 0].min() < 0.5 * np.log(score.seen.extent) - FARTHEST:
                 break
             if share < 1.0:
