@@ -45,3 +45,14 @@ def marks(ax: Any, mean: Any, error: Any) -> Array:
     ax.set_yticks(np.arange(rows), mean.index)
     ax.set_ylim(rows - 0.5, -0.5)
     return heights
+
+
+def errors(mean: Any, error: Any, width: float = 7.0, font: str = "small") -> Any:
+    """A figure of error rates in per cent and their standard errors, see :func:`marks`."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(width, 4), layout="constrained")
+    marks(ax, mean, error)
+    ax.set_xlabel("error, %")
+    ax.legend(fontsize=font, ncols=2)
+    return figure

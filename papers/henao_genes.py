@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_gene_expression
 
-from .drawing import marks
+from .drawing import errors
 from .factor_models import MEASURED as MEASURED
 from .factor_models import METHODS as EIGHT
 from .factor_models import SWEEPS, build, judge, sweeps_of
@@ -107,10 +107,4 @@ def print_errors(frame: Any, title: str, console: Any) -> None:
 
 def draw(frame: Any) -> Any:
     """Error by set, one mark a method."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    marks(ax, *mean_and_error(frame, "error", SETS, METHODS, 100))
-    ax.set_xlabel("error, %")
-    ax.legend(fontsize="small", ncols=2)
-    return figure
+    return errors(*mean_and_error(frame, "error", SETS, METHODS, 100))

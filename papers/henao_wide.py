@@ -23,7 +23,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_gene_expression
 
-from .drawing import marks
+from .drawing import errors
 from .factor_models import MEASURED as TIMED
 from .factor_models import judged
 from .tables import mean_and_error, table_of
@@ -157,10 +157,4 @@ def cell(column: Any, times: float, digits: int) -> Callable[[tuple[str, str]], 
 
 def draw(frame: Any) -> Any:
     """Error by set, one mark a method."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
-    marks(ax, *mean_and_error(frame, "error", SETS, METHODS, 100))
-    ax.set_xlabel("error, %")
-    ax.legend(fontsize="x-small", ncols=2)
-    return figure
+    return errors(*mean_and_error(frame, "error", SETS, METHODS, 100), 8, "x-small")

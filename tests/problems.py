@@ -14,6 +14,7 @@ from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
 from bayesvm.estimators import kernel_settings, posing
 from bayesvm.likelihoods import Hinge
+from bayesvm.machines import fitting
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
@@ -107,6 +108,32 @@ def z_score(draws, expected):
     """How many standard errors the mean of independent draws (first axis) is from ``expected``."""
     draws = np.asarray(draws, float)
     return (draws.mean(axis=0) - expected) / (draws.std(axis=0, ddof=1) / np.sqrt(len(draws)))
+
+
+def fitted_problem(model, X, y):
+    """A model fitted, and the problem that it was fitted to with its penalty chosen."""
+    found, plain = [], fitting._from_ascent
+
+    def keep(problem, ascent):
+        found.append(problem)
+        return plain(problem, ascent)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "_from_ascent", keep)
+        return model.fit(X, y), found[0]
+
+
+@contextmanager
+def local_cluster():
+    """A client of two Dask workers that are processes."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
 
 
 @contextmanager

@@ -29,12 +29,6 @@ def named(X):
     return pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
 
 
-def on_disk(X, folder):
-    file = np.lib.format.open_memmap(folder / "x.npy", "w+", float, X.shape)
-    file[:] = X
-    return file
-
-
 # X: name -> (what is expected, the input made of a plain array)
 
 ROWS = {

@@ -19,6 +19,7 @@ from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.model.model import Model
+from bayesvm.model.passes import contributions
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 from bayesvm.processes import points
@@ -122,6 +123,23 @@ def test_passes_are_those_of_numpy(likelihood, held, unit, numba):
         close((each.stats(q, squares=True).J.M,), (b.J.M,), rtol)
     a, b = fast.slopes(q, bent=False), plain.slopes(q, bent=False)
     close((a.J.M,), (b.J.M,), rtol)
+
+
+@pytest.mark.parametrize("likelihood", [Logistic(), SoftHinge(0.3), Hinge()], ids=str)
+@pytest.mark.parametrize("held", [False, True])
+def test_moments_and_contributions_are_those_of_numpy(likelihood, held, numba):
+    plain = problem(likelihood, held)
+    fast, q = replace(plain, fast=True), coef(plain.model.width)
+    rtol = 2e-6 if held else 1e-13
+    for at in (q, Coef(q.mean, Point(q.mean.size, 0.1))):
+        assert fast._fast(at, True, False).moments(plain.blocks[0]) is not None
+        m, v = fast.moments(at)
+        close((m, v), plain.moments(at), rtol)
+        given = (plain.model.likelihood, Y.astype(np.int8), m, v, Threads(2))
+        found = contributions(*given, fast=True)
+        close(found, contributions(*given), 1e-13)
+        m.flags.writeable = False  # as rows of a file are
+        close(contributions(*given, fast=True), found, 1e-15)
 
 
 def test_workers_change_nothing(numba):

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.problems import engines
+from tests.problems import engines, local_cluster
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.blocks import Blocks, cut
@@ -204,13 +204,7 @@ def test_the_link_is_that_of_rows_in_memory(kind, monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as local,
-        distributed.Client(local) as client,
-    ):
+    with local_cluster() as client:
         yield client
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.problems import local_cluster
 
 from bayesvm import MixedSVC
 from bayesvm.blocks import block_rows, cut, from_iterable, from_memmap, from_parquet
@@ -396,17 +397,11 @@ def test_what_cannot_be_done_is_said():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the chains do not agree")
 def test_groups_on_a_real_cluster(reference):
-    """Workers are processes: what travels is pickled, codes stay where their rows are.
+    """Workers are processes: what is sent is pickled, codes stay where their rows are.
 
     One of two is killed in the middle of a fit, which ends with the same numbers.
     """
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as local,
-        distributed.Client(local) as client,
-    ):
+    with local_cluster() as client:
         data, labels, members = dasked(TWO)
         pids, seen = client.run(os.getpid), []
 

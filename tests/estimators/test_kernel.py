@@ -163,15 +163,9 @@ def test_length_scales_scale_with_columns():
 # ----- the mode is the support vector machine
 
 
-def svm_objective(f_train, alpha_norm, C):
-    sign = np.where(y == 1, 1.0, -1.0)
-    return 0.5 * alpha_norm + C * np.maximum(0, 1 - sign * f_train).sum()
-
-
 @pytest.mark.parametrize("weight", [0.5, 2.0, 10.0])
 def test_em_is_libsvm_at_twice_the_weight(weight):
-    """No level to speak of against libsvm without one is not on offer: a wide level against its
-    free one, whose limit it is."""
+    """The level of libsvm is free; ours has a wide prior, of which that is the limit."""
     how = {"tune": False, "standardize": False, "inference": "em", "intercept_scale": 1e3}
     ours = BayesianSVC(weight * RBF(0.8), likelihood="hinge", **how).fit(X, y)
     svm = SVC(C=2 * weight, gamma=1 / (2 * 0.8**2), tol=1e-8).fit(X, y)

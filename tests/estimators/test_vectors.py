@@ -215,7 +215,7 @@ def test_kernel_values_that_are_not_symmetric_are_warned_of(kind):
         kind("precomputed", tune=False).fit(rounded, Y)
 
 
-@pytest.mark.parametrize(
+each_machine = pytest.mark.parametrize(
     "model",
     [
         PCVC(random_state=0),
@@ -223,6 +223,9 @@ def test_kernel_values_that_are_not_symmetric_are_warned_of(kind):
         RVC(random_state=0),
     ],
 )
+
+
+@each_machine
 def test_more_than_two_classes(model):
     iris = load_iris()
     names = iris.target_names[iris.target]
@@ -371,14 +374,7 @@ def test_very_few_rows_all_speak(n):
     assert_array_equal(model.predict(np.arange(n)[:, None]), [0] + [1] * (n - 1))
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        PCVC(random_state=0),
-        PCVC(random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
-        RVC(random_state=0),
-    ],
-)
+@each_machine
 def test_separable_and_duplicate_rows(model):
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((60, 2)) + np.repeat([[-4.0], [4.0]], 30, axis=0)

@@ -119,7 +119,7 @@ def test_coordinates_leave_the_fit_to_the_table_alone():
 def test_a_fit_that_has_settled_stays():
     """A hundredfold smaller tolerance moves f by less than its standard deviation's hundredth."""
     problem, state = make(4)
-    ends = [km.climb(problem, state, 500, tol) for tol in (1e-6, 1e-8)]
+    ends = [km.run_cycles(problem, state, 500, tol) for tol in (1e-6, 1e-8)]
     assert all(settled for _, _, settled in ends)
     a, b = (end.fits[0] for end, _, _ in ends)
     assert np.sqrt(np.mean((a.m - b.m) ** 2) / np.mean(b.v)) < 0.05
@@ -127,7 +127,7 @@ def test_a_fit_that_has_settled_stays():
 
 def test_two_steps_leave_the_factors_where_they_are():
     problem, state = make(3, joint=False)
-    end, path, _ = km.climb(problem, state, 5, 0.0)
+    end, path, _ = km.run_cycles(problem, state, 5, 0.0)
     np.testing.assert_array_equal(end.W, state.W)
     np.testing.assert_array_equal(end.loadings.mean, state.loadings.mean)
     assert np.all(np.diff(path) > -1e-8 * np.abs(path[-1]))

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.problems import fitted_problem
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import vb
-from bayesvm.machines import fitting, penalty
-from bayesvm.model.problem import Problem
+from bayesvm.machines import penalty
 
 N, K = 25_000, 6
 
@@ -46,20 +46,6 @@ def labels(X: np.ndarray) -> np.ndarray:
     return np.where(rng.random(N) < 1.0 / (1.0 + np.exp(-f)), 1, -1)
 
 
-def fitted(X: np.ndarray, y: np.ndarray, **options: float) -> tuple[BayesianLinearSVC, Problem]:
-    """A fit, and its problem."""
-    found: list[Problem] = []
-    usual = fitting._from_ascent
-
-    def keep(problem: Problem, ascent: object) -> object:
-        found.append(problem)
-        return usual(problem, ascent)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "_from_ascent", keep)
-        return BayesianLinearSVC(**options).fit(X, y), found[0]
-
-
 @pytest.mark.parametrize(
     ("make", "dtype"),
     [
@@ -80,11 +66,11 @@ def test_fit_is_that_of_full_passes(make, dtype, monkeypatch):
     X = make().astype(dtype)
     y = labels(X.astype(float))
     # the squared slope of a row that decides a coefficient converges slowly in full passes too
-    few, problem = fitted(X, y, **({"tol": 1e-10} if make is outlier else {}))
+    few, problem = fitted_problem(BayesianLinearSVC(tol=1e-10 if make is outlier else None), X, y)
     assert vb.is_tall(problem)
     assert problem.folded == (make is not offset)
     monkeypatch.setattr(penalty, "THIN_ROWS", np.inf)
-    full, other = fitted(X, y, tol=1e-12)
+    full, other = fitted_problem(BayesianLinearSVC(tol=1e-12), X, y)
     assert not other.single
     a, b = few.machines_[0], full.machines_[0]
     sd = np.sqrt(b.state.coef.cov.diag())
@@ -108,17 +94,17 @@ def test_a_tenth_is_fitted_first(monkeypatch):
         return usual(self, problem, *args)
 
     monkeypatch.setattr(vb.VB, "_fit_tight", count)
-    few, _ = fitted(X, y)
+    few = BayesianLinearSVC().fit(X, y)
     assert N // 10 in sizes
     monkeypatch.setattr(penalty, "THIN_ROWS", np.inf)
-    a, b = few.machines_[0].state.coef, fitted(X, y)[0].machines_[0].state.coef
+    a, b = few.machines_[0].state.coef, BayesianLinearSVC().fit(X, y).machines_[0].state.coef
     assert np.max(np.abs(a.mean - b.mean) / np.sqrt(b.cov.diag())) < 0.02
     np.testing.assert_allclose(a.cov.diag(), b.cov.diag(), rtol=0.02)
 
 
 def test_squares_of_slopes_in_the_pass_are_those_of_their_own():
     X = plain()
-    few, problem = fitted(X, labels(X))
+    few, problem = fitted_problem(BayesianLinearSVC(), X, labels(X))
     coef = few.machines_[0].state.coef
     found, want = problem.stats(coef, squares=True), problem.slopes(coef)
     np.testing.assert_array_equal(found.J.M, want.J.M)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.problems import fitted_problem
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.blocks import Blocks
@@ -38,17 +39,7 @@ def rows(n: int = 4 * (K + 1) + 60) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def fits() -> tuple[BayesianLinearSVC, Problem]:
     """A default fit, and its problem with the penalty chosen."""
-    found: list[Problem] = []
-    plain = fitting._from_ascent
-
-    def keep(problem: Problem, ascent: object) -> object:
-        found.append(problem)
-        return plain(problem, ascent)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "_from_ascent", keep)
-        model = BayesianLinearSVC().fit(*rows())
-    return model, found[0]
+    return fitted_problem(BayesianLinearSVC(), *rows())
 
 
 def test_fit_is_that_of_plain_passes(fits: tuple[BayesianLinearSVC, Problem]) -> None:

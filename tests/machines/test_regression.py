@@ -13,8 +13,8 @@ from bayesvm.machines.regression import (
     LeftOutResiduals,
     Unit,
     choose_epsilon,
-    fit_numbers,
     log_likelihood,
+    with_residuals,
 )
 
 RNG = np.random.default_rng(0)
@@ -131,7 +131,7 @@ def test_many_rows_left_out_are_a_sample(monkeypatch):
     X, y = numbers(400, 2)
     lik = Tight(EpsilonInsensitive(1.0, 0.2))
     problem = make_problem(X, y, likelihood=lik)
-    machine, residuals = fit_numbers(problem, VB(bound="tight"), RNG)
+    machine, residuals = with_residuals(find_posterior(problem, VB(bound="tight"), RNG))
     assert residuals.z.size == 100
     assert residuals.high[-1] == pytest.approx(400)
     assert machine.width is not None

@@ -98,7 +98,7 @@ def test_links(library, fit):
 def test_a_local_part_is_judged_where_points_are_not_given(monkeypatch):
     """Given points are too few to represent one, see the page of benchmarks."""
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 300)
-    monkeypatch.setattr("bayesvm.estimators.kernel_fit.SAMPLED", 200)
+    monkeypatch.setattr("bayesvm.estimators.kernel_settings.SAMPLED", 200)
     monkeypatch.setattr("bayesvm.estimators.kernel_fit.ROWS", 200)
     asked = []
     monkeypatch.setattr(

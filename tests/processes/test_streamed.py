@@ -145,7 +145,7 @@ def test_a_fit_elsewhere_is_tuned_as_here(library, monkeypatch):
     monkeypatch.setattr(streamed, "SETTLED", 1e-12)
     monkeypatch.setattr(streamed, "SETTLED_SITES", 1e-10)
     monkeypatch.setattr("bayesvm.estimators.kernel_fit.ROWS", 200)
-    monkeypatch.setattr("bayesvm.estimators.kernel_fit.SAMPLED", 300)
+    monkeypatch.setattr("bayesvm.estimators.kernel_settings.SAMPLED", 300)
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((1100, 2))
     labels = (rows[:, 0] * rows[:, 1] > 0).astype(int)

@@ -124,6 +124,12 @@ class Blocks:
         c = self.c[rows] if alike is None else alike[: rows.stop - rows.start]
         return Block(X, y if y.dtype == np.float64 else double(y), c, k, held, unit)
 
+    def unlabelled(self) -> Blocks:
+        """The same rows for what does not depend on labels, which need not be converted."""
+        if not self.in_memory or not isinstance(self.y, np.ndarray):
+            return self
+        return replace(self, y=np.broadcast_to(0.0, self.y.shape))
+
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns in place of its input."""
         return Blocks(rows.C, self.y, self.c, self.size, True, rows.extra, self.unit)
@@ -243,15 +249,14 @@ def balanced_rows(
     y: Array, most: int, rng: np.random.Generator, over: Over = in_turn
 ) -> tuple[Array, Array]:
     """Rows drawn from each label in ascending order, and how many each represents."""
-    up = to_numpy(y > 0)  # a byte a row, if it has to travel
-    positive = int(np.count_nonzero(up))
-    both = balanced_ranks((positive, up.size - positive), most, rng)
-    sides = zip((True, False), both, strict=True)
-    rows = [nth(up, side, ranks, over) for side, (ranks, _) in sides]
-    share = [np.full(ranks.size, each) for ranks, each in both]
+    y = to_numpy(y > 0) if is_foreign(y) else y  # a byte a row, if it has to be sent
+    counts = counted(y, 2, over)
+    negative, positive = map(int, counts.sum(axis=0))
+    (up, many), (down, rest) = balanced_ranks((positive, negative), most, rng)
+    rows = ranked(y, [down, up], counts, over)
     found = np.concatenate(rows)
-    order = np.argsort(found)
-    return found[order], np.concatenate(share)[order]
+    order = np.argsort(found, kind="stable")
+    return found[order], np.repeat([rest, many], [down.size, up.size])[order]
 
 
 def balanced_ranks(
@@ -278,15 +283,13 @@ def rows_of_all_classes(
     A class has as large a part of them as of all rows, but at least a quarter of what equal parts
     would be (and one row), or all its rows.
     """
-    size = int(codes.max()) + 1
-    counts = np.sum(
-        over(lambda at: np.bincount(codes[at], minlength=size), codes.size, PIECE), axis=0
-    )
-    drawn = [
-        nth(codes, k, np.sort(rng.choice(count, part, replace=False)), over)
-        for k, (count, part) in enumerate(zip(counts, _parts(counts, most), strict=True))
+    counts = counted(codes, int(codes.max()) + 1, over)
+    each = counts.sum(axis=0)
+    ranks = [
+        np.sort(rng.choice(count, part, replace=False))
+        for count, part in zip(each, _parts(each, most), strict=True)
     ]
-    return np.sort(np.concatenate(drawn))
+    return np.sort(np.concatenate(ranked(codes, ranks, counts, over)), kind="stable")
 
 
 def _parts(counts: Array, most: int) -> Array:
@@ -302,21 +305,43 @@ def _parts(counts: Array, most: int) -> Array:
         rare |= part < least
 
 
-def nth(codes: Array, code: Any, ranks: Array, over: Over = in_turn) -> Array:
-    """Places of the rows of a class, by their ranks among these; of all rows no list is made.
+def counted(codes: Array, classes: int, over: Over = in_turn) -> Array:
+    """Rows of each class in each piece of the rows, ``(pieces, classes)``.
 
-    ``over`` applies a function to slices of the rows, as engines do.
+    Of two classes codes, or labels, above zero are the second.  ``over`` applies a function to
+    slices of the rows, as engines do.
     """
-    counts = over(lambda at: int(np.count_nonzero(codes[at] == code)), codes.size, PIECE)
-    first = np.cumsum([0, *counts])
-    cuts = np.searchsorted(ranks, first)
 
-    def find(at: slice) -> Array:
-        k = at.start // PIECE
-        own = ranks[cuts[k] : cuts[k + 1]] - first[k]
-        return at.start + np.flatnonzero(codes[at] == code)[own]
+    def count(at: slice) -> Any:
+        if classes != 2:
+            return np.bincount(codes[at], minlength=classes)
+        second = np.count_nonzero(codes[at] > 0)  # many times quicker
+        return at.stop - at.start - second, second
 
-    return np.concatenate([np.empty(0, dtype=np.intp), *over(find, codes.size, PIECE)])
+    return np.array(over(count, codes.size, PIECE), dtype=np.intp).reshape(-1, classes)
+
+
+def ranked(codes: Array, ranks: list[Array], counts: Array, over: Over = in_turn) -> list[Array]:
+    """Places of rows of each class, by their ranks among these, from :func:`counted`.
+
+    Of all rows no list is made.
+    """
+    first = np.cumsum(counts, axis=0) - counts
+    cuts = [np.searchsorted(each, [*first[:, k], codes.size]) for k, each in enumerate(ranks)]
+
+    def find(at: slice) -> list[Array]:
+        piece, own, found = at.start // PIECE, codes[at], []
+        second = own > 0
+        for k, (each, cut) in enumerate(zip(ranks, cuts, strict=True)):
+            some = each[cut[piece] : cut[piece + 1]] - first[piece, k]
+            if some.size:
+                here = own == k if len(ranks) != 2 else second if k else ~second
+                some = at.start + np.flatnonzero(here)[some]
+            found.append(some)
+        return found
+
+    none = [np.empty(0, dtype=np.intp)] * len(ranks)
+    return [np.concatenate(x) for x in zip(none, *over(find, codes.size, PIECE), strict=True)]
 
 
 # ---------------------------------------------------------------------------------------------

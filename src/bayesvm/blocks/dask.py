@@ -17,8 +17,9 @@ from .arrays import (
     Over,
     Pick,
     balanced_ranks,
+    counted,
     in_turn,
-    nth,
+    ranked,
 )
 
 
@@ -135,8 +136,7 @@ def _count_sides(y: Array) -> tuple[int, int]:
 
 def _find_sides(y: Array, positive: Array, negative: Array) -> Array:
     """Rows of either label by their ranks among these, in ascending order."""
-    up = y > 0
-    return np.sort(np.concatenate([nth(up, True, positive), nth(up, False, negative)]))
+    return np.sort(np.concatenate(ranked(y, [negative, positive], counted(y, 2))))
 
 
 def _cuts(numbers: Array, ends: Array, lengths: Array) -> Iterator[tuple[int, int, int]]:

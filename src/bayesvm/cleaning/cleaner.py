@@ -42,7 +42,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     min_frequency : int, default=5
         Levels of fewer rows are pooled as ``other``.
     max_categories : int, default=50
-        Most levels of a column that are told apart; the others are pooled.
+        Most levels of a column that are distinguished; the others are pooled.
 
     Attributes
     ----------

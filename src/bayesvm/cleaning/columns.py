@@ -78,7 +78,7 @@ class Levels:
     Parameters
     ----------
     levels : tuple of str
-        Levels that are told apart, by frequency.
+        Levels that are distinguished, by frequency.
     shares : tuple of float
         Of the levels, and of ``other`` and of missing cells after them, among the training rows;
         given if the column becomes indicators of all levels but the commonest.  Cells that are none

@@ -25,7 +25,7 @@ NEAR = 0.2  # errors of a suspiciously good column, relative to those of the com
 GIVEN_AWAY = 0.01  # errors of a leaking column, relative to those of the commonest class
 LEAK_ROWS, LEAK_CLASS = 50, 10  # fewest rows, and of a class, that show a leak
 LEAF = 5  # rows of a value, or of an interval of numbers, that show one
-POOLED = 1000  # marks of rare levels that are kept, so that new ones can be told from them
+POOLED = 1000  # marks of rare levels that are kept, so that new ones can be distinguished
 SAMPLE = 5000  # rows that leaks are looked for in
 
 
@@ -105,7 +105,7 @@ def _missing(name: str, gone: int, n: int) -> Finding:
 
 
 def _read_as_numbers(name: str, style: NumberStyle, texts: list[str]) -> list[Finding]:
-    """What is told of numbers in text: those that are not plain, and cells that are none."""
+    """Findings about numbers in text: those that are not plain, and cells that are none."""
     found, values = [], style.numbers(texts)
     plain = NumberStyle()
     odd = [
@@ -212,7 +212,7 @@ def with_reference(made: Levels, cells: Any, least: int) -> Levels:
 
 
 def same_as(columns: dict[str, Array]) -> dict[str, str]:
-    """Columns that tell rows apart exactly as an earlier one of the same kind does."""
+    """Columns that distinguish rows exactly as an earlier one of the same kind does."""
     import pandas as pd
 
     seen: dict[tuple[bool, bytes], str] = {}

@@ -85,7 +85,7 @@ def prepared(
 
 
 class Fitter:
-    """Fits pipelines to rows, within a time, and knows how long each took.
+    """Fits pipelines to rows, within a time, and records how long each took.
 
     Parameters
     ----------
@@ -241,8 +241,8 @@ class Fitter:
                 who = f"the {kind} machine predicts rows left out no better"
             text = (
                 f"Warning: {who} than the shares of the classes do, up to chance (log loss {own} "
-                f"against {other}): the columns tell little or nothing about the labels. Look for "
-                f"labels in a wrong order and for columns that are not there.{hint}"
+                f"against {other}): the columns have little or no information about the labels. "
+                f"Look for labels in a wrong order and for columns that are not there.{hint}"
             )
         console.print(text, soft_wrap=True)
 

@@ -55,7 +55,7 @@ def _ragged(path: Path, error: str) -> str:
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """A table to a file, of the kind that its name tells; by default ``.csv``."""
+    """A table to a file, of the kind that its name has; by default ``.csv``."""
     kind = _kind(path)
     if kind in (".xlsx", ".xls"):
         frame.to_excel(path, index=False)

@@ -27,7 +27,7 @@ from .labelled import Labelled
 
 FOLDS = 5
 SHARE = 1.0 - 1.0 / FOLDS  # rows of a fit to the other folds
-PILOT = 8  # a first fit to a share of rows tells how long the whole takes,
+PILOT = 8  # a first fit to a share of rows predicts how long the whole takes,
 PILOT_ROWS = 1000  # of at least so many
 SLOW = 2.0  # seconds from which on an estimate is given
 
@@ -165,7 +165,7 @@ def _one_fold(
     rows = data.X.iloc[test]
     weights = np.ones(y.size) if data.weights is None else data.weights[train]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all rows has told
+        warnings.simplefilter("ignore")  # the fit to all rows has warned
         fitted = clone(model).fit(X, y, **fit_parameters(data, train))
         groups = {} if data.groups is None else {"groups": data.groups.iloc[test]}
         plain = logistic(model[0]).fit(X, y, model__sample_weight=weights)

@@ -82,7 +82,7 @@ def evaluate(
         Cloned before each fit.
     datasets : dict of name to data
         ``(X, y)``, a Bunch or dict with ``data`` and ``target``, or a function without arguments
-        that gives either (called where needed, so that large data need not travel between
+        that gives either (called where needed, so that large data are not sent between
         processes).  X is an array, a sparse matrix, a data frame or a list of rows.
     splits : cross-validation splitter, int, list of (train, test), or dict; default=None
         How to divide the rows: a splitter with a fixed ``random_state``, a number of folds, lists

@@ -219,6 +219,41 @@ def sandwich(
 
 
 @compiled()
+def moments(
+    C: Array, extra: Array, mean: Array, F: Array, few: Array, triangular: bool, least: float,
+    P: Array, T: Array, sizes: Array, units: Array, m: Array, v: Array,
+) -> None:  # fmt: skip
+    """Mean and variance of f at a piece of rows; the covariance of theta is F F' or few' few."""
+    n = C.shape[0]
+    means(C, mean, m)
+    if F.shape[1]:
+        if P.shape[0]:  # columns rounded to the precision of products
+            P[:n] = C
+            multiplied(P[:n], F, triangular, T[:n], sizes, units)
+        else:
+            multiplied(C, F, triangular, T[:n], sizes, units)
+        squares(T[:n], least, extra, v)
+    else:
+        few_squares(C, few, least, extra, v)
+
+
+@compiled()
+def averages(
+    mixture: Any, y: Array, m: Array, v: Array, w: Array, g: Array, b: Array
+) -> float:  # fmt: skip
+    """Precision, gradient and bound of rows, for one copy of each; the largest variance."""
+    most = 0.0
+    for i in range(v.shape[0]):
+        most = max(most, v[i])
+    offset, k, q, narrow = mixture
+    if most <= narrow:
+        logistic_average(y, m, v, w, g, b)
+    else:
+        hinge_average(offset, k, q, y, m, v, w, g, b)
+    return most
+
+
+@compiled()
 def visit(
     C: Array, y: Array, c: Array, unit: Array, extra: Array, mean: Array, F: Array, few: Array,
     triangular: bool, least: float, mixture: Any, rest: float, rows: Array, P: Array, T: Array,
@@ -234,24 +269,9 @@ def visit(
     """
     n = C.shape[0]
     m, v, w, slope, b = rows[0, :n], rows[1, :n], rows[2, :n], rows[3, :n], rows[4, :n]
-    means(C, mean, m)
-    if F.shape[1]:
-        if P.shape[0]:  # columns rounded to the precision of products
-            P[:n] = C
-            multiplied(P[:n], F, triangular, T[:n], sizes, units)
-        else:
-            multiplied(C, F, triangular, T[:n], sizes, units)
-        squares(T[:n], least, extra, v)
-    else:
-        few_squares(C, few, least, extra, v)
-    most = bound = used = 0.0
-    for i in range(n):
-        most = max(most, v[i])
-    offset, k, q, narrow = mixture
-    if most <= narrow:
-        logistic_average(y, m, v, w, slope, b)
-    else:
-        hinge_average(offset, k, q, y, m, v, w, slope, b)
+    moments(C, extra, mean, F, few, triangular, least, P, T, sizes, units, m, v)
+    most = averages(mixture, y, m, v, w, slope, b)
+    bound = used = 0.0
     for i in range(n):
         bound += c[i] * b[i]
     # b becomes the weight in J, w that in S
@@ -316,4 +336,32 @@ def pass_scaled(
         part = C[: to - i]
         size += standardised(X[i:to], center, factor, first, part)
         visit(part, y[i:to], c[i:to], unit[i:to], extra[i:to], *how)
+    return size
+
+
+@compiled()
+def moments_held(
+    X: Array, extra: Array, step: int, m: Array, v: Array, mean: Array, F: Array, few: Array,
+    triangular: bool, least: float, P: Array, T: Array, sizes: Array, units: Array,
+) -> None:  # fmt: skip
+    """Mean and variance of f at rows whose columns are X."""
+    for i in range(0, X.shape[0], step):
+        to = min(i + step, X.shape[0])
+        own = extra[i:to]
+        moments(X[i:to], own, mean, F, few, triangular, least, P, T, sizes, units, m[i:to], v[i:to])
+
+
+@compiled()
+def moments_scaled(
+    X: Array, center: Array, factor: Array, first: int, C: Array,
+    extra: Array, step: int, m: Array, v: Array, mean: Array, F: Array, few: Array,
+    triangular: bool, least: float, P: Array, T: Array, sizes: Array, units: Array,
+) -> float:  # fmt: skip
+    """The same at rows whose columns are those of X on a common scale; the size of these."""
+    size = 0.0
+    for i in range(0, X.shape[0], step):
+        to = min(i + step, X.shape[0])
+        part, own = C[: to - i], extra[i:to]
+        size += standardised(X[i:to], center, factor, first, part)
+        moments(part, own, mean, F, few, triangular, least, P, T, sizes, units, m[i:to], v[i:to])
     return size

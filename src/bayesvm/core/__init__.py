@@ -1,1 +1,1 @@
-"""Values that travel through a fit, contracts of components, arrays and random numbers."""
+"""Values that are passed through a fit, contracts of components, arrays and random numbers."""

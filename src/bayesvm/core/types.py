@@ -1,4 +1,4 @@
-"""Values that travel through a fit, and the contracts of designs, covariances and engines.
+"""Values that are passed through a fit, and the contracts of designs, covariances and engines.
 
 Read this file first and :mod:`bayesvm.model.passes` second.  Every model is a linear predictor
 ``f_i = c_i . theta``.  Given moments of ``theta``, the likelihood contribution of row *i* is

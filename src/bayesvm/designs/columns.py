@@ -396,7 +396,7 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
     """
     dense = not blocks.remote and not sparse.issparse(blocks.X)
     many = dense and pays(blocks.n, blocks.width)
-    mean, sd = engine.sum(_fast_spread if many else _spread, blocks).moments()
+    mean, sd = engine.sum(_fast_spread if many else _spread, blocks.unlabelled()).moments()
     return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 

@@ -12,7 +12,7 @@ from ..core import arrays
 from ..core.types import Array, Columns
 from .columns import Standardised
 
-FEWEST = 11  # values of a column that has ranks to speak of
+FEWEST = 11  # values, below which a column is not ranked
 KNOTS = 200  # values between which the curve is straight, at most
 LEAST = 0.03  # of the ranks of a column, as shares (tabular sets of up to 1,000 rows, folds 0, 1)
 TINY = 1e-9
@@ -25,13 +25,13 @@ TAIL = 3.0  # standard deviations beyond which numbers count less and less
 
 @dataclass(frozen=True, eq=False)
 class Warped(Standardised):
-    r"""Standardised columns, those of many values bent by a rising curve.
+    r"""Standardised columns, those of many values transformed by an increasing curve.
 
     .. math:: z \mapsto \frac{z}{\sqrt{1 + z^2/9}} + \Phi^{-1}(\text{rank of } z),
 
-    brought to unit variance; ranks go from 0.03 to 0.97.  A few large numbers do not push all
-    others together, as they do on a standardised scale, and differences still count, as they do
-    not among ranks.
+    brought to unit variance; ranks go from 0.03 to 0.97.  A few large numbers do not bring all
+    others close together, as they do on a standardised scale, and differences still count, as they
+    do not among ranks.
     """
 
     warps: tuple[tuple[int, Array, Array], ...] = ()  # columns, standardised values, curve there
@@ -79,7 +79,7 @@ def _back(v: Array, knots: Array, values: Array) -> Array:
 
 
 def warped(columns: Standardised, X: Array, c: Array) -> Standardised:
-    """The columns, those of many values among rows X of weights c bent."""
+    """The columns, those of many values among rows X of weights c transformed."""
     Z, found = columns.columns(X), list[tuple[int, Array, Array]]()
     alike = c.size > 0 and np.ptp(c) == 0.0  # values need not be told by row then
     for z in Z.T:

@@ -20,7 +20,7 @@ class Dask(Serial):
     """Process the partitions of a Dask collection on the workers that hold them.
 
     A pass sends the model once to every worker, cuts each partition there into blocks that fit its
-    cache, and adds the sums up in a tree.  What travels is as large as the model, whatever the
+    cache, and adds the sums up in a tree.  What is sent is as large as the model, whatever the
     number of rows.  Collections that fit the workers' memory should be persisted first; others are
     read again for every pass.  A partition that is lost with its worker is computed again.
 

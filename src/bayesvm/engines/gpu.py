@@ -19,7 +19,7 @@ from ..core.types import Block, Rows
 from .serial import Serial
 from .threads import Threads
 
-SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that travel as they are
+SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that are sent as they are
 SHARE = 0.6  # of the free memory of a device that columns may take
 
 

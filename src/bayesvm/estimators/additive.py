@@ -398,9 +398,9 @@ class AdditiveSVC(BayesianClassifier):
             Also return posterior standard deviations.
         centred : bool, default=False
             Smooth functions less their averages over the rows, which the first intercept has
-            instead.  The rows hardly tell the level of a smooth function from the intercept, so
-            that standard deviations of both include that level, which may be several times the
-            uncertainty of the curve itself; centred, they do not.
+            instead.  The rows hardly identify the level of a smooth function apart from the
+            intercept, so that standard deviations of both include that level, which may be several
+            times the uncertainty of the curve itself; centred, they do not.
 
         Returns
         -------

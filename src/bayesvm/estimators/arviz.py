@@ -53,7 +53,7 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
           scales of the priors that were learned.
         - With ``y``: ``observed_data``; ``log_likelihood`` of each row, where the likelihood is one
           of labels (logistic, probit).  The values of a pseudo-likelihood such as the hinge do not
-          sum to one; the group is not there then, and ``arviz.loo`` fails for want of it.
+          sum to one; the group is not there then, and ``arviz.loo`` fails without it.
     """
     model = plain(self)
     fit, rng = model._fitted(), model._generator(None, n)

@@ -30,7 +30,7 @@ AUTO: Mapping[str, Any] = {"auto": Logistic()}  # the likelihood that most estim
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
 TIGHT = VB(bound="tight")
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
-AUTO_KERNELS = {"auto": RBF, **KERNELS}  # with a local part, where that is earned
+AUTO_KERNELS = {"auto": RBF, **KERNELS}  # with a local part, where the evidence supports it
 TUNING = ("evidence", "cv", "bound", "sample")
 
 PRIORS: Mapping[str, Any] = {
@@ -144,7 +144,7 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
 
 
 def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = NO_MORE) -> Any:
-    """The likelihood; ``more`` are names that one estimator knows."""
+    """The likelihood; ``more`` are names of one estimator only."""
     likelihood = choose("likelihood", value, {**AUTO, **more, **LIKELIHOODS}, Likelihood)
     if isinstance(likelihood, SoftHinge) and likelihood.softness == 0:
         likelihood = Hinge()

@@ -1,4 +1,4 @@
-"""Fits of the factor model: what its parameters ask for, and the machines on its scores."""
+"""Fits of the factor model: its parameters as objects, and the machines on its scores."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Settings:
 
     @property
     def n_columns(self) -> int | None:
-        """The number of columns asked for, if it is a number."""
+        """The number of columns to take, if it is a number."""
         columns = self.params["columns"]
         return None if isinstance(columns, str) else int(columns)
 
@@ -232,7 +232,7 @@ def learn_machines(
 def merged(data: Training) -> Training:
     """Equal rows of equal class as one, in an order that depends on their values only.
 
-    Scores at a point have local optima, and rounding can decide which of them a climb finds: the
+    Scores at a point have local optima, and rounding can decide which of them a fit finds: the
     same data have to be the same arrays.
     """
     X, holes = data.X, np.isnan(data.X)

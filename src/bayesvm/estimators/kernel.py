@@ -78,12 +78,12 @@ class BayesianSVC(BayesianClassifier):
         or 512 points take their place if the variance that they leave unexplained costs the bound
         less than 0.0005 nats a row.  Beyond it begins with 100, 200 or 400, the first that leaves
         less than a tenth of the prior variance, and less than one, unexplained, and doubles them
-        while half of the last gain would still pay: one per cent of the log loss of rows left out
-        for each second (of one core, about) that a pass over the rows takes.
+        while half of the last gain would be worth its time: one per cent of the log loss of rows
+        left out for each second (of one core, about) that a pass over the rows takes.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
-        Where the points are.  With ``"optimise"`` they start at k-means and climb the gradient of
-        the bound: with the kernel, where that is tuned by ``"evidence"``, then at the kernel that
-        was chosen.  At most 10,000 rows move them.
+        Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound by
+        its gradient: with the kernel, where that is tuned by ``"evidence"``, then at the kernel
+        that was chosen.  At most 10,000 rows move them.
     approximation : {"variational", "fitc"}, default="variational"
         What becomes of the variance that inducing points leave unexplained.  ``"variational"``:
         it stays, which makes ``elbo_`` a bound on the evidence of the exact process.  ``"fitc"``:
@@ -117,8 +117,9 @@ class BayesianSVC(BayesianClassifier):
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.  For
         a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
-        bent towards their ranks as well; but eight or more columns of comparable ranges (up to a
-        factor of 50) are all divided by the same number where that has more evidence, as of pixels.
+        transformed towards their ranks as well; but eight or more columns of comparable ranges (up
+        to a factor of 50) are all divided by the same number where that has more evidence, as of
+        pixels.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood

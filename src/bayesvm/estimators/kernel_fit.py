@@ -70,7 +70,6 @@ from .kernel_settings import Settings
 from .posing import in_blocks, is_fast, rows_of_blocks
 from .run import Run
 
-SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 MOVED = 10_000  # rows whose bound moves inducing points
 STARTED = 1000  # points beyond which a fit to all of them starts through some
 ROWS_A_FEW = 8  # rows for each of few points that take the place of all: 20 leave 4 % less
@@ -394,7 +393,7 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     engine, blocks = in_blocks(*given, y=data.codes, unit=data.unit)
     inputs = fit_columns(blocks, engine, params["standardize"]).with_units(settings.units)
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
-    few = blocks.take(rows_of_all_classes(codes, SAMPLED, rng, engine.over))
+    few = blocks.take(rows_of_all_classes(codes, settings.sampled, rng, engine.over))
     X, y, c, unit = (arrays.to_numpy(x) for x in (few.X, few.y, few.c, few.unit))
     sample = merge(X, y, c).weighing(unit)
     points = inputs.columns(sample.X)

@@ -31,7 +31,7 @@ from ..processes.evidence import (
 from ..processes.labelled import LabelledPoints, extent_of
 from ..processes.machine import whitened_model
 from ..processes.moving import move
-from ..processes.points import inducing_points
+from ..processes.points import inducing_points, kmeans_rows
 from ..processes.process import Prior
 from ..processes.sites import Labels
 from ..processes.tune import Tuned, tune
@@ -39,6 +39,7 @@ from ..processes.whitened import Whitened
 from . import choices as check
 from .posing import choose_engine
 
+SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
 
 
@@ -94,6 +95,13 @@ class Settings:
     def inducing(self, points: Array, kernel: Any, inputs: Any, *how: Any) -> Array:
         given = self.params["inducing"], self.params["n_inducing"]
         return inducing_points(*given, points, kernel, inputs, *how)
+
+    @property
+    def sampled(self) -> int:
+        """Rows of a large fit that are looked at before it: fewer if only points are chosen."""
+        how, m = self.params["inducing"], self.params["n_inducing"]
+        few = self.rule is None and isinstance(how, str) and how == "kmeans"
+        return min(SAMPLED, kmeans_rows(m)) if few and isinstance(m, int) else SAMPLED
 
     def seen(self, points: Array, machines: tuple[Labels, ...]) -> LabelledPoints:
         return LabelledPoints(points, machines, self.level, self.extent(points))

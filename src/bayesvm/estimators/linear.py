@@ -57,7 +57,7 @@ class BayesianLinearSVC(BayesianClassifier):
         ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
         each column a probability of inclusion (``inclusion_proba_``).
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` climbs the tight bound where the prior is ``"auto"``,
+        How the posterior is found.  ``"vb"`` maximises the tight bound if the prior is ``"auto"``,
         else the augmented one, whose standard deviations are too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         Distribution (or pseudo-likelihood) of a label given f: ``"logistic"`` (and ``"auto"``),

@@ -56,8 +56,8 @@ class MixedSVC(BayesianClassifier):
         Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`; ``"auto"`` is
         ``"ridge"`` here.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` climbs the tight bound of a normalised likelihood; the
-        augmented bound makes variances of groups too small.
+        How the posterior is found.  ``"vb"`` maximises the tight bound of a normalised likelihood;
+        the augmented bound makes variances of groups too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
     random : {"intercept", "slope"}, list or dict, default="intercept"

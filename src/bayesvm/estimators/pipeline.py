@@ -23,7 +23,7 @@ def _last_has(name: str) -> Callable[[Any], bool]:
 class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     """scikit-learn's :class:`~sklearn.pipeline.Pipeline`, with the methods of its last step.
 
-    Rows that these are given go through the steps before.  The last step knows the names of the
+    Rows that these are given go through the steps before.  The last step has the names of the
     columns that it is given, where all steps have ``get_feature_names_out``: so summaries, displays
     and exports name columns, and terms of :class:`~bayesvm.AdditiveSVC` may.  Everything else is
     scikit-learn's: cloning, searches, caching, ``set_output``, metadata.  Displays and
@@ -56,7 +56,7 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     """
 
     def _fit(self, *args: Any, **params: Any) -> Any:
-        """Fit the steps but the last, which is told the names of its columns."""
+        """Fit the steps but the last, which is given the names of its columns."""
         Xt = super()._fit(*args, **params)
         last = self.steps[-1][1]
         if hasattr(last, "_given_names"):

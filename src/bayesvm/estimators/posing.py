@@ -111,7 +111,7 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
         )
     if not tunable(model, form, scheme):
         model = closed(model)
-    tight = isinstance(scheme, VB) and (scheme.is_tight or climbs_tight(model, scheme))
+    tight = isinstance(scheme, VB) and (scheme.is_tight or is_tight(model, scheme))
     if tight and not isinstance(model.likelihood, Tight):
         model = replace(model, likelihood=Tight(model.likelihood))
     # columns that are more than multiplied and summed are held in double precision
@@ -128,13 +128,8 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
     return problem.assembled() if keep else problem
 
 
-def has_open(model: Model) -> bool:
-    """Whether the variance of a prior is to be chosen before the fit."""
-    return any(t.prior.is_open for t in model.terms)
-
-
-def climbs_tight(model: Model, scheme: VB) -> bool:
-    """Whether ``VB(bound="auto")`` climbs the tight bound.
+def is_tight(model: Model, scheme: VB) -> bool:
+    """Whether ``VB(bound="auto")`` maximises the tight bound.
 
     It does where rows left out choose a penalty, and where rows have groups: under the augmented
     bound variances of groups are too small.
@@ -142,7 +137,8 @@ def climbs_tight(model: Model, scheme: VB) -> bool:
     plain = model.likelihood.normalised and not (model.is_latent or model.has_gates)
     able = model.likelihood.implements("tight") and not model.likelihood.is_learned
     grouped = bool(model.grouped) and plain and able
-    return scheme.bound == "auto" and (has_open(model) or grouped)
+    chosen = any(t.prior.is_open for t in model.terms)
+    return scheme.bound == "auto" and (chosen or grouped)
 
 
 def tunable(model: Model, form: str, scheme: Any) -> bool:

@@ -26,11 +26,11 @@ from ..inference.rotated import bases
 from ..inputs import reading
 from ..inputs.sources import is_dask
 from ..machines.classes import ClassLink
-from ..machines.fitting import fit_machine, moments_of_classes
+from ..machines.fitting import find_posterior, moments_of_classes, with_link
 from ..machines.joint import can_join, fit_classes
 from ..machines.leave_one_out import Held, Moments
 from ..machines.machine import Machine
-from ..machines.regression import LeftOutResiduals, fit_numbers
+from ..machines.regression import LeftOutResiduals, with_residuals
 from ..model.problem import Problem
 from .posing import closed
 
@@ -139,21 +139,24 @@ class Run(Reporter):
         rng = self.generator("machines")
         # rows that are not held may be very many: a byte for the label of each
         kind = np.float64 if problem.blocks.in_memory else np.int8
+        width = self.params.get("width", "model")
+        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
             if arrays.is_foreign(problem.blocks.X):
                 codes = problem.engine.place(codes)
             labels = arrays.one_against_rest(codes, n_classes, kind, problem.engine.over)
             for j, y in enumerate(labels):
-                one = replace(problem, blocks=replace(problem.blocks, y=y))
+                blocks = replace(problem.blocks, y=y)
+                one = replace(problem, blocks=blocks, squares=width == "data")
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
-                options: dict[str, Any] = {"width": self.params.get("width", "model")}
-                options["curved"] = n_classes == 2
-                if isinstance(scheme, Gibbs):
-                    options["n_jobs"] = self.params["n_jobs"]
-                watch, start = Monitor(self, part), starts[j] if starts else None
-                how = (scheme, self.params["probability"], rng, start, watch, rotation)
-                machine, own = fit_machine(one, *how, **options)
+                how = (rng, starts[j] if starts else None, Monitor(self, part), rotation)
+                machine, own = with_link(
+                    find_posterior(one, scheme, *how, **options),
+                    self.params["probability"],
+                    width,
+                    curved=n_classes == 2,
+                )
                 machines.append(machine)
                 held.append(own)
             moments = Moments.of(held)
@@ -167,13 +170,12 @@ class Run(Reporter):
     ) -> tuple[Machine, LeftOutResiduals]:
         """The machine of a regression, and ratios of residuals at rows left out."""
         checkpoint = self.checkpoint(lambda: _content(problem, problem.blocks.y, [start]))
-        rng, options = self.generator("machines"), {}
-        if isinstance(scheme, Gibbs):
-            options["n_jobs"] = self.params["n_jobs"]
+        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
             part = None if store is None or self.stopped else store.part("machine0")
-            how = (scheme, rng, start, Monitor(self, part))
-            return fit_numbers(problem, *how, width=self.params["width"], **options)
+            how = (self.generator("machines"), start, Monitor(self, part))
+            found = find_posterior(problem, scheme, *how, **options)
+            return with_residuals(found, self.params["width"])
 
     def fit_together(
         self,
@@ -186,7 +188,7 @@ class Run(Reporter):
         """Machines of more than two classes by their joint likelihood, where there is one.
 
         A probit link is one of each class against the rest: of classes that are all likelier than
-        the mean of the classes it would not tell which is the likeliest.
+        the mean of the classes it does not determine which is the likeliest.
         """
         apart = n_classes == 2 or self.params["probability"] == "probit"
         if apart or not can_join(problem, scheme):
@@ -213,7 +215,7 @@ class Run(Reporter):
 
 
 def shared_out(problem: Problem, classes: int, scheme: Any, n_jobs: int | None) -> Problem:
-    """The problem with its rows shared between threads, where all classes make that pay."""
+    """The problem with its rows shared between threads, where all classes make that faster."""
     blocks, width = problem.blocks, problem.model.width
     heavy = problem.n * width**2 * classes > HEAVY and problem.n > 2 * FEW_ROWS
     alone = type(problem.engine) is Serial and problem.form == "dense" and blocks.in_memory

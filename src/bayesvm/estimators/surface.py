@@ -178,7 +178,7 @@ def _translate(model: Any, params: Collection[str], error: type[Exception]) -> N
 
 
 def note_of_width(self: Any) -> str:
-    """A note if widths are the posterior's although those of the data were asked for."""
+    """A note if widths are the posterior's although ``width`` is ``"data"``."""
     first, why = self.machines_[0], ""
     if not isinstance(first, Machine) or not is_among(getattr(self, "width", ""), ("data",)):
         return ""

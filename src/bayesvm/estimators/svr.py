@@ -44,7 +44,7 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
 
     Its loss is that of :class:`sklearn.svm.LinearSVR`: zero within :math:`\varepsilon` of f, then a
     straight line.  One fit learns the width of the tube, the scale *s* and the penalty, and gives
-    coefficients with intervals, and intervals of new numbers that hold as often as they say.
+    coefficients with intervals, and intervals of new numbers with their nominal coverage.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
         ``"fixed"``, ``"bridge"``, ``"spike_slab"`` and ``"laplace_zero"`` are as in
         :class:`~bayesvm.BayesianLinearSVC`; the last two give ``inclusion_proba_``.
     inference : {"vb", "em", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` climbs the tight bound, with selection priors the
+        How the posterior is found.  ``"vb"`` maximises the tight bound, with selection priors the
         augmented one.  ``"em"`` is the estimate of a support vector machine, with a certificate of
         its optimality.
     scale : float, optional

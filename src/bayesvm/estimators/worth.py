@@ -46,7 +46,7 @@ def warning_of(name: str, fit: Fit, data: Training, columns: bool = True) -> str
         return (
             f"{name} predicts training rows, each left out, no better than the shares of the "
             f"classes do, up to chance (log loss {mean:.3f} against {base:.3f}). Either the "
-            "columns tell nothing about the labels, or the model cannot use what they tell: look "
+            "columns have no information about the labels, or the model cannot use it: look "
             f"for labels in a wrong order and for columns that are not there, and {_other(name)}."
         )
     if not columns or data.is_repeated:  # a row with soft labels is not left out with its copies

@@ -284,7 +284,7 @@ def cycle(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> Kern
     return infer(problem, maximise(problem, state, tol))
 
 
-def climb(
+def run_cycles(
     problem: KernelFactors, state: KernelState, max_iter: int, tol: float, watch: Watch = silent
 ) -> tuple[KernelState, list[float], bool]:
     """Cycles until one gains less than ``tol`` of the size of the bound and moves f by less than
@@ -427,7 +427,7 @@ def sweep(
         loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
     )
     at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
-    if not any("[" in name for name in at.kernel.names):  # one length scale: it sees no turn
+    if not any("[" in name for name in at.kernel.names):  # one length scale: no rotation matters
         loadings, T = problem.prior.turn(at.loadings, rng)
         at = at._replace(loadings=loadings, W=at.W @ T)
     if problem.tune:

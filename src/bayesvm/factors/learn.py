@@ -23,7 +23,7 @@ from ..machines.fitting import AGREED
 from ..machines.leave_one_out import effective
 from ..processes.sites import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
-from .kernel import KernelDraw, KernelFactors, KernelState, climb, first_draw, infer, sweep
+from .kernel import KernelDraw, KernelFactors, KernelState, first_draw, infer, run_cycles, sweep
 from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank
 from .sheet import Scores, Sheet
 
@@ -56,11 +56,11 @@ def fit_kernel(
     fitted: KernelFit | KernelDraws
     if isinstance(scheme, Gibbs):
         fixed = replace(problem, prior=replace(prior, nu=prior.nu or 1.0))  # scores are a point
-        state, _, _ = climb(fixed, state, WARM, 0.0)
+        state, _, _ = run_cycles(fixed, state, WARM, 0.0)
         fitted, path, change = _draw(problem, state, scheme, rng, n_jobs, report, store)
         end, count, converged = np.nan, scheme.draws, change <= AGREED
     else:
-        state, path, converged = climb(
+        state, path, converged = run_cycles(
             problem, state, scheme.max_iter, scheme.tol, lambda p, _: report(p)
         )
         end, count, change = path[-1], len(path) - 1, float(np.ptp(path[-2:]))
@@ -94,7 +94,7 @@ def unlabelled(
     q = q._replace(mean=s * q.mean, cov=s * s * q.cov, shrink=q.shrink / s)
     W = project(problem.sheet, q).mean
     first = infer(apart, state._replace(loadings=q, W=W, fits=()))
-    return apart, climb(apart, first, scheme.max_iter, scheme.tol)[0]
+    return apart, run_cycles(apart, first, scheme.max_iter, scheme.tol)[0]
 
 
 def _draw(

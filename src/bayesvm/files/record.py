@@ -1,4 +1,4 @@
-"""What a model file tells about its fit, beside the model."""
+"""What a model file has about its fit, beside the model."""
 
 from __future__ import annotations
 

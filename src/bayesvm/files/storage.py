@@ -138,7 +138,7 @@ def load(path: str | Path) -> Any:
 
 
 def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
-    """The model of a file, and how it was fitted if the file tells."""
+    """The model of a file, and how it was fitted if the file has that."""
     skops, data = skops_io(), Path(path).read_bytes()
     try:
         check_archive(io.BytesIO(data))

@@ -313,7 +313,7 @@ def path(paths: list[Array], names: list[str], quantity: str) -> Figure | None:
     if not paths or max(p.size for p in paths) < 2:
         return None
     longest = max(p.size for p in paths)
-    paths = [p - p[-1] for p in paths]  # its size says nothing, how it settles does
+    paths = [p - p[-1] for p in paths]  # how it settles matters, its size does not
     finite = np.concatenate([p[min(1, p.size - 1) :] for p in paths])
     canvas = Canvas((1.0, float(longest)), _room(finite, 0.1), SMALL)
     for k, values in enumerate(paths):

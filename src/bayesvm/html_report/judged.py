@@ -25,10 +25,10 @@ from ..reports.tables import pandas_for
 
 MODEL, BOOSTING, LOGISTIC, BASE = "this model", "boosting", "logistic regression", "base rate"
 FOLDS, FOLDS_SLOW = 5, 3  # the latter of slow models
-FEWEST = 20  # rows, below which folds say nothing
+FEWEST = 20  # rows, below which there are no folds
 # Rows of the folds, so that a report of 5,000 rows and 50 columns takes less than 30 seconds:
 MOST = 10_000
-MOST_KEPT = 5_000  # of large models whose predictions of rows left out are at hand
+MOST_KEPT = 5_000  # of large models whose predictions of rows left out are known
 MOST_SLOW = 1_500  # of models whose cost grows with the cube of the rows, and of sampled ones
 
 

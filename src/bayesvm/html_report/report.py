@@ -147,7 +147,7 @@ def report(
     model : estimator
         A fitted estimator of this package, a pipeline that ends with one, or a search.
     X, y : array-like, optional
-        Rows and labels.  Without them the report has what the model alone knows.
+        Rows and labels.  Without them the report has what follows from the model.
     groups : array-like, optional
         Groups of the rows, of a model that has them.
     sample_weight : array-like of shape (n,), optional

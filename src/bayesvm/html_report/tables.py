@@ -111,7 +111,7 @@ def alone(cells: Any, codes: Array, n_classes: int, number: bool, pd: Any) -> fl
 
 
 def judged_rows(judged: Judged, data: Rows) -> Any:
-    """Every row left out: true and given label, probabilities; what the fitted model says of it.
+    """Every row left out: true and given label, probabilities; what the fitted model gives for it.
 
     ``p`` and ``p_label`` are by models that had not seen the row.  ``p_fitted`` (not of new rows),
     the interval and the novelty are by the model itself, as its ``predict_proba`` gives them.

@@ -1,4 +1,4 @@
-"""What a report says in words: three sentences, short numbers, and what needs attention."""
+"""What a report has in words: three sentences, short numbers, and what needs attention."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KINDS = {
     "PCVC": "a kernel model with few vectors",
     "RVC": "a kernel model with few vectors",
 }
-EQUAL = 0.01  # log losses that differ by less are equal: 1 % in the probability of what came
+EQUAL = 0.01  # log losses that differ by less are equal: 1 % in the probability of the true label
 MOVES = 0.02  # of a probability, that a column with an effect moves on average at least
-RATIO = 1.01  # R-hat above which chains are said to differ
+RATIO = 1.01  # R-hat above which chains count as different
 
 
 class Card(NamedTuple):

@@ -37,7 +37,7 @@ class Gibbs:
     :math:`\theta \mid w \sim N(Q^{-1}r, Q^{-1})` with :math:`Q = S + P`, then stretches all scaled
     coefficients together with their scales (a slice move with the weights integrated out, which
     is what lets the chain move when the classes nearly separate), then draws the scales.  After the
-    burn-in, and where it pays, all but one in a hundred draws are cheaper *leaps*
+    burn-in, where enough are accepted, all but one in a hundred draws are cheaper *leaps*
     (:mod:`bayesvm.inference.leaps`): same posterior, several times the effective draws per second.
     Entries of rows that are not known are drawn after the coefficients, then the parameters of
     their own distribution (Appendix C); such models make no leaps.

@@ -30,7 +30,7 @@ HELD = 2**17  # entries, rows times nodes, held at once: they should fit a core'
 LARGE = 30  # rows of a group up to which samples have all of them
 KINK = 0.5  # a likelihood with a kink is smoothed over so much of the distance of nodes
 ROUNDS = 50  # of Newton's method, at most
-CLOSE = 1e-2  # nats promised by the last step to the mode of a group
+CLOSE = 1e-2  # predicted gain in nats of the last step to the mode of a group
 
 
 class Part(NamedTuple):
@@ -61,7 +61,7 @@ def rows_in_order(problem: Problem) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def plain_likelihood(problem: Problem) -> Likelihood:
-    """The likelihood itself, whichever bound is climbed."""
+    """The likelihood itself, whichever bound is maximised."""
     lik = problem.model.likelihood
     return lik.likelihood if isinstance(lik, Tight) else lik
 
@@ -242,7 +242,7 @@ class Reach(NamedTuple):
             rise = (f[each, k] - f[each, k - 1]) / (x[each, k] - x[each, k - 1])
             with np.errstate(divide="ignore", invalid="ignore"):
                 end = x[each, k - 1] + (level - f[each, k - 1]) / rise
-            # beyond the nodes as far as a straight line says, and not more than their range
+            # beyond the nodes as far as a straight line goes, and not more than their range
             wide = x[:, -1] - x[:, 0]
             beyond = x[:, 0] - wide
             limit = np.maximum if way > 0 else np.minimum

@@ -4,7 +4,7 @@ Of S only the diagonal is kept.  In turn
 
 1. variances of coefficients are :math:`1 / (S_{jj} + P_j)`;
 2. hyperparameters move to where updates would lead, by Newton's method.  One update is a small part
-   of the way where rows tell little of most coefficients.  What coefficients would be at other
+   of the way where rows inform little about most coefficients.  What coefficients would be at other
    hyperparameters is computed as if S were diagonal;
 3. the mean is found at these variances, by the limited-memory BFGS method with the variances in
    place of an inverse curvature.  f is linear along a direction, so that a step takes two products

@@ -30,7 +30,7 @@ from .vb import VB
 Together = tuple[State, ...]  # one for each class
 MOST = 0.7  # rate: whole steps of all classes at once come to oscillate
 RISE = 1.3  # of the rate after a step that was not too long
-ROUGHLY = 100.0  # times the tolerance of a climb with exact steps: the last ones here gain little
+ROUGHLY = 100.0  # times the tolerance of an ascent with exact steps: the last ones here gain little
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def shift(thetas: Array, P: Sequence[Any], rng: np.random.Generator) -> Array:
 
 
 def _fit(joint: Joint, thetas: Array, f: Array | None) -> float:
-    """Log likelihood, by f of all rows where it is at hand."""
+    """Log likelihood, by f of all rows where it is known."""
     if f is None:
         return joint.log_likelihood(thetas)
     blocks = joint.problem.blocks

@@ -1,4 +1,4 @@
-"""One guarded climb for every deterministic scheme, and the state that most of them climb with."""
+"""One monotone iteration for every deterministic scheme, and the state that most of them have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BoundFell(RuntimeError):
 class Step(NamedTuple):
     """The bound of a state, and the states to go to from it, made when they are needed.
 
-    ``safe()`` cannot lower the bound; ``bold(x)`` may, and x is what the climb's pace is about.
+    ``safe()`` cannot lower the bound; ``bold(x)`` may, and x is what the pace is about.
     A bold step that cannot be made is ``None``, or its matrix is singular: few rows may have any
     curvature.
     """
@@ -43,10 +43,10 @@ class Step(NamedTuple):
     safe: Callable[[], Any] | None = None
     bold: Callable[[float], Any] | None = None
     singular: bool = False  # the covariance is rounded so much that the bound may fall
-    left: Callable[[], float] | None = None  # gain of the next step, where it can be foretold,
+    left: Callable[[], float] | None = None  # gain of the next step, where it can be predicted,
     is_last: Callable[[], bool] = bool  # and whether that is the last one for certain
     sums: Stats | None = None  # over rows, at the state
-    rest: Callable[[], float] | None = None  # all that is left to gain, where it can be foretold
+    rest: Callable[[], float] | None = None  # all that is left to gain, where it can be predicted
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ def climb(
     extrapolation of three states by ``longer``, are judged by a pass that is made anyway; one
     that lowers the bound is dropped.  ``gain`` is that of a step of rate one; ``ahead()`` is the
     next state and whether it is a safe one, ``rounding`` the error of the bound itself.  Where the
-    gain of the next step can be foretold, the climb ends with that step, without a pass to see its
-    bound, as soon as a small share of the gain is all that would be left after it.  Where all that
-    is left to gain can be foretold, it ends at a state that leaves too little.
+    gain of the next step can be predicted, it ends with that step, without a pass for its bound, as
+    soon as a small share of the gain is all that would be left after it.  Where all that is left to
+    gain can be predicted, it ends at a state that leaves too little.
 
-    All that an iteration depends on is kept at its top: a climb that is resumed from a checkpoint
+    All that an iteration depends on is kept at its top: one that is resumed from a checkpoint
     makes the same steps, bit for bit.
     """
     page = page_of(watch)

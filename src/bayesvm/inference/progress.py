@@ -51,7 +51,7 @@ class Ascent:
     """Where a deterministic scheme ended; ``bound`` is that of ``state``.
 
     ``stopped`` is whether a callback has ended it; ``sums`` are those over rows at the state, where
-    the climb had them and did not come from a checkpoint.
+    the scheme had them and did not come from a checkpoint.
     """
 
     state: Any
@@ -69,7 +69,7 @@ class Ascent:
 
 
 class Mark(NamedTuple):
-    """What a checkpoint holds of a climb: the top of its loop, or its end."""
+    """What a checkpoint holds of an ascent: the top of its loop, or its end."""
 
     state: Any
     numbers: Sequence[float]  # all else that the next iteration depends on
@@ -86,7 +86,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """The place of one climb in a checkpoint; without a store it holds nothing."""
+    """The place of one ascent in a checkpoint; without a store it holds nothing."""
 
     store: Any = None
     key: str = ""
@@ -126,10 +126,10 @@ class Page:
 
 @dataclass
 class Monitor:
-    """Where a fit reports its progress, and the checkpoint that keeps its climbs.
+    """Where a fit reports its progress, and the checkpoint that keeps its ascents.
 
-    A fit makes its climbs in a fixed order, so their numbers are their names.  A fit that is
-    resumed makes the same calls: climbs that had ended return what they had found, and the next
+    A fit makes its ascents in a fixed order, so their numbers are their names.  A fit that is
+    resumed makes the same calls: ascents that had ended return what they had found, and the next
     resumes from the top of its loop.  After a callback has stopped the fit nothing is kept,
     because what follows differs from what would have followed.
     """
@@ -153,7 +153,7 @@ class Monitor:
 
 
 def page_of(watch: Watch) -> Page:
-    """The place for the next climb; plain functions have none."""
+    """The place for the next ascent; plain functions have none."""
     return watch.page() if isinstance(watch, Monitor) else Page()
 
 

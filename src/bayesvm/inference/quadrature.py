@@ -46,9 +46,9 @@ MOST_ENTRIES = 2**25  # of columns that are gathered
 MANY_ROWS = 20_000  # from here on a search begins with samples of rows
 GROWTH = 5  # each has so many times the rows of the one before,
 LEAST, EACH = 2_000, 100  # the first at least so many, and so many for each column
-LONGEST = 25.0  # nats that a step of Newton's method may promise, or, if that is more,
+LONGEST = 25.0  # predicted gain of a Newton step in nats, at most, or, if that is more,
 SHARE = 1e-2  # so many for each row; longer ones are cut
-SMALL = 1e-4  # nats promised by the last step to the top,
+SMALL = 1e-4  # predicted gain of the last step, in nats,
 MANY_SMALL = 1e-2  # with many rows, whose curvature hardly changes over such a step,
 NEAR = 1e-3  # by that at another point of t,
 ROUGH = 0.1  # and, for each coefficient, by that in a sample
@@ -100,7 +100,7 @@ class Integrated(NamedTuple):
     state: State
     variances: Array  # (m, r, r)
     marginal: Marginal | None = None  # at the mode
-    climb: Ascent | None = None  # to the mode, by passes over all rows
+    ascent: Ascent | None = None  # to the mode, by passes over all rows
 
 
 def can_integrate(problem: Problem, effects: tuple[int, ...] = (1,)) -> bool:
@@ -127,7 +127,7 @@ def integrate_groups(
     """The posterior with the groups integrated out, from a variational state if one is given.
 
     ``None`` where that cannot be done, or leaves no finite one, or where there is no state to begin
-    with and the rows tell too little of the variance to do without.
+    with and the rows inform too little about the variance.
     """
     if not can_integrate(problem):
         return None
@@ -161,7 +161,7 @@ class Top(NamedTuple):
     sd: float  # of t
     is_narrow: bool  # whether three points of t are enough
     way: Array  # how beta follows t
-    climb: Ascent
+    ascent: Ascent
 
 
 def shared_precision(model: Model, priors: States) -> Array:
@@ -203,16 +203,16 @@ class _Search:
 
     def run(self) -> Integrated | None:
         top = self._top(self.t, self.beta)
-        climb, known = top.climb, None
-        if self.is_large and top.sd > LOOSE and not climb.stopped:
+        ascent, known = top.ascent, None
+        if self.is_large and top.sd > LOOSE and not ascent.stopped:
             return None
         if self.is_large:
             known = self._derivatives(top.t, top.beta, top.sums)
-        if climb.stopped or (self.is_large and top.is_narrow):  # what is known suffices
+        if ascent.stopped or (self.is_large and top.is_narrow):  # what is known suffices
             first = self._point(top.t, top.beta, top.sums)
         else:
             first = self._settle(*top.ahead)
-        if climb.stopped:
+        if ascent.stopped:
             points, share = [first], np.ones(1)
         elif top.is_narrow:
             points, share = self._around(first, top), np.exp(0.5 * THREE**2) * THREE_SHARES
@@ -223,11 +223,11 @@ class _Search:
         share = share * np.exp(log_density - log_density.max())
         state = self._mixed(points, share / share.sum())
         quantiles = np.repeat(t, QUANTILES)
-        if not climb.stopped:
+        if not ascent.stopped:
             far = FAR * top.sd if top.is_narrow else 0.0
             quantiles = _quantiles(t, log_density, t[0] - far, t[-1] + far)
         variances = np.exp(quantiles)[:, None, None]
-        return Integrated(state, variances, known, climb)
+        return Integrated(state, variances, known, ascent)
 
     def marginal(self) -> Marginal:
         t, beta = self._top(self.t, self.beta).ahead
@@ -276,7 +276,7 @@ class _Search:
         return [sides[0], first, sides[1]]
 
     def _derivatives(self, t: float, beta: Array, found: Sums) -> Marginal:
-        """Those in beta and t; in beta alone where the rows tell too little of t."""
+        """Those in beta and t; in beta alone where the rows inform too little about t."""
         P, p, e = shared_precision(self.model, self.state.priors), self.p, 1e-2
         low, mid, high = (self._log_prior(t + d) for d in (-e, 0.0, e))
         own = max(0.0, -(high - 2 * mid + low) / e**2)
@@ -326,12 +326,12 @@ class _Search:
                 stopped = self.watch(Progress("vb", k, self.max_iter, value, last), None)
             if gain < small or stopped:
                 break
-        climb = Ascent(None, np.nan, [], k, gain < small, gain, stopped)
-        return Top(*here, found, (t, beta), sd, is_narrow, way, climb)
+        ascent = Ascent(None, np.nan, [], k, gain < small, gain, stopped)
+        return Top(*here, found, (t, beta), sd, is_narrow, way, ascent)
 
     @property
     def _longest(self) -> float:
-        """Nats that a Newton step may promise."""
+        """Largest predicted gain of a Newton step, in nats."""
         return max(LONGEST, SHARE * self.rows.y.size)
 
     def _spread_out(self, t: float, found: Sums, P: Array) -> None:

@@ -237,7 +237,7 @@ def _encode_chunks(source: Source) -> tuple[Array, Array]:
             raise TypeError("some are text and some are numbers")  # NumPy would make them all text
         classes = _given(np.unique(np.concatenate([found for found, _ in parts])))
     if classes.dtype.kind not in "iub":
-        check_classification_targets(np.repeat(classes, 2))  # it is surprised by labels seen once
+        check_classification_targets(np.repeat(classes, 2))  # it warns of labels that occur once
     kind = np.min_scalar_type(-len(classes))
     codes = [np.searchsorted(classes, found).astype(kind)[part] for found, part in parts]
     return classes, np.concatenate(codes)

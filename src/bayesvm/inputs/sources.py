@@ -79,7 +79,7 @@ class Source:
         return self.shape[0]
 
     def chunks(self) -> Iterator[Chunk]:
-        """Chunks in order, checked to be what was promised."""
+        """Chunks in order, checked against the stated shape."""
         seen = 0
         for item in self.read():
             chunk = Chunk.of(item)

@@ -54,7 +54,7 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
     how: dict[str, Any] = {
         "accept_sparse": "csr" if estimator._accept_sparse else False,
         "dtype": FLOATS,
-        "ensure_all_finite": False,  # sums of columns tell
+        "ensure_all_finite": False,  # sums of columns show that
     }
     if not reset:
         which = [category.column for category in estimator.encoding_.categories]

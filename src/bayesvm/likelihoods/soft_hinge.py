@@ -50,10 +50,11 @@ class SoftHinge(Likelihood):
             \exp\Big\{-\frac{(u + a)^2 + s^2}{2a}\Big\}\, da .
 
     At :math:`s = 0` it is the hinge, :math:`e^{-2\max(u, 0)}`.  Far from the margin it is close to
-    the hinge; within *s* of it f tells how sure a row is, as under the logistic likelihood.  The
-    log odds of the two labels, :math:`2f + \sqrt{(1 + f)^2 + s^2} - \sqrt{(1 - f)^2 + s^2}`,
-    tend to :math:`2f` as *s* grows.  Under :math:`f \sim N(m, v)` a row contributes what it does
-    under the :class:`Hinge` with :math:`\chi = \bar u^2 + v + s^2`.
+    the hinge; within *s* of it the certainty of a label varies with f, as under the logistic
+    likelihood.  The log odds of the two labels,
+    :math:`2f + \sqrt{(1 + f)^2 + s^2} - \sqrt{(1 - f)^2 + s^2}`, tend to :math:`2f` as *s* grows.
+    Under :math:`f \sim N(m, v)` a row contributes what it does under the :class:`Hinge`
+    with :math:`\chi = \bar u^2 + v + s^2`.
 
     Parameters
     ----------

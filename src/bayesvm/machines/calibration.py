@@ -318,7 +318,7 @@ class LinkRows(NamedTuple):
     c: Array
     scale: Scale
     engine: Engine
-    fast: bool  # sums by compiled loops, on one thread: they take a millisecond
+    fast: bool  # sums by compiled loops
 
     @staticmethod
     def of(
@@ -346,11 +346,6 @@ class LinkRows(NamedTuple):
         n = int(self.t.shape[0])
         parts = self.engine.over(visit, n, n if arrays.is_foreign(self.t) else PIECE)
         return [to_numpy(sum(each[1:], each[0])) for each in zip(*parts, strict=True)]
-
-    @property
-    def each(self) -> tuple[Array, ...]:
-        """Targets, moments and weights."""
-        return self[:4]
 
     def prior_mean(self) -> Array:
         """The mean of the prior of the parameters; that of b is the log odds of the targets."""
@@ -383,9 +378,7 @@ class Sums(NamedTuple):
 
 def link_sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
     """The log loss minus the log prior, at x, and its derivatives."""
-    loss, slope, bend, fisher = (
-        _fast_sums(x, *rows.each) if rows.fast else rows.sums(partial(_summed, x))
-    )
+    loss, slope, bend, fisher = rows.sums(partial(_fast_sums if rows.fast else _summed, x))
     gap, P = x - prior, np.diag(PRIOR_PRECISION)
     loss = float(loss) + 0.5 * float(gap @ P @ gap)
     return Sums(loss, slope + P @ gap, fisher + bend + P, fisher + P)

@@ -233,7 +233,7 @@ def _minimise(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Array, 
         step = np.linalg.solve(curvature if np.linalg.eigvalsh(curvature)[0] > 0 else fisher, slope)
         step *= min(1.0, 2.0 / np.max(np.abs(step), initial=1e-300))
         new = loss_of(x - step, t, m, v, c)
-        # gains below the rounding of the loss cannot be seen in it: trust the step there
+        # gains below the rounding of the loss cannot be seen in it: the step is taken there
         while float(step @ slope) > 1e-12 * (1.0 + abs(value)) and not new <= value:
             step *= 0.5
             new = loss_of(x - step, t, m, v, c)

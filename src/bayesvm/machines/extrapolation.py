@@ -22,7 +22,7 @@ from .leave_one_out import Moments
 
 # Chosen on folds 0 and 1 of 21 sets so that the log loss of held-out rows stays what it is.
 DISTANCE = 2.0  # of v_0, as a multiple of that of the farthest training row: a square root
-LITTLE = 0.97  # share of v_2 from which on a process knows little of a row: v_1,
+LITTLE = 0.97  # share of v_2 from which on f at a row is close to its prior: v_1,
 RARE = 0.01  # unless f is less certain at more than such a share of the training rows;
 FULL = 0.995  # if even then v_1 is so close to v_2, the link was fitted to rows like no others
 

@@ -57,30 +57,16 @@ ROUGH_ROWS = 20_000  # with so many rows or more
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
-def fit_machine(
-    problem: Problem,
-    scheme: Any,
-    probability: str,
-    rng: np.random.Generator,
-    start: State | None = None,
-    watch: Watch = silent,
-    rotation: tuple[Basis | None, ...] | None = None,
-    width: str = "data",
-    curved: bool = True,
-    **options: Any,
+def with_link(
+    found: Found, probability: str, width: str = "data", curved: bool = True
 ) -> tuple[Machine, Held]:
-    """Run a scheme on a problem, fit the link and find the width.
-
-    Returned with moments at rows left out.
+    """The machine with its link and width, and moments at rows left out.
 
     ``curved`` links are for two classes: those of a class against the rest are normalised over
-    classes, or replaced by one link over classes.  ``rotation`` may be given: problems that differ
-    in labels only have the same one.  Where rows have groups, a likelihood that is normalised is
-    its own link: a link fitted to rows whose groups are known would not hold for new groups, whose
-    effects vary much more.
+    classes, or replaced by one link over classes.  Where rows have groups, a likelihood that is
+    normalised is its own link: a link fitted to rows whose groups are known would not hold for new
+    groups, whose effects vary much more.
     """
-    problem = replace(problem, squares=width == "data")
-    found = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
     machine, problem, marginal = found
     likelihood, fitted = problem.model.likelihood, probability == "calibrated"
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
@@ -183,6 +169,7 @@ def find_posterior(
 ) -> Found:
     """Run a scheme on a problem, in the columns of its rotation.
 
+    ``rotation`` may be given: problems that differ in labels only have the same one.
     With many rows in groups that can be integrated out, no scheme is run before that is done.
     """
     rotation = bases(problem, scheme) if rotation is None else rotation
@@ -251,10 +238,10 @@ def _integrated(problem: Problem, found: Integrated, ascent: Ascent | None = Non
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
         problem = problem.with_likelihood(Tight(likelihood))
     if ascent is None:
-        assert found.climb is not None
+        assert found.ascent is not None
         sums = problem.stats(found.state.coef)
         bound = float(sums.bound + problem.model.bound(*found.state))
-        ascent = replace(found.climb, bound=bound, path=[bound])
+        ascent = replace(found.ascent, bound=bound, path=[bound])
     machine = _from_ascent(problem, replace(ascent, state=found.state, sums=sums))
     name = problem.model.terms[-1].name
     return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)

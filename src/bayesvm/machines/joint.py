@@ -156,7 +156,7 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
 
 
 def _leverages(machines: Sequence[Machine], problem: Problem) -> list[Any]:
-    """Covariances by the sums at the end of a climb: with them no row has a leverage of one."""
+    """Covariances by the sums at the end of a fit: with them no row has a leverage of one."""
     posts: list[Any] = [machine.posterior for machine in machines]
     if not isinstance(posts[0], CentredPosterior):
         return []

@@ -24,7 +24,7 @@ def leave_one_out(m: Array, v: Array, local: Local, gone: Array) -> tuple[Array,
 
 
 def effective(c: Array, unit: Array | float) -> Array:
-    """Weights with the proportions of c and the total of as many equal rows as tell as much.
+    """Weights with the proportions of c, and the effective number of rows as their total.
 
     Class weights of ten are not ten rows: of c / unit rows each of weight ``unit`` the effective
     number is (sum c)^2 / sum(c unit) (Kish 1965).  Without class weights these are c.

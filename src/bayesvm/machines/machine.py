@@ -90,7 +90,7 @@ class Machine:
 
     @cached_property
     def reported(self) -> Posterior:
-        """The posterior as it is reported: as wide as the data say, unless the model's is asked."""
+        """The posterior as it is reported: with the width of the data, or with the model's."""
         return self.posterior if self.width is None else self.width.posterior(self.posterior)
 
     @cached_property

@@ -71,7 +71,9 @@ LAST_ROUNDS, FIRST_RATE, LAST_RATE = 3, 0.6, 0.75
 STILL = 0.01  # or until the second changes it by less
 MOST_INFLATED = 100.0  # variance inflation factor of a column
 HELD = 2**24  # numbers in columns that are built once
-SHARED, PARTS = 2**17, 8  # numbers from which on threads share them, and in how many blocks
+# numbers from which on threads share them, and in how many blocks; passes over fewer are so short
+# that threads would wait for each other: 2,000 x 101 take half the time by one
+SHARED, PARTS = 2**19, 8
 ROUGH = VB(bound="augmented", tol=1e-4, warm_rows=False)
 JUDGED = VB(bound="tight", tol=1e-4, warm_rows=False)
 
@@ -367,7 +369,9 @@ def _sample(problem: Problem) -> Problem:
     c: Array = some.blocks.c * (share / share.min())
     blocks, model = replace(some.blocks, c=c), replace(some.model, dtype="float64")
     engine: Any = Serial()
-    if problem.is_held and some.n * model.width >= SHARED:
+    if some.n * model.width < SHARED:
+        blocks = replace(blocks, size=max(some.n, 1))
+    elif problem.is_held:
         engine = problem.engine
         if model.width < WIDE:
             blocks = replace(blocks, size=-(-some.n // PARTS))

@@ -109,7 +109,7 @@ class GaussianPosterior:
     ) -> tuple[Array, Array]:
         y, gone = problem.blocks.y, problem.blocks.gone
         m, v = problem.moments(self.near(problem)) if at is None else at
-        local = contributions(problem.model.likelihood, y, m, v, problem.engine)
+        local = contributions(problem.model.likelihood, y, m, v, problem.engine, problem.fast)
         rest = problem.outside()
         centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
         if self.response is not None and not isinstance(problem.model.likelihood, Tight):
@@ -129,9 +129,9 @@ class GaussianPosterior:
         Its quadratic contribution in its fitted columns is removed from the coefficients, and its
         latent entries are predicted from the others.
         """
-        model, coef = problem.model, self.coef
-        new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
-        local = expected(part.rows, part.y, part.gone, coef, model.likelihood)[2]
+        model, coef, b = problem.model, self.coef, part.block
+        new = predict_rows(model, b.X, tuple(each and each.params for each in problem.latents))
+        local = expected(part.rows, b.y, b.gone, coef, model.likelihood)[2]
         own: Any = coef.cov.quad(part.rows.C)
         rest, across, gap = np.maximum(1.0 - local.w * own, 1e-6), own, plain(new.C)
         gap = gap - plain(part.rows.C)
@@ -284,8 +284,8 @@ class DrawsPosterior:
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
         some = self.pairs[:: max(1, len(self.pairs) // CALIBRATION_PAIRS)]
         for part in _incomplete(problem) if problem.latents else ():
-            mean, var = by_pairs(problem.model, part.X, some)
-            log_weight = -part.gone * lik.log_mean(part.y, mean, var)
+            mean, var = by_pairs(problem.model, part.block.X, some)
+            log_weight = -part.block.gone * lik.log_mean(part.block.y, mean, var)
             weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
             m[part.at], v[part.at] = mixture(mean, var, weight)
         return m, v

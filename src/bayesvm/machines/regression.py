@@ -21,22 +21,19 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..core.types import Array
-from ..inference.loop import State
-from ..inference.progress import Watch, silent
-from ..inference.rotated import Basis
 from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
 from .fit import Fit
-from .fitting import find_posterior
+from .fitting import Found, find_posterior
 from .leave_one_out import Held
 from .machine import Machine
 from .width import find_width
 
 ROWS = 10_000  # left out, at most: their quantiles at 5 % vary by 0.2 % of the rows
 TUBE_ROWS = 2000  # that choose the tube, at least; ten for each coefficient if that is more
-WIDEST = 0.95  # share of rows in the tube, at most: the others tell the scale outside of it
+WIDEST = 0.95  # share of rows in the tube, at most: the others determine the scale outside
 TUBES = 96  # widths tried
 ROUGH = VB(bound="tight", tol=1e-5, warm_rows=False)
 
@@ -151,25 +148,16 @@ def log_likelihood(r: Array, c: Array, epsilon: float, gamma: float | None = Non
     return float(c @ noise.log_prob(r, zero))
 
 
-def fit_numbers(
-    problem: Problem,
-    scheme: Any,
-    rng: np.random.Generator,
-    start: State | None = None,
-    watch: Watch = silent,
-    rotation: tuple[Basis | None, ...] | None = None,
-    width: str = "data",
-    **options: Any,
-) -> tuple[Machine, LeftOutResiduals]:
-    """Run a scheme on a problem whose y are numbers, and find width and residuals left out."""
-    machine, problem, _ = find_posterior(problem, scheme, rng, start, watch, rotation, **options)
+def with_residuals(found: Found, width: str = "data") -> tuple[Machine, LeftOutResiduals]:
+    """The machine of a problem whose y are numbers with its width, and residuals left out."""
+    machine, problem, _ = found
     some, share = problem, 1.0
     if problem.n > ROWS:
         some, share = problem.thinned(ROWS, np.random.default_rng(0)), problem.n / ROWS
     held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
     if width == "data":
-        found = find_width(
+        wide = find_width(
             problem, machine.posterior, machine.state.priors, lambda: some, held, problem.weight
         )
-        machine = replace(machine, width=found)
+        machine = replace(machine, width=wide)
     return machine, LeftOutResiduals.of(held, plain(problem.model.likelihood))

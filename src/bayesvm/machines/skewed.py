@@ -116,7 +116,7 @@ class Skewed(Calibrated):
 
         At either end f and the numbers of the link are moved together, in the direction in which
         the log odds change most for their covariance.  Where the curve leads on to more extreme
-        log odds than rows can tell of, it may also be the probit one, and on the other side as
+        log odds than those of the rows, it may also be the probit one, and on the other side as
         much heavier as left-out rows allow.
         """
         if self.spread is None:
@@ -224,7 +224,7 @@ def fit_skewed(
 
     The loss is that of :func:`.score_link`, with :math:`\delta \sim N(0, 0.5^2)` and
     :math:`\tau \sim N(0, 0.3^2)`, and the search starts where that ends.  If a constant has a loss
-    that is lower by three nats, f tells nothing of the labels: the slope is then almost zero.
+    that is lower by three nats, f does not inform about the labels: the slope is then almost zero.
     """
     rows, few = link_rows(y, m, v, c, earlier, engine, fast)
     prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
@@ -313,8 +313,8 @@ def _unexpected(x: Array, few: LinkRows, rows: LinkRows, precision: Array) -> Ar
 def _spread(x: Array, rows: LinkRows, centre: Array, precision: Array) -> Spread:
     """The uncertainty of the link at x = (log a, b, log kappa, delta, tau).
 
-    The covariance is that of the numbers with other rows of the same kind, and the prior pulls them
-    by as much as their posterior second moments around its mean say.
+    The covariance is that of the numbers with other rows of the same kind, and of the shrinkage by
+    the prior, by their posterior second moments around its mean.
     """
 
     def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
@@ -373,16 +373,15 @@ def loss_of(
     """
 
     def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
+        if rows.fast:
+            slope, fisher = np.zeros(5), np.zeros((5, 5) if hessian else (0, 0))
+            loss = loops("links").skewed_sums(x, t, m, v, c, np.empty((9, SOME)), slope, fisher)
+            return loss, slope, fisher if hessian else 0.0
         z, D = _slopes(x, m, v)
         p, w, score = scored(z, t)
         return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if hessian else 0.0
 
-    if rows.fast:
-        slope, M = np.zeros(5), np.zeros((5, 5) if hessian else (0, 0))
-        loss = loops("links").skewed_sums(x, *rows.each, np.empty((9, SOME)), slope, M)
-        fisher = M if hessian else 0.0
-    else:
-        loss, slope, fisher = rows.sums(visit)
+    loss, slope, fisher = rows.sums(visit)
     gap = x - centre
     loss = float(loss) + 0.5 * float(precision @ gap**2)
     return loss, slope + precision * gap, fisher + np.diag(precision)

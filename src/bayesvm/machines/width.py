@@ -124,7 +124,7 @@ class Wider:
 
 @dataclass(frozen=True)
 class Width:
-    """From the posterior of a model to one as wide as the data say.
+    """From the posterior of a model to one with the width of the data.
 
     Either covariances of theta, or a factor of all variances.  ``left`` is the covariance less the
     directions that the link corrects.
@@ -178,7 +178,7 @@ def find_width(
         return None
     P = model.precision(priors)
     few = problem.weight < model.width or problem.past is not None
-    if few and model.likelihood.normalised:  # the rows tell too little to mend the model
+    if few and model.likelihood.normalised:  # too few rows to correct the model
         return Width()
     plain = problem.form == "dense" and isinstance(P, np.ndarray) and not few
     if isinstance(post, DrawsPosterior):  # their covariance is inverted
@@ -200,7 +200,7 @@ def find_width(
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
     at_rows = (y, c, m, v, (centre, spread), some.outside())
-    how = {"unit": some.blocks.unit, "engine": some.engine}
+    how = {"unit": some.blocks.unit, "engine": some.engine, "fast": some.fast}
     return Width(factor(model.likelihood, *at_rows, **how))
 
 
@@ -242,6 +242,7 @@ def factor(
     chosen: bool = False,
     unit: Array | float = 1.0,
     engine: Engine = ONE_THREAD,
+    fast: bool = False,
 ) -> float:
     r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
@@ -252,8 +253,8 @@ def factor(
     by coverage on simulated sets.
     """
     smooth, own = tight(likelihood), v - rest
-    h = contributions(smooth, y, m, v, engine).h
-    g = contributions(smooth, y, *left_out, engine).g
+    h = contributions(smooth, y, m, v, engine, fast).h
+    g = contributions(smooth, y, *left_out, engine, fast).g
     reach = c * own**2
     by = min(max(1.0, float((reach * unit) @ g**2) / max(float(reach @ h), 1e-300)), MOST)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), MOST_FITTED)
@@ -319,7 +320,7 @@ def matrices(
 def _at_least(J: Array, A: Array) -> Array:
     """J, with columns enlarged whose squares of slopes are far below the curvatures.
 
-    Rows of a rare level that all have one label have small slopes, however little they tell.
+    Rows of a rare level that all have one label have small slopes, however few they are.
     """
     own, bent = np.diag(J), np.diag(A)
     least = np.maximum(np.maximum(own, 1e-16 * bent), 1e-300)
@@ -359,7 +360,7 @@ def _shift(A: Array, P: Array, R: Array, V: Array, mean: Array, free: Array, hel
 
     ``free`` and ``V`` are the mean and covariance of the posterior with the weaker penalty *R*.
     The penalty makes of coefficients that it ``held`` :math:`(A + P)^{-1}A` times as much, and the
-    link corrects what is common to all of them, a factor *k*, one where rows tell nothing of it.
+    link corrects what is common to all of them, a factor *k*, one where rows do not determine it.
     What is left is :math:`(A + P)^{-1}X\theta`, :math:`X = (1 - k)A - kP`.  By
     :math:`AV = I - RV`
 
@@ -371,7 +372,7 @@ def _shift(A: Array, P: Array, R: Array, V: Array, mean: Array, free: Array, hel
     theta, rest = np.where(held, free, 0.0), np.flatnonzero(~held)
     B = A[:, rest] @ np.linalg.pinv(A[np.ix_(rest, rest)], hermitian=True)
     own = A @ theta - B @ (A[rest] @ theta)  # given the others
-    size = own @ theta  # negative where others tell all of it and rounding remains
+    size = own @ theta  # negative where the others explain it, but for rounding
     k = float(own @ (mean * held) / size) if size > 0.0 else 1.0
     U = (1.0 - k) * R + k * P
     out = _plus((1.0 - k) ** 2 * A, -((1.0 - k) ** 2) * R - 2.0 * k * (1.0 - k) * P)

@@ -17,7 +17,7 @@ from .passes import LEAST_REST, Pull, Slopes
 
 
 class Sums(NamedTuple):
-    """Sums over a block of rows; matrices that were not asked for have no entries."""
+    """Sums over a block of rows; matrices that are not summed have no entries."""
 
     S: Array
     J: Array
@@ -25,6 +25,20 @@ class Sums(NamedTuple):
     bound: float
     used: float  # sum of w v
     most: float  # largest v
+
+
+class Room(NamedTuple):
+    """Rows of a block, and arrays that loops over pieces of them write to."""
+
+    rows: Array
+    step: int  # rows of a piece
+    least: float  # variance of f at every row,
+    extra: Array  # and at each
+    A: Array  # columns times roots of weights
+    rounded: Array  # columns in the precision of products, if that is another
+    T: Array  # columns times a root of the covariance
+    sizes: Array
+    units: Array
 
 
 @dataclass(frozen=True)
@@ -91,8 +105,52 @@ class FastPass:
         found = self.sums(block)
         return None if found is None else Pull(found.g, found.bound, found.used, found.most)
 
+    def moments(self, block: Block) -> tuple[Array, Array] | None:
+        """Mean and variance of f at the rows of a block."""
+        room = self._room(block)
+        if room is None:
+            return None
+        m, v = np.empty((2, len(room.rows)))
+        at = (self.mean, self.F, self.few, self.triangular, room.least)
+        how = (room.extra, room.step, m, v, *at, room.rounded, room.T, room.sizes, room.units)
+        return (m, v) if self._visit("moments", room, how) else None
+
     def sums(self, block: Block) -> Sums | None:
         """Sums over a block; ``None`` if it is not plain, or has entries of unusual size."""
+        room = self._room(block)
+        if room is None:
+            return None
+        K, kind = self.F.shape[0], self.F.dtype
+        S, J = (np.zeros((K, K) if on else (0, 0)) for on in (self.precisions, self.slopes))
+        g, ends, c = np.zeros(K), np.zeros(3), np.ascontiguousarray(block.c, dtype=np.float64)
+        unit = np.array(np.broadcast_to(block.unit, c.shape) if self.slopes else (), dtype=float)
+        part = np.empty((K, K) if self.precisions or self.slopes else (0, 0), kind)
+        how = (
+            *(block.y, c, unit, room.extra, room.step),
+            *(self.mean, self.F, self.few, self.triangular, room.least),
+            *(self.average, LEAST_REST, np.empty((5, room.step)), room.rounded, room.T, room.A),
+            *(part, S, J, g, ends, room.sizes, room.units),
+        )
+        if not self._visit("pass", room, how):
+            return None
+        for M in (S, J):
+            if M.size:
+                loops("passes").mirrored(M)
+        return Sums(S, J, g, *ends.tolist())
+
+    def _visit(self, what: str, room: Room, how: tuple[Any, ...]) -> bool:
+        """Loop over the rows; false if they have entries of unusual size."""
+        fast = loops("passes")
+        if self.scaled is None:
+            getattr(fast, f"{what}_held")(room.rows, *how)
+            return True
+        design, first = self.scaled
+        C = np.empty((room.step, self.F.shape[0]), self.kept)
+        visit = getattr(fast, f"{what}_scaled")
+        return bool(visit(room.rows, design.center, design.factor, first, C, *how) <= design.far**2)
+
+    def _room(self, block: Block) -> Room | None:
+        """Rows of a block and arrays to be written to; ``None`` if they are not plain."""
         fast, F = loops("passes"), self.F
         rows = plain(block.X if block.rows is None else block.rows.C)
         if rows is None:
@@ -102,34 +160,13 @@ class FastPass:
         least, extra = self.least, np.empty(0) if block.rows is None else block.rows.extra
         if isinstance(extra, float):
             least, extra = least + extra, np.empty(0)
-        empty = np.empty((step, K), kind)
-        rounded = empty if self.kept != kind and not self.triangular and F.shape[1] else empty[:0]
-        own = F.shape[1] == K and rounded is not empty
-        T = empty if own else np.empty((step, F.shape[1]), kind)
-        S, J = (np.zeros((K, K) if on else (0, 0)) for on in (self.precisions, self.slopes))
-        g, ends, c = np.zeros(K), np.zeros(3), np.ascontiguousarray(block.c, dtype=np.float64)
-        unit = np.array(np.broadcast_to(block.unit, c.shape) if self.slopes else (), dtype=float)
+        A = np.empty((step, K), kind)
+        rounded = A if self.kept != kind and not self.triangular and F.shape[1] else A[:0]
+        own = F.shape[1] == K and rounded is not A
+        T = A if own else np.empty((step, F.shape[1]), kind)
         sizes = np.array([K, step, F.shape[1]], dtype=np.int32)
-        part = np.empty((K, K) if self.precisions or self.slopes else (0, 0), kind)
-        how = (
-            *(block.y, c, unit, extra, step, self.mean, F, self.few, self.triangular),
-            float(least),
-            *(self.average, LEAST_REST, np.empty((5, step)), rounded, T, empty),
-            *(part, S, J, g, ends, sizes, np.array([1.0, 0.0], dtype=kind)),
-        )
-        if self.scaled is None:
-            fast.pass_held(rows, *how)
-        else:
-            design, first = self.scaled
-            size = fast.pass_scaled(
-                rows, design.center, design.factor, first, np.empty((step, K), self.kept), *how
-            )
-            if not size <= design.far**2:
-                return None
-        for M in (S, J):
-            if M.size:
-                fast.mirrored(M)
-        return Sums(S, J, g, *ends.tolist())
+        units = np.array([1.0, 0.0], dtype=kind)
+        return Room(rows, step, float(least), extra, A, rounded, T, sizes, units)
 
 
 def _root(cov: Any) -> tuple[Array | None, float]:

@@ -42,22 +42,9 @@ class LatentRows(NamedTuple):
     """Rows of a block that have latent entries."""
 
     at: Array  # their numbers in the problem
-    X: Any
-    y: Array
-    c: Array
-    unit: Array  # weight of one row, that of its class
-    hidden: tuple[Hidden, ...]  # one for each term with latent entries
+    block: Block
     rows: Rows
-
-    @property
-    def copies(self) -> Array:
-        """Rows that each one represents: c without class weights."""
-        return self.c / self.unit
-
-    @property
-    def gone(self) -> Array:
-        """What leaving one row out takes from its weight."""
-        return np.minimum(self.c, self.unit)
+    hidden: tuple[Hidden, ...]  # one for each term with latent entries
 
 
 def latent_rows(problem: Problem, b: Block) -> LatentRows:
@@ -71,7 +58,7 @@ def latent_rows(problem: Problem, b: Block) -> LatentRows:
     )
     X, unit = b.X[some], np.broadcast_to(b.unit, (n,))[some]
     rows = filled(problem.model.rows(X), near)
-    return LatentRows(first + some, X, b.y[some], b.c[some], unit, near, rows)
+    return LatentRows(first + some, Block(X, b.y[some], b.c[some], unit=unit), rows, near)
 
 
 def rows_with_entries(cells: Iterable[Cells]) -> Array:
@@ -159,7 +146,7 @@ def _moved(
         rng = None if key is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
         # of one copy of a row: each copy has its own entries
-        m, local = contributions(part.rows, part.y, part.unit, rng)
+        m, local = contributions(part.rows, part.block.y, np.asarray(part.block.unit), rng)
         for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
             # gradient in the columns, at their present values
             g = local.g + local.w * (m - C @ coef.mean)
@@ -167,7 +154,7 @@ def _moved(
             cells = []
             for each in h.cells:
                 at, columns = each.rows, each.columns
-                precision, slope = design.pull(params, part.X, numbers[:, where], each)
+                precision, slope = design.pull(params, part.block.X, numbers[:, where], each)
                 slope = slope + np.take_along_axis(push[at], columns, axis=1)
                 precision = precision + local.w[at][:, None, None] * corners(K, columns)
                 cells.append(conditional(each, precision, slope, rng))
@@ -217,11 +204,12 @@ def _collected(
     def visit(b: Block) -> list[tuple[Entries, Any, float]]:
         part = latent_rows(problem, b)
         found, C = change(b.number, part), plain(part.rows.C)
+        copies = part.block.c / part.block.unit
         return [
             (
                 tuple(each._replace(rows=part.at[each.rows]) for each in cells),
-                design.sums(part.X, C[:, where], part.copies, cells),
-                entropy(cells, part.copies),
+                design.sums(part.block.X, C[:, where], copies, cells),
+                entropy(cells, copies),
             )
             for (_, design, where), cells in zip(model.latent_terms, found, strict=True)
         ]

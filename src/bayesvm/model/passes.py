@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled import loops
 from ..core import arrays
 from ..core.arrays import double, like, pick
 from ..core.types import Array, Coef, Columns, Engine, Hidden, Local, Rows, Stats
 from ..gaussian.columns import Folded, plain
 from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
+from ..likelihoods.tight import Tight
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
 PIECE = 2**14  # rows at a time where these are numbers only
@@ -176,11 +178,24 @@ def expected(
     return m, v, likelihood.expected(y, m, v).times(c)
 
 
-def contributions(likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine) -> Local:
-    """Likelihood contributions of rows at given moments of f, by the threads of an engine."""
+def contributions(
+    likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine, fast: bool = False
+) -> Local:
+    """Likelihood contributions of rows at given moments of f, by the threads of an engine.
+
+    Where they are to be ``fast`` by compiled loops, if there are any for the likelihood.
+    """
+    loop = loops("passes") if fast else None
+    average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
 
     def visit(at: slice) -> Local:
-        return likelihood.expected(y[at], m[at], v[at])
+        if loop is None or average is None:
+            return likelihood.expected(y[at], m[at], v[at])
+        w, g, bound = np.empty((3, at.stop - at.start))
+        # compiled for arrays of one kind
+        own = (np.require(x[at], np.float64, ["C", "W"]) for x in (y, m, v))
+        loop.averages(tuple(average), *own, w, g, bound)
+        return Local(w, g, bound, w)
 
     n = int(y.shape[0])
     parts = engine.over(visit, n, n if arrays.is_foreign(m) else PIECE)

@@ -1,4 +1,4 @@
-"""A problem is a model with its data; its passes visit all rows."""
+"""A problem is a model with its data; its passes are over all rows."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Problem:
             if not isinstance(extra, float):
                 extra[at] = arrays.like(left, extra)
 
-        for _ in self.engine.collect(fill, blocks):
+        for _ in self.engine.collect(fill, blocks.unlabelled()):
             pass
         return replace(self, blocks=blocks.assembled(Rows(C, extra)))
 
@@ -218,9 +218,16 @@ class Problem:
         return FastPass.of(self.model, coef, held, self.single, precisions, slopes)
 
     def _long(self) -> Blocks:
-        """Blocks for compiled loops: of columns in memory they need not be small."""
-        size = max(self.blocks.size, -(-self.n // PARTS))
-        return replace(self.blocks, size=size) if self.blocks.ready else self.blocks
+        """Blocks for compiled loops, which go through them in pieces of their own.
+
+        To arrange one takes a tenth of a millisecond, in which other threads wait.  So there are 16
+        of a million entries, and twice as many of eight times as many, up to all of a large pass.
+        """
+        if not self.blocks.in_memory:
+            return self.blocks
+        entries = self.n * self.model.width
+        parts = min(2 ** max((entries.bit_length() - 8) // 3, 0), PARTS)
+        return replace(self.blocks, size=max(-(-self.n // parts), 1))
 
     def stats(
         self,
@@ -263,11 +270,14 @@ class Problem:
         read, lik, blocks = self.read, self.model.likelihood, self.blocks
         if self.folded:  # also where matrices are summed by compiled loops
             read = self.model.read_folded
-        if self.is_held and not blocks.ready:
+        fast = self._fast(coef, False, False) if v is None else None
+        if fast is not None:
+            blocks = self._long()
+        elif self.is_held and not blocks.ready:
             # no matrix is summed: blocks need not be larger than the cache
             rows = block_rows(self.model.width, sums=0, n=self.n)
             blocks = replace(blocks, size=min(blocks.size, rows))
-        fast, size = self._fast(coef, False, False) if v is None else None, blocks.size
+        size = blocks.size
 
         def visit(b: Block) -> Pull:
             first = b.number * size
@@ -382,9 +392,12 @@ class Problem:
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
-        read, single = self.read, self.single
+        read, single, fast = self.read, self.single, self._fast(coef, True, False)
 
         def visit(b: Block) -> tuple[Array, Array]:
+            found = None if fast is None else fast.moments(b)
+            if found is not None:
+                return found
             rows = read(b)
             m, v = moments(rows, coef, rounded(rows.C) if single else None)
             return m, v + 0.0 * m  # an array in the library of m

@@ -115,7 +115,7 @@ class RelevanceDisplay(Display):
     names, relevance : list of str, and array of the same length
         Columns, the most relevant at the top, and one over the length scale in units of the
         column's spread.  All are equal where columns share a length scale; the title says so, and
-        ``average_effects`` of the estimator tells columns apart.
+        ``average_effects`` of the estimator distinguishes columns.
     local : array of the same length, optional
         The same of a kernel's local part, if it has one.
 

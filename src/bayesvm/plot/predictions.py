@@ -84,7 +84,7 @@ class ProbabilityDisplay(Display):
     Parameters
     ----------
     proba, lower, upper, hit : arrays of shape (n,)
-        Probabilities, ends of their intervals (``None`` under EM) and whether the class came.
+        Probabilities, ends of their intervals (``None`` under EM) and whether the class is true.
     ylabel : str, default="probability"
         What is shown.
 

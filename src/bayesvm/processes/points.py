@@ -15,6 +15,7 @@ from ..core.types import Array
 from ..kernels import Precomputed, Scaled, column_scales
 from .process import LowRank
 
+TELLING = 64  # columns by which rows are told apart, if they can be
 ROUNDS = 3  # of distinguishing points by those around them
 TIED = 1e-9  # difference of two marks of spread one that may be rounding
 FLAT = 1e-6  # spread of numbers, in units of the largest, below which they count as equal
@@ -69,24 +70,20 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
     in which they were given.
     """
     X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
-    points, first, at = _distinct(X)
+    points, first, at = X, np.arange(len(X)), np.arange(len(X))
+    if not _all_differ(X):
+        points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
     order = _ranked(points, at, codes, c, first)
     return _paired(points[order], np.argsort(order)[at], codes, c)
 
 
-def _distinct(X: Array) -> tuple[Array, Array, Array]:
-    """Distinct rows, the first row that is each, and the number of each row's.
-
-    Sorting rows takes time; sums of their columns, by any weights, are sorted at once, and rows
-    whose sums differ are distinct.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.sort((X * np.sqrt(np.arange(2.0, 2.0 + X.shape[1]))).sum(axis=1))
-    if np.all(sums[1:] > sums[:-1]):
-        every = np.arange(X.shape[0])
-        return X, every, every
-    points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    return points, first, at.reshape(-1)
+def _all_differ(X: Array) -> bool:
+    """Whether a sum over some columns tells rows apart; equal rows have the same one."""
+    mark = np.zeros(len(X))
+    with np.errstate(all="ignore"):
+        for j, column in enumerate(X.T[:TELLING]):
+            mark += np.sqrt(2.0 + j) * column  # not a product of all, which may round rows unlike
+    return np.unique(mark).size == mark.size  # infinities are equal
 
 
 def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
@@ -120,12 +117,12 @@ def _ranked(points: Array, point: Array, codes: Array, c: Array, given: Array) -
     share = weight / c.sum()
     w = np.bincount(at, share)
     Z = _standardised(points, w)
-    squares = np.square(Z)
-    mark = _unit(squares.sum(axis=1) + 0.3 * (np.abs(Z) * squares).sum(axis=1), w)
+    square, rows = np.square(Z), Z[at]
+    mark = _unit(square.sum(axis=1) + 0.3 * np.einsum("ij,ij->i", square, np.abs(Z)), w)
     for _ in range(ROUNDS):
-        weighted = Z[at] * (mark[at] * share)[:, None]
+        weighted = rows * (mark[at] * share)[:, None]
         ends = np.stack([weighted[own == j].sum(axis=0) for j in range(k)])
-        same = np.einsum("ij,ij->i", Z[at], ends[own])
+        same = np.einsum("ij,ij->i", rows, ends[own])
         within = np.bincount(at, share * same) / w
         mark = _unit(mark + 0.7 * (Z @ ends.sum(axis=0)) + 0.9 * within, w)
     order = np.argsort(mark, kind="stable")
@@ -236,7 +233,7 @@ def choose_points(
     if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
         return pivots(kernel, X, m, rng)  # there are no rows to take means of
     reach = column_scales(kernel, X.shape[1])
-    some, most = X / reach, max(KMEANS_ROWS, ROWS_A_POINT * m) if rows is None else rows
+    some, most = X / reach, kmeans_rows(m) if rows is None else rows
     if X.shape[0] > most:
         drawn = np.sort(rng.choice(X.shape[0], most, replace=False))
         some, c = some[drawn], None if c is None else c[drawn]
@@ -248,6 +245,11 @@ def choose_points(
     start: Any = "k-means++" if m <= FEW_POINTS else first_means(some, m, seed)
     means = KMeans(m, init=start, n_init=1, max_iter=KMEANS_PASSES, random_state=seed).fit(some)
     return np.asarray(means.cluster_centers_ * reach)
+
+
+def kmeans_rows(m: int) -> int:
+    """Rows that m means are computed of, at most."""
+    return max(KMEANS_ROWS, ROWS_A_POINT * m)
 
 
 def trials(m: int) -> int:

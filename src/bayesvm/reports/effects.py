@@ -181,7 +181,7 @@ class GroupEffects:
 
     @property
     def _is_tight(self) -> bool:
-        """Whether the tight bound was climbed; that of classes fitted together is looser."""
+        """Whether the tight bound was maximised; that of classes fitted together is looser."""
         tight = isinstance(self.fit.machines[0].model.likelihood, Tight)
         return tight and not self.fit.is_joint
 

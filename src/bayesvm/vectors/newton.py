@@ -97,8 +97,8 @@ class PenalisedLikelihood:
     def newton(self, x: Array, tol: float, max_iter: int = 100) -> tuple[Array, int]:
         """Maximise by Newton steps, each a problem of signed least squares; also count the steps.
 
-        Ends when a full step promises a gain below ``tol``, in nats.  Steps are halved until they
-        gain, so the value never falls.
+        Ends when the predicted gain of a full step is below ``tol``, in nats.  Steps are halved
+        until they gain, so the value never falls.
         """
         free, z = self.free, self.A @ x
         floor = np.where(free, 0.0, FLOOR * self._size() ** 2)
@@ -133,7 +133,7 @@ class PenalisedLikelihood:
         work, steps = np.flatnonzero((x > 0) | self.free), 0
         for _ in range(10 + x.size):
             part, made = self.of(work).newton(x[work], tol)
-            if steps and not made:  # the columns that joined promise less than the tolerance
+            if steps and not made:  # the predicted gain of the columns that joined is below it
                 break
             x = np.zeros(x.size)
             x[work] = part
