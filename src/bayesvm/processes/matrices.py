@@ -99,7 +99,8 @@ def invert(L: Array) -> Array:
     if not HALVED[0] < n < HALVED[1]:
         R: Array = (lapack.dtrtri if double else lapack.strtri)(L, lower=1, overwrite_c=1)[0]
         return R
-    times, h, R = blas.dtrmm if double else blas.strmm, n // 2, np.zeros_like(L, order="F")
+    times, h, R = blas.dtrmm if double else blas.strmm, n // 2, np.empty_like(L, order="F")
+    R[:h, h:] = 0.0
     A, C = R[:h, :h], R[h:, h:] = invert(L[:h, :h]), invert(L[h:, h:])
     B = times(-1.0, C, L[h:, :h], lower=1)
     R[h:, :h] = times(1.0, A, B, side=1, lower=1, overwrite_b=1)
