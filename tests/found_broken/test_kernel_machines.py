@@ -77,11 +77,11 @@ def test_recall_of_a_rare_class_does_not_depend_on_the_seed():
 
 
 def test_rows_of_large_tables_are_drawn_from_every_class(monkeypatch):
-    from bayesvm.estimators import kernel_fit, kernel_settings
+    from bayesvm.estimators import kernel_settings
 
     X, y = rare(0, 2000, 9)
     monkeypatch.setattr("bayesvm.inputs.reading.is_large", lambda X: True)
-    monkeypatch.setattr(kernel_fit, "SAMPLED", 300)
+    monkeypatch.setattr(kernel_settings, "SAMPLED", 300)
     real, met = kernel_settings.tune, []
 
     def spy(rule, kernel, seen, *args, **options):

@@ -14,7 +14,7 @@ from bayesvm.machines.calibration import fit_link
 from bayesvm.machines.skewed import fit_skewed
 from bayesvm.processes.evidence import Evidence, parameter_prior
 from bayesvm.processes.labelled import LabelledPoints
-from bayesvm.processes.points import means_there, trials
+from bayesvm.processes.points import means_here, means_there, trials
 from bayesvm.processes.process import Prior
 from bayesvm.processes.sites import Labels
 
@@ -65,6 +65,18 @@ def test_k_means_are_those_of_scikit_learn(library):
         start = kmeans_plusplus(rows, m, random_state=7, n_local_trials=trials(m))[0]
         want = KMeans(m, init=start, n_init=1, max_iter=5).fit(rows).cluster_centers_
         np.testing.assert_allclose(np.asarray(means_there(there, m, 7)), want, rtol=1e-10)
+
+
+def test_k_means_of_few_rows_are_those_of_scikit_learn():
+    rows, c = RNG.standard_normal((500, 6)) + 5.0, RNG.integers(1, 4, 500).astype(float)
+    for m in (30, 220):
+        start = kmeans_plusplus(rows, m, random_state=7, n_local_trials=trials(m))[0]
+        want = KMeans(m, init=start, n_init=1, max_iter=5).fit(rows).cluster_centers_
+        np.testing.assert_allclose(means_here(rows, m, 7), want, rtol=1e-10)
+        how = {"sample_weight": c, "random_state": 7, "n_local_trials": trials(m)}
+        start = kmeans_plusplus(rows, m, **how)[0]
+        want = KMeans(m, init=start, n_init=1, max_iter=5).fit(rows, sample_weight=c)
+        np.testing.assert_allclose(means_here(rows, m, 7, c), want.cluster_centers_, rtol=1e-10)
 
 
 @libraries

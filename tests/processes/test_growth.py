@@ -15,8 +15,10 @@ from bayesvm.machines.calibration import score_link
 from bayesvm.processes import growth
 from bayesvm.processes.evidence import Search
 from bayesvm.processes.growth import (
+    FEW_MORE,
     FIRST_FEW,
     LOST,
+    MOST_FEW,
     better_kernel,
     few_points,
     grow,
@@ -167,8 +169,8 @@ def few_of(data, scale, classes=1, seed=0, search=None):
     X, y = data
     kernel, rng = Scaled(4.0, RBF(scale)), np.random.default_rng(seed)
 
-    def points(m):
-        return choose_points(X, m, "kmeans", kernel, rng)
+    def points(m, c=None):
+        return choose_points(X, m, "kmeans", kernel, rng, c=c)
 
     seen = seen_of(X, y)
     if classes > 1:
@@ -185,9 +187,10 @@ def few_of(data, scale, classes=1, seed=0, search=None):
 def test_few_points_take_the_place_of_all_where_they_lose_next_to_nothing(classes):
     process, seen, found = few_of(SMOOTH, 0.9, classes)
     assert found is not None
-    Z, sites = found
+    (low, sites), Z = found, found[0].Z
     assert len(Z) == FIRST_FEW
     assert len(sites) == classes
+    assert len(low.C) == len(seen.X)
     if classes > 1:
         return
     labels = seen.machines[0]
@@ -198,9 +201,26 @@ def test_few_points_take_the_place_of_all_where_they_lose_next_to_nothing(classe
     np.testing.assert_allclose(few.v, exact.v, rtol=0.05)
 
 
-def test_points_are_doubled_until_they_are_enough():
-    counts = [len(few_of(ROUGH, scale)[2][0]) for scale in (0.9, 0.3)]
-    assert counts == [FIRST_FEW, 2 * FIRST_FEW]
+def test_more_points_are_taken_until_they_are_enough():
+    process, seen, found = few_of(ROUGH, 0.9)
+    assert len(found[0].Z) == FIRST_FEW
+    process, seen, (low, sites) = few_of(ROUGH, 0.3)
+    assert FIRST_FEW < len(low.Z) <= MOST_FEW
+    assert len(low.Z) % FEW_MORE == 0
+    assert 0.5 * sites[0].w @ low.rest <= LOST * N
+    first = choose_points(seen.X, FIRST_FEW, "kmeans", process.kernel, np.random.default_rng(0))
+    assert 0.5 * sites[0].w @ Prior(process.kernel, 9.0, first).at(seen.X).rest > LOST * N
+
+
+def test_points_by_precision_leave_less_where_it_counts():
+    """Rows with labels of a rough function: half of them have next to no precision."""
+    X, kernel = np.random.default_rng(3).uniform(-1.0, 1.0, (1500, 2)), Scaled(4.0, RBF(0.3))
+    w = np.where(X[:, 0] > 0.0, 1.0, 1e-3)
+    left = []
+    for c in (None, w):
+        Z = choose_points(X, 60, "kmeans", kernel, np.random.default_rng(0), rows=480, c=c)
+        left.append(w @ Prior(kernel, 9.0, Z).at(X).rest)
+    assert left[1] < 0.5 * left[0]
 
 
 def test_few_points_do_not_take_the_place_of_a_rough_process():
@@ -249,14 +269,14 @@ def test_the_amplitude_of_a_smooth_kernel_is_judged_through_few_points():
     seen, start = seen_of(*SMOOTH).thinned(550, np.random.default_rng(0)), Scaled(1.0, RBF(1.0))
     X = seen.X
 
-    def points(kernel, m):
-        return choose_points(X, m, "kmeans", kernel, np.random.default_rng(0))
+    def points(kernel, m, c=None):
+        return choose_points(X, m, "kmeans", kernel, np.random.default_rng(0), c=c)
 
     how = (start, seen, SoftHinge())
     exact = tune("evidence", *how, np.random.default_rng(0))
     few = tune("evidence", *how, np.random.default_rng(0), points=points)
-    assert exact.points is None
-    assert len(few.points) == FIRST_FEW
+    assert exact.through is None
+    assert len(few.through.Z) == FIRST_FEW
     assert len(few.sites) == 1
     assert few.kernel.kernel == exact.kernel.kernel
     assert few.kernel.weight == pytest.approx(exact.kernel.weight, rel=0.1)

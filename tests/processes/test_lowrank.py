@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal
 from tests.problems import differences, frozen
 
 from bayesvm.kernels import RBF, Linear, Matern, Polynomial, Scaled
-from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
+from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace, SoftHinge
 from bayesvm.processes.matrices import covariance_of
 from bayesvm.processes.process import Gram, LowRank
 from bayesvm.processes.site_fit import fit_sites
@@ -180,3 +180,20 @@ def test_moments_without_a_row_by_its_removal(fitc):
         V = prior - prior @ np.linalg.solve(prior + np.diag(1 / w), prior)
         assert m[i] == pytest.approx((V @ b)[i], rel=1e-4, abs=1e-6)
         assert v[i] == pytest.approx(V[i, i] + rest[i], rel=1e-4)
+
+
+def test_a_final_fit_of_many_rows_foretells_what_is_left(monkeypatch):
+    """From its end it takes one pass; from elsewhere no more is left than was asked for."""
+    monkeypatch.setattr("bayesvm.processes.site_fit.MANY", 100)
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((300, 2))
+    y = np.where(A[:, 0] + 0.5 * rng.standard_normal(300) > 0.0, 1.0, -1.0)
+    labels = Labels(y, np.ones(300), np.arange(300), 300)
+    process, site = LowRank.of(4.0 * RBF(1.0), A[:20], A, 4.0, False), SoftHinge().tight
+    end = fit_sites(process, labels, site, tol=1e-12, max_iter=500)
+    again = fit_sites(process, labels, site, end.sites, tol=1e-6, final=True)
+    assert again.passes == 1
+    assert again.converged
+    for tol in (1e-3, 1e-5):
+        begun = fit_sites(process, labels, site, tol=tol, final=True)
+        assert -1e-9 < end.bound - begun.bound < tol * abs(end.bound)

@@ -123,7 +123,7 @@ def test_steps_of_coefficients_are_newtons():
     np.testing.assert_allclose(newton_step(r, h, C, R), want, atol=0.05 * np.abs(want).max())
     v = np.ones(120)
     a, here, m, local = best_coefficients(
-        process, R, v, labels, Logistic().tight, np.zeros(16), 1e-12
+        process, R, v, labels, Logistic().tight, np.zeros(16), 1e-12, share=0.0
     )
     np.testing.assert_allclose(C.T @ labels.total(local.g), a, atol=1e-5)
     np.testing.assert_allclose(m, C @ a)

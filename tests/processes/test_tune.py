@@ -368,7 +368,9 @@ def test_scales_that_are_much_too_long_are_shortened():
     at = np.log(best.weight)
     assert best.kernel.length_scale < 0.6 * 6.0
     assert score(at) < start(best_amplitude(start, np.log(2.0)).at) - 2.0
-    assert np.allclose(score.unit.K, judged(best).unit.K, rtol=1e-12)
+    # the last step, which gains too little, is made in part
+    long, short = score.unit.kernel.length_scale, best.kernel.length_scale
+    assert long / np.sqrt(2.0) <= short <= long
 
 
 def test_scales_stay_where_rows_left_out_do_not_insist():
@@ -487,7 +489,9 @@ def test_the_amplitude_is_judged_through_the_points_of_the_fit():
     seen = LabelledPoints(A, (labels,), 4.0, A.shape[1])
     found = tune("evidence", Scaled(1.0, RBF(1.0)), seen, Hinge(), rng, inducing=through)
     assert len(asked) == 1
-    assert asked[0].kernel == found.kernel.kernel  # length scales were settled before
+    # length scales were settled before, but for a part of a step
+    long, short = asked[0].kernel.length_scale, found.kernel.kernel.length_scale
+    assert long / np.sqrt(2.0) <= short <= long
     low = LowRank.of(found.kernel, A[:20], A, 4.0, False)
     end = fit_sites(low, labels, Hinge().tight, found.sites[0])
     assert end.path[0] == pytest.approx(end.bound, abs=0.01)  # the fit to come begins at its end

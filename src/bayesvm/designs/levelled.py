@@ -14,6 +14,7 @@ from .warped import Warped
 
 FEWEST, MOST = 3, 10  # values of a column that has few (13 tabular sets, folds 0 and 1),
 POINTS_A_VALUE = 4  # at so many points each, the commonest apart: more than numbers would show
+SOME = 100  # points that may show that there are more values
 SAME = 1e-4  # of the smallest gap between values: closer numbers are the same, rounded
 
 
@@ -53,6 +54,8 @@ def levelled(columns: Standardised, X: Array) -> Standardised:
     """The columns, with indicators of the values of those that have few among distinct rows X."""
     found = []
     for j in range(X.shape[1]):
+        if np.unique(X[:SOME, j]).size > MOST:
+            continue
         values, counts = np.unique(X[:, j], return_counts=True)
         others = counts.sum() - counts.max()
         if FEWEST <= values.size <= MOST and others >= POINTS_A_VALUE * (values.size - 1):

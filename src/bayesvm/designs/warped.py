@@ -80,12 +80,17 @@ def _back(v: Array, knots: Array, values: Array) -> Array:
 
 def warped(columns: Standardised, X: Array, c: Array) -> Standardised:
     """The columns, those of many values among rows X of weights c transformed."""
-    Z, found = columns.columns(X), []
-    for j in range(Z.shape[1]):
-        values, at = np.unique(Z[:, j], return_inverse=True)
-        many = values.size >= FEWEST
-        curve = _curve(values, np.bincount(at.reshape(-1), c)) if many else (values, values)
-        found.append((j, *curve))
+    Z, found = columns.columns(X), list[tuple[int, Array, Array]]()
+    alike = c.size > 0 and np.ptp(c) == 0.0  # values need not be told by row then
+    for z in Z.T:
+        if alike:
+            values, counts = np.unique(z, return_counts=True)
+            weight = c[0] * counts
+        else:
+            values, at = np.unique(z, return_inverse=True)
+            weight = np.bincount(at.reshape(-1), c)
+        curve = _curve(values, weight) if values.size >= FEWEST else (values, values)
+        found.append((len(found), *curve))
     return Warped(columns.center, columns.scale, columns.far, columns.still, tuple(found))
 
 

@@ -72,6 +72,7 @@ from .run import Run
 
 MOVED = 10_000  # rows whose bound moves inducing points
 STARTED = 1000  # points beyond which a fit to all of them starts through some
+ROWS_A_FEW = 8  # rows for each of few points that take the place of all: 20 leave 4 % less
 
 
 class Prepared(NamedTuple):
@@ -84,6 +85,7 @@ class Prepared(NamedTuple):
     design: Whitened
     sites: list[Sites] | None  # at which tuning has ended
     amplitude: float | None = None  # of a logistic model
+    through: LowRank | None = None  # the process at the points, where few take their place
 
     @property
     def exact(self) -> bool:
@@ -137,9 +139,9 @@ def prepare(
         every = FIRST_INDUCING if in_stream else ALL_ROWS
         return settings.inducing(points, kernel, inputs, rng, every)
 
-    def some_points(kernel: Any, m: int) -> Array:
-        with openmp_threads(1):  # k-means of so few rows takes milliseconds
-            return choose_points(points, m, params["inducing"], kernel, rng)
+    def some_points(kernel: Any, m: int, c: Array | None = None) -> Array:
+        how = (params["inducing"], kernel, rng)
+        return choose_points(points, m, *how, rows=ROWS_A_FEW * m, c=c)
 
     def choose(kernel: Any) -> Array:
         if not chosen:
@@ -162,7 +164,7 @@ def prepare(
     machines = tuple(Labels(y, data.c, data.at, len(points), unit=data.unit) for y in each)
     # a class that a stream has no rows of yet has no part in the choice
     met, sites = tuple(m for m in machines if np.ptp(m.y) > 0), None
-    amplitude, enough, coarse = None, None, None
+    amplitude, through, coarse = None, None, None
     seen = settings.seen(points, met)
     if other is not None and met:
         taken, coarse = settings.in_one_unit(other.columns(data.X), seen, rng, watch)
@@ -184,21 +186,22 @@ def prepare(
             how["refine"] = improve if moves or (grows and not settings.is_precomputed) else None
             how |= {"points": some_points if few else None, "begun": coarse}
             tuned = settings.tuned(kernel, seen, rng, per_column=named, **how)
-            kernel, sites, amplitude, enough = tuned
+            kernel, sites, amplitude, through = tuned
         process = Prior(kernel, settings.level, apart(kernel), settings.fitc)
         by = settings.likelihood.tight, partial(some_points, kernel), Search(watch)
-        if enough is not None:
-            chosen[0] = enough
+        if through is not None:
+            chosen[0] = through.Z
         elif moves and process.Z is not None:
             chosen[0] = settings.settled(kernel, process.Z, some, watch)
         elif grows and process.Z is not None:
             chosen[0], sites = grow(process, seen, *by)
-        elif few and (found := few_points(process, seen, *by)) is not None:
-            chosen[0], sites = found
+        elif few and (found := few_points(process, seen, *by)):
+            through, sites = found
+            chosen[0] = through.Z
         design = Whitened(kernel, choose(kernel), inputs)
         if design.Z is not points or not is_definite(kernel):
             design.check()
-    return Prepared(kept, data, points, machines, design, sites, amplitude)
+    return Prepared(kept, data, points, machines, design, sites, amplitude, through)
 
 
 def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
@@ -254,11 +257,14 @@ def _fit_sites(
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
     threads = blas_threads(model.width * len(ready.machines))  # products are for all classes
     with run.checkpoint(lambda: about) as store, threads:
-        process: Gram | LowRank = (
-            gram_of(model)
-            if ready.exact
-            else LowRank.of(design.kernel, design.Z, ready.points, settings.level, settings.fitc)
-        )
+        process: Gram | LowRank
+        if ready.exact:
+            process = gram_of(model)
+        elif ready.through is not None:
+            process = ready.through
+        else:
+            how_many = (design.Z, ready.points, settings.level, settings.fitc)
+            process = LowRank.of(design.kernel, *how_many)
         part = None if store is None or run.stopped else store.part("machine0")
         watch, given, sites = Monitor(run, part), settings.params, ready.sites
         if sites is None and ready.exact and len(ready.points) > STARTED:

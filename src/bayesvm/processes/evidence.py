@@ -38,8 +38,10 @@ SHOWN = 0.75  # share of that which few points must show where there are more,
 # several 0.28 (tabular sets of 600 rows and more, folds 0 and 1)
 HINTED, HINTED_OF_SEVERAL = 0.4, 0.25
 TOL = 1e-5  # nats a row that better sites would add to the evidence of two classes,
-TOL_OF_SEVERAL = 1e-4  # and that the last pass adds to that of several
-SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb
+TOL_OF_SEVERAL = 1e-4  # and that the last pass adds to that of several,
+ROUGHLY = 10.0  # or so many times that of more points, whose passes are dear
+SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb,
+ROUGH_GAIN = 5e-3  # and of one with which more points go on
 # Times what a slope promises that a climb may gain; more points have more curvature.  Climbs of 800
 # points from where 400 ended gained 0.6 to 2.3 times that (nine tabular sets and waveforms)
 HOPED = 3.0
@@ -368,6 +370,7 @@ def maximise_evidence(
         kernel: Scaled, part: LabelledPoints, evaluations: int, **how: Any
     ) -> tuple[Scaled, Summit]:
         prior, score = scored(kernel, part)
+        score.fits.tol *= 1.0 if part is few else ROUGHLY
         if part is held[0]:
             score.fits.sites = [*held[1]]
         top = climb_evidence(score, prior, kernel.theta, evaluations, search, **how)
@@ -381,11 +384,13 @@ def maximise_evidence(
     many = seen.thinned(SEARCHED, rng)
     shows = HINTED if len(seen.machines) == 1 else HINTED_OF_SEVERAL
     least, hint = (1.0, 0.2) if many is few else (shows, 0.5 * shows)
+    small = SMALL_GAIN if many is few else ROUGH_GAIN  # more points go on
     tried = []
     for start, needed in first_scales(wide, seen):
         if least * needed > -low.value:  # labels have a probability of one at most
             continue
-        wide, high = climb(start, few, 40, early=low.value + hint * needed)
+        how = {"early": low.value + hint * needed, "small": small}
+        wide, high = climb(start, few, 40, **how)
         if high.value - low.value >= least * needed:
             tried.append((wide, high, needed))
         if search.stopped:
@@ -403,6 +408,7 @@ def maximise_evidence(
         return climb(wide, many, 20, after=high)[0]
     # what the shared scale has where few points ended is the least that it can have
     score = scored(shared, many)[1]
+    score.fits.tol *= ROUGHLY
     enough = score(shared.theta)[0] + needed
     held[:] = many, score.fits.sites
     wide, high = climb(wide, many, 20, after=high, early=enough)

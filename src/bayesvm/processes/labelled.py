@@ -17,6 +17,7 @@ from .sites import Labels
 BINS = 40  # ranks of a column that are told apart,
 NEAR = 0.5  # distance of neighbours among them, as quantiles of a Gaussian,
 SURPRISE = 3.0  # and standard deviations by which a column that matters differs from others
+FEW_NEAR = 8  # neighbours up to which one is found after another
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,13 @@ class LabelledPoints:
     def around(self, centres: Array, size: int, reach: Array) -> LabelledPoints:
         """The points that are nearest to some of them."""
         A = self.X / reach
-        near = np.argpartition(squared_distances(A[centres], A), size - 1, axis=1)[:, :size]
+        D = squared_distances(A[centres], A)
+        if size > FEW_NEAR:
+            return self.take(np.argpartition(D, size - 1, axis=1)[:, :size].ravel())
+        near, each = np.empty((size, len(D)), dtype=np.intp), np.arange(len(D))
+        for k in range(size):
+            near[k] = D.argmin(axis=1)
+            D[each, near[k]] = np.inf
         return self.take(near.ravel())
 
     def related(self) -> Array:
@@ -103,6 +110,7 @@ class LabelledPoints:
         Y = (np.eye(p.size)[codes] - p) * first.c[:, None]
         size, power = 1.0 - p @ p, np.square(np.diag(p) - np.outer(p, p)).sum()
         out = np.zeros(self.X.shape[1], dtype=bool)
+        known: dict[bytes, tuple[Array, float, float]] = {}  # columns without ties have the same
         for j, x in enumerate(self.X.T):
             at = np.unique(x[first.at], return_inverse=True)[1].reshape(-1)
             share = np.bincount(at, first.c) / n
@@ -111,15 +119,16 @@ class LabelledPoints:
             share = np.bincount(at, first.c) / n
             if share.size < 2:
                 continue
-            place = ndtri(np.cumsum(share) - 0.5 * share)
-            G = np.exp(-0.5 * np.square((place[:, None] - place) / NEAR))
-            G = G - share @ G
-            G -= (G @ share)[:, None]
+            if (key := share.tobytes()) not in known:
+                place = ndtri(np.cumsum(share) - 0.5 * share)
+                G = np.exp(-0.5 * np.square((place[:, None] - place) / NEAR))
+                G = G - share @ G
+                G -= (G @ share)[:, None]
+                mean = size * (share @ np.diag(G))
+                known[key] = G, mean, np.sqrt(2.0 * power * (share @ np.square(G) @ share))
+            G, mean, spread = known[key]
             sums = np.stack([np.bincount(at, y, share.size) for y in Y.T], axis=1)
-            found = np.vdot(sums, G @ sums) / n
-            mean = size * (share @ np.diag(G))
-            spread = np.sqrt(2.0 * power * (share @ np.square(G) @ share))
-            out[j] = found - mean > SURPRISE * spread
+            out[j] = np.vdot(sums, G @ sums) / n - mean > SURPRISE * spread
         return out
 
     def _codes(self) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,8 @@ def invert(L: Array) -> Array:
     if not HALVED[0] < n < HALVED[1]:
         R: Array = (lapack.dtrtri if double else lapack.strtri)(L, lower=1, overwrite_c=1)[0]
         return R
-    times, h, R = blas.dtrmm if double else blas.strmm, n // 2, np.zeros_like(L, order="F")
+    times, h, R = blas.dtrmm if double else blas.strmm, n // 2, np.empty_like(L, order="F")
+    R[:h, h:] = 0.0
     A, C = R[:h, :h], R[h:, h:] = invert(L[:h, :h]), invert(L[h:, h:])
     B = times(-1.0, C, L[h:, :h], lower=1)
     R[h:, :h] = times(1.0, A, B, side=1, lower=1, overwrite_b=1)
@@ -128,13 +130,20 @@ def posterior_covariance(V: Array, s: Array, v: Array) -> Array:
     return V
 
 
+@lru_cache(maxsize=8)
+def signs_of(n: int, many: int = PROBES) -> Array:
+    """Columns of random signs, the same at every call."""
+    out = 2.0 * np.random.default_rng(0).integers(0, 2, (n, many)) - 1.0
+    out.flags.writeable = False
+    return out
+
+
 def squared_forms(times: Callable[[Array], Array], *each: Array) -> list[float]:
     r"""Estimates of :math:`x^\top (V \circ V)\,x`, from products ``times(B)`` of V with columns.
 
     That is the trace of V diag(x) V diag(x): a mean over columns of signs (Hutchinson's estimate).
     """
-    signs = 2.0 * np.random.default_rng(0).integers(0, 2, (len(each[0]), PROBES)) - 1.0
-    Z = arrays.like(signs, each[0])
+    Z = arrays.like(signs_of(len(each[0])), each[0])
     join = np.concatenate if arrays.is_numpy(Z) else arrays.of(Z).concat
     found = times(join([Z, *(x[:, None] * Z for x in each)], axis=1))
     first, *rest = (found[:, k : k + PROBES] for k in range(0, found.shape[1], PROBES))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from ..compiled import loops
@@ -30,7 +31,9 @@ RESIDUAL_SHARE = 0.1  # and as a share of it all
 KMEANS_ROWS = 2000  # at most,
 ROWS_A_POINT = 20  # or so many for each point; more rows or passes leave no less variance
 KMEANS_PASSES = 5
+KMEANS_MOVED = 1e-4  # squared, in units of the mean variance of a column: less ends the passes
 FEW_POINTS = 200
+FEW_DISTANCES = 2**21  # of rows and means, up to which NumPy takes less time than scikit-learn
 MANY_PRODUCTS = 2**29  # of first means, from which on compiled loops are worth it
 
 
@@ -215,11 +218,13 @@ def choose_points(
     kernel: Any,
     rng: np.random.Generator,
     place: Callable[[Array], Any] = arrays.as_it_is,
+    rows: int | None = None,
+    c: Array | None = None,
 ) -> Array:
     """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
 
     By k-means in units of the kernel's length scale along each column, from where points that are
-    optimised start too, or drawn from the rows.
+    optimised start too, or drawn from the rows.  Means are of so many ``rows``, with weights ``c``.
     """
     if X.shape[0] <= m:
         return X
@@ -228,12 +233,15 @@ def choose_points(
     if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
         return pivots(kernel, X, m, rng)  # there are no rows to take means of
     reach = column_scales(kernel, X.shape[1])
-    some, most = X / reach, kmeans_rows(m)
+    some, most = X / reach, kmeans_rows(m) if rows is None else rows
     if X.shape[0] > most:
-        some = some[np.sort(rng.choice(X.shape[0], most, replace=False))]
+        drawn = np.sort(rng.choice(X.shape[0], most, replace=False))
+        some, c = some[drawn], None if c is None else c[drawn]
     seed = int(rng.integers(2**31 - 1))
     if arrays.is_foreign(there := place(some)):
         return np.asarray(arrays.to_numpy(means_there(there, m, seed)) * reach)
+    if c is not None or some.shape[0] * m <= FEW_DISTANCES:
+        return means_here(some, m, seed, c) * reach
     start: Any = "k-means++" if m <= FEW_POINTS else first_means(some, m, seed)
     means = KMeans(m, init=start, n_init=1, max_iter=KMEANS_PASSES, random_state=seed).fit(some)
     return np.asarray(means.cluster_centers_ * reach)
@@ -265,6 +273,41 @@ def first_means(X: Array, m: int, seed: int) -> Array:
     return X[chosen]
 
 
+def means_here(X: Array, m: int, seed: int, c: Array | None = None) -> Array:
+    """K-means of few rows, which may have weights, by the steps of scikit-learn's ``KMeans``.
+
+    From the same draws.  A mean that loses all its rows stays where it is.
+    """
+    draws, n = np.random.RandomState(seed), X.shape[0]
+    c = np.ones(n) if c is None else c
+    centre, one = c @ X / c.sum(), np.ones((n, 1))
+    X = X - centre
+    size = arrays.squares(X)[:, None]
+    own, other = np.hstack([X, one, size]), np.ascontiguousarray(np.hstack([-2.0 * X, size, one]).T)
+    chosen = np.empty(m, dtype=np.intp)
+    chosen[0] = draws.choice(n, p=c / c.sum())
+    shares = draws.uniform(size=(m - 1, trials(m)))
+    near = np.maximum(own[chosen[:1]] @ other, 0.0)[0]
+    for k in range(m - 1):  # the best of a few rows drawn by their squared distances
+        sums = np.cumsum(c * near)
+        at = np.minimum(np.searchsorted(sums, shares[k] * sums[-1]), n - 1)
+        after = own[at] @ other
+        np.minimum(after, near, out=after)
+        np.maximum(after, 0.0, out=after)
+        best = int(np.argmin(after @ c))
+        near, chosen[k + 1] = after[best], at[best]
+    Z, weighted = X[chosen], c[:, None] * np.hstack([X, one])
+    tol = KMEANS_MOVED * float(X.var(axis=0).mean())
+    for _ in range(KMEANS_PASSES):
+        nearest = np.argmin((-2.0 * Z) @ X.T + arrays.squares(Z)[:, None], axis=0)
+        sums = csr_matrix((one[:, 0], nearest, np.arange(n + 1)), shape=(n, m)).T @ weighted
+        new = np.where(sums[:, -1:] > 0.0, sums[:, :-1] / np.maximum(sums[:, -1:], 1e-300), Z)
+        moved, Z = float(np.square(new - Z).sum()), new
+        if moved <= tol:
+            break
+    return np.asarray(Z + centre)
+
+
 def means_there(X: Any, m: int, seed: int) -> Any:
     """K-means of rows on a device, by the steps of scikit-learn's ``KMeans`` from the same draws.
 
@@ -274,7 +317,7 @@ def means_there(X: Any, m: int, seed: int) -> Any:
     xp, draws, n = arrays.of(X), np.random.RandomState(seed), X.shape[0]
     centre = xp.mean(X, axis=0)
     X = X - centre
-    tol = 1e-4 * float(xp.mean(xp.var(X, axis=0)))
+    tol = KMEANS_MOVED * float(xp.mean(xp.var(X, axis=0)))
 
     def sides(A: Any) -> tuple[Any, Any]:
         """Columns whose product is all squared distances: (a, 1, |a|^2) and (-2a, |a|^2, 1)."""

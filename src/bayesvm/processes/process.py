@@ -347,7 +347,13 @@ class LowRank:
         alpha, m = solve(sites.b)
         kl = half + 0.5 * float(alpha @ m - sites.w @ spread)
         on = np.arange(m.shape[0])
-        return SiteMoments(m, xp.clip(v, 1e-300, None), alpha, R, on, float(kl), solve)
+
+        def times(B: Array) -> Array:
+            out: Array = T.T @ (T @ B)
+            return out
+
+        more = (solve, None if self.fitc else times)
+        return SiteMoments(m, xp.clip(v, 1e-300, None), alpha, R, on, float(kl), *more)
 
     def times(self, alpha: Array) -> Array:
         """The mean at the points for weights alpha of them."""

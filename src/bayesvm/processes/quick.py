@@ -17,8 +17,8 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Local
-from .matrices import PROBES, column_squares, invert, lower_times
-from .newton import CG_STEPS, CG_TOL, SHORTEST, STEPS
+from .matrices import PROBES, column_squares, invert, lower_times, signs_of
+from .newton import CG_STEPS, CG_TOL, SHARE_LEFT, SHORTEST, STEPS
 from .process import MANY, Gram, LowRank
 from .shared import ClassLabels, FixedPoint, SharedSites, fit_shared
 from .site_fit import best_mean, fit_sites
@@ -170,8 +170,12 @@ def best_coefficients(
     site: Site,
     a: Array,
     enough: float,
+    share: float = SHARE_LEFT,
 ) -> tuple[Array, float, Array, Local]:
-    """Coefficients of most bound at fixed variances, that bound, the mean and contributions."""
+    """Coefficients of most bound at fixed variances, that bound, the mean and contributions.
+
+    Steps end where one promises no more than ``enough``, or than a ``share`` of what all gained.
+    """
     C, spread = process.C, labels.each(v)
 
     def at(a: Array) -> tuple[float, Array, Local]:
@@ -180,6 +184,7 @@ def best_coefficients(
         return float(arrays.total(local.bound)) - 0.5 * float(a @ a), m, local
 
     here = at(a)
+    first = here[0]
     for _ in range(STEPS):
         local = here[2]
         r = C.T @ labels.total(local.g) - a
@@ -191,7 +196,7 @@ def best_coefficients(
         if not there[0] >= here[0]:
             break
         a, here = a + rate * step, there
-        if 0.5 * float(r @ step) <= enough:
+        if 0.5 * float(r @ step) <= max(enough, share * (here[0] - first)):
             break
     return a, *here
 
@@ -215,7 +220,7 @@ def newton_step(r: Array, h: Array, C: Array, R: Array) -> Array:
 
 def mean_square(T: Array, dw: Array) -> float:
     r"""An estimate of :math:`dw^\top (V \circ V)\,dw` with :math:`V = T^\top T`."""
-    signs = 2.0 * np.random.default_rng(0).integers(0, 2, (T.shape[0], PROBES)) - 1.0
+    signs = signs_of(T.shape[0])
     found = T @ (dw[:, None] * (T.T @ arrays.like(signs, T)))
     return float(arrays.total(found * found)) / PROBES
 

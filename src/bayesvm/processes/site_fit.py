@@ -16,6 +16,8 @@ from .newton import climb_mean
 from .process import MANY, Gram, LowRank
 from .sites import FIRST, Labels, Site, SiteFit, SiteMoments, Sites, target_sites
 
+A_PASS_LEAVES = 8.0  # so many times less than it gains: what may be left through inducing points
+
 
 def best_mean(
     process: Gram | LowRank,
@@ -66,9 +68,9 @@ def fit_sites(
     overshoot where f turns at the margin: they take many times as many passes.)  Steps that would
     lower the bound are halved.  Without a start, f has the signs of the labels.
 
-    That is foretold at many points of an exact process, where a pass that only confirms it is dear;
-    elsewhere it is less than what the last pass has gained.  A ``final`` fit may leave ``tol`` of
-    the bound's size.
+    That is foretold at many points of an exact process, and of a final fit through inducing points,
+    where a pass that only confirms it is dear; elsewhere it is less than what the last pass has
+    gained.  A ``final`` fit may leave ``tol`` of the bound's size.
     """
     if start is None:
         share = labels.total(labels.c * labels.y) / labels.total(labels.c)
@@ -76,7 +78,8 @@ def fit_sites(
 
     best: SiteFit | None = None
     weight = float(arrays.total(labels.c))
-    foretells = isinstance(process, Gram) and labels.points >= MANY
+    able = isinstance(process, Gram) or (final and not process.fitc)
+    foretells = able and labels.points >= MANY
 
     def enough(bound: float) -> float:
         return tol * (max(1.0, abs(bound)) if final else weight)
@@ -115,7 +118,8 @@ def fit_sites(
         @cache
         def rest() -> float:
             g, w = labels.total(fit.local.g), labels.total(fit.local.w)
-            return now.left(g - now.alpha, w - old.w)
+            left = now.left(g - now.alpha, w - old.w)
+            return left if isinstance(process, Gram) else A_PASS_LEAVES * left
 
         return Step(fit.bound, bold=move, rest=rest if foretells else None)
 

@@ -87,7 +87,9 @@ class SiteMoments(NamedTuple):
     on: Any  # points that are in B
     kl: float
     solve: Callable[[Array], tuple[Array, Array]]  # alpha and m for other potentials, or columns
-    times: Callable[[Array], Array] | None = None  # columns by V, of an exact process
+    times: Callable[[Array], Array] | None = (
+        None  # columns by V, the covariance of what rows inform
+    )
     squares: Callable[[Array], Array] | None = None  # a vector by V o V, where V is at hand
     inverse: Callable[[], Array] | None = None  # of B, computed once
 

@@ -65,9 +65,9 @@ FEW = 500
 FOLDED = 800  # points of folds that judge the amplitude for several classes
 JUDGED = 5000  # rows that judge the amplitude through inducing points
 # Share of the prior variance that the first few points may leave for the amplitude to be judged
-# through them: 0.0142 at most on six sets where few points are enough, 0.05 at least on four where
-# they are not
-SMOOTH = 0.03
+# through them: 0.0142 at most on six sets where few points are enough (0.03 on one of 14 draws of
+# waveforms), 0.05 at least on four where they are not
+SMOOTH = 0.04
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
@@ -76,7 +76,7 @@ LOOKS = 20  # amplitudes that are tried, about
 STEP = float(np.log(4.0))  # from one of them to the next
 SHORTER = 0.5 * float(np.log(2.0))  # a step to shorter scales,
 NATS_A_STEP = 2.0  # what it must add to the score of rows left out,
-GAINED = 0.5  # and the share of that at the old amplitude
+GAINED = 0.5  # and the share of that from which on it is made in part
 FOLDS = 5
 TRIALS = 40  # kernels that folds judge, at most
 
@@ -155,16 +155,19 @@ def best_amplitude(score: Judge, start: float) -> Valley:
     return Valley(vertex, mid - 0.5 * bend * shift**2 if score.by_folds else score(vertex))
 
 
-def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, Judge]:
+def shorten(
+    found: Scaled, judged: Callable[[Scaled], Judge], first: Judge | None = None
+) -> tuple[Scaled, Judge]:
     """The amplitude of least left-out loss, at length scales shortened while it falls.
 
     With many columns the evidence prefers scales that are too long, by a factor of two and more.
     The left-out loss shows it clearly where it matters, and slightly, too often, where it does not:
-    a step must gain ``NATS_A_STEP`` for every thousand rows.  Length scales of single columns stay
-    as they are.
+    a step must gain ``NATS_A_STEP`` for every thousand rows, and one that gains most of that is
+    made in part.  Length scales of single columns stay as they are.  The ``first`` judge is that of
+    the kernel as it is.
     """
     scales = np.array([name.endswith("length_scale") for name in found.names], float)
-    score = judged(found)
+    score = judged(found) if first is None else first
     enough = NATS_A_STEP * max(1.0, score.seen.X.shape[0] / MANY)
     try:
         best = best_amplitude(score, np.log(found.weight / SMALLER))
@@ -173,13 +176,17 @@ def shorten(found: Scaled, judged: Callable[[Scaled], Judge]) -> tuple[Scaled, J
             short = found.with_theta(found.theta - SHORTER * scales)
             other = judged(short)
             other.follow(score)
-            if best.loss - other(best.at) < GAINED * enough:  # the best amplitude is not far
+            share = (best.loss - other(best.at)) / enough  # the best amplitude is not far,
+            if GAINED <= share < 1.0 and not score.by_folds:  # but may be in another valley
+                share = (best.loss - best_amplitude(other, best.at).loss) / enough
+            if short.theta[scales > 0].min() < 0.5 * np.log(score.seen.extent) - FARTHEST:
                 break
-            there = best_amplitude(other, best.at)
-            far = 0.5 * np.log(score.seen.extent) - FARTHEST
-            if best.loss - there.loss < enough or short.theta[scales > 0].min() < far:
+            if share < 1.0:
+                part = SHORTER * max(share - GAINED, 0.0) / (1.0 - GAINED)
+                found = found.with_theta(found.theta - part * scales)
                 break
-            found, score, best, at = short, other, there, there.at
+            found, score, best = short, other, best_amplitude(other, best.at)
+            at = best.at
     except Ended:
         at = min(score.losses, key=score.losses.__getitem__)
     return Scaled(float(np.exp(at)), found.kernel), score
@@ -274,7 +281,7 @@ class Tuned(NamedTuple):
     kernel: Scaled
     sites: list[Sites] | None = None
     amplitude: float | None = None  # of most evidence under a logistic model
-    points: Array | None = None  # few that take the place of all
+    through: LowRank | None = None  # few points, which take the place of all
 
 
 def tune(
@@ -290,7 +297,7 @@ def tune(
     watch: Watch = silent,
     local: bool = False,
     in_blocks: bool = False,
-    points: Callable[[Scaled, int], Array] | None = None,
+    points: Callable[..., Array] | None = None,
     begun: Coarse | None = None,
 ) -> Tuned:
     """The kernel with its parameters learned by one of the three rules.
@@ -301,10 +308,9 @@ def tune(
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
     a local part.  Rows that are read ``in_blocks`` are many times those that are seen here, and the
-    kernel is refined with more of them.  ``points(kernel, m)`` gives inducing points that may take
-    the place of an exact process, if few are enough.  A search by a few points may have ``begun``.
-    Where ``watch`` ends the search, the best
-    kernel so far is taken.
+    kernel is refined with more of them.  ``points(kernel, m, weights)`` gives inducing points that
+    may take the place of an exact process, if few are enough.  A search by a few points may have
+    ``begun``.  Where ``watch`` ends the search, the best kernel so far is taken.
     """
     search, site = Search(watch), likelihood.expected
     if rule == "cv":
@@ -343,9 +349,10 @@ def tune(
 
     if Z is None and points is not None:
         few = points(found, FIRST_FEW)
-        left = LowRank.of(found.kernel, few, some.X, 0.0, False).rest
-        if left.mean() < SMOOTH * found.kernel.diag(some.X).mean():
-            best, _ = shorten(found, partial(judged, few))
+        first = judged(few, found)
+        assert isinstance(first.unit, LowRank)
+        if first.unit.rest.mean() < SMOOTH * found.kernel.diag(some.X).mean():
+            best, _ = shorten(found, partial(judged, few), first)
             # k-means in units of other scales are the same where all of them are shorter alike
             given = (Prior(best, seen.level, few, fitc), seen, likelihood.tight)
             if (enough := few_points(*given, partial(points, best), search)) is not None:
