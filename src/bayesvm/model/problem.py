@@ -234,7 +234,7 @@ class Problem:
         of a million entries, and twice as many of eight times as many, up to all of a large pass.
         Where ``matrices`` are summed, those of few rows would take as long to add as to compute.
         """
-        if not self.blocks.in_memory:
+        if not self.blocks.in_memory or len(self.blocks) == 1:
             return self.blocks
         entries = self.n * self.model.width
         parts = min(2 ** max((entries.bit_length() - 8) // 3, 0), PARTS)

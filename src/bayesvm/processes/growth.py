@@ -151,14 +151,16 @@ def few_points(
     site: Site,
     points: Callable[..., Array],
     search: Search,
+    hopeless: float = HOPELESS,
 ) -> tuple[LowRank, list[Sites]] | None:
     r"""The process through few inducing points that may take its place, if there are such.
 
     With sites of precisions w, the variance :math:`\tilde k` that points leave lowers the bound by
     :math:`\tfrac12 w^\top \tilde k`, and by one to three times as much through what rows no longer
     inform.  A fit through few points gives w; it changes little with more of them.  The first few
-    may be those of the process; more, ``points(m, w)``, are chosen where rows have precision.  Also
-    the sites of the machines.
+    may be those of the process; more, ``points(m, w)``, are chosen where rows have precision.  None
+    are looked for where the first leave ``hopeless`` times as much as they may.  Also the sites of
+    the machines.
     """
     n, Z, m = seen.X.shape[0], process.Z, FIRST_FEW
     allowed, most = LOST * float(seen.machines[0].c.sum()), min(MOST_FEW, n // ROWS_A_FEW)
@@ -176,7 +178,7 @@ def few_points(
             search.report("points", 1, 1, -lost, 0.0)
             if lost <= allowed:
                 return low, [fit.sites for fit in fits]
-            if lost > HOPELESS * allowed or m == most:
+            if lost > hopeless * allowed or m == most:
                 break
             by = (lost / allowed * (WHERE_PRECISE if m == FIRST_FEW else 1.0)) ** MORE_POINTS
             m, Z = min(FEW_MORE * (1 + int(m * max(by, 1.0) / FEW_MORE)), most), None

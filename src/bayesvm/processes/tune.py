@@ -68,6 +68,10 @@ JUDGED = 5000  # rows that judge the amplitude through inducing points
 # through them: 0.0142 at most on six sets where few points are enough (0.03 on one of 14 draws of
 # waveforms), 0.05 at least on four where they are not
 SMOOTH = 0.04
+# What these may cost in units of what few points may, for the kernel to be the one they judge best:
+# they favour long scales and small amplitudes where they cost more.  Waveforms have 2.1 at most (14
+# draws), spambase and bank-marketing, whose log loss was higher by 0.04 and 0.006, 3.6 and more
+TRUSTED = 2.5
 MOST = 20_000  # points at which a bound through inducing points is climbed
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
@@ -355,7 +359,7 @@ def tune(
             best, _ = shorten(found, partial(judged, few), first)
             # k-means in units of other scales are the same where all of them are shorter alike
             given = (Prior(best, seen.level, few, fitc), seen, likelihood.tight)
-            if (enough := few_points(*given, partial(points, best), search)) is not None:
+            if enough := few_points(*given, partial(points, best), search, TRUSTED):
                 return Tuned(best, enough[1], found.weight, enough[0])
     best, judge = shorten(found, partial(judged, Z))
     if some is not seen or (Z is not None and folded):
