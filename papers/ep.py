@@ -77,7 +77,7 @@ def fit_ep(
 ) -> Machine:
     """Learn; ``points`` are pseudo-inputs to begin with, ``theta`` the first length scale.
 
-    With ``tune`` amplitude, length scale and pseudo-inputs climb log Z, else they stay.
+    With ``tune`` amplitude, length scale and pseudo-inputs maximise log Z, else they stay.
     """
     classes, s = signs(y)
     Z, centre, scale = standardised(X, standardize)
@@ -85,7 +85,7 @@ def fit_ep(
     at = process.start(np.sqrt(2.0 * Z.shape[1]) if theta is None else theta)
     sites = Sites(np.full(s.size, 0.1), np.zeros(s.size))
 
-    def climb(at: Array) -> tuple[float, Array]:
+    def minus_log_z(at: Array) -> tuple[float, Array]:
         seen, log_z = propagate(process, at, s, sites)
         return -log_z, -seen.slope()
 
@@ -93,7 +93,7 @@ def fit_ep(
         box = [(-4.0, 12.0), (at[1] - 4.0, at[1] + 4.0)] + [(None, None)] * (at.size - 2)
         at[0] = np.log(4.0)
         at = minimize(
-            climb,
+            minus_log_z,
             at,
             jac=True,
             method="L-BFGS-B",

@@ -127,12 +127,12 @@ def fit_fitc(X: Array, y: Array, points: Array, standardize: bool = True) -> Mac
             break
         t, noise = s * (1.0 + np.maximum(np.abs(u), LEAST)), np.maximum(np.abs(u), LEAST) / gamma
 
-        def climb(x: Array, t: Array = t, noise: Array = noise) -> tuple[float, Array]:
+        def minus_bound(x: Array, t: Array = t, noise: Array = noise) -> tuple[float, Array]:
             there = process.given(x, t, noise)
             return -there.log_marginal, -there.slope()
 
         how = {"maxiter": EVERY}
-        at = minimize(climb, at, jac=True, method="L-BFGS-B", bounds=held, options=how).x
+        at = minimize(minus_bound, at, jac=True, method="L-BFGS-B", bounds=held, options=how).x
         if np.max(np.abs([at[1] - last[0], np.log(gamma) - last[1]])) < SETTLED:
             break
     return Machine(classes, centre, scale, seen, at, {"gamma": gamma, "rounds": done})

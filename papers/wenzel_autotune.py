@@ -4,8 +4,8 @@ The paper does not name its data set; the four smallest of its Table 1 are taken
 three folds of 10,000 rows of SUSY, for which its footnote 7 has a length scale of 5 by tuning:
 exp(-|x - x'|² / 25), 0.83 in the units here.  Of SUSY 1,000 rows of each fold are learned from.
 The paper's kernel has weight one, and so has this one.  The grid has 22 values, a third of an
-octave apart.  The bound is climbed to its end, and for five evaluations of it and its gradient, the
-number of steps that the paper needs.  Beside the bound of the hinge stands the evidence of a
+octave apart.  The bound is maximised to its end, and for five evaluations of it and its gradient,
+the number of steps that the paper needs.  Beside the bound of the hinge stands the evidence of a
 logistic model, by which ``BayesianSVC`` tunes.  Those fits are by full passes; by minibatches of
 ten, with a fifth of the rows as points, are a second grid, and eq. 12 as it is printed
 (:mod:`papers.wenzel_svi`): ten updates of q, one step in the length scale, and so on.
@@ -26,7 +26,7 @@ from bayesvm.datasets import load_susy
 from bayesvm.inference import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.processes.evidence import SPREAD, Evidence, LogNormal, Search, climb_evidence
+from bayesvm.processes.evidence import SPREAD, Evidence, LogNormal, Search, ascend_evidence
 from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.points import choose_points
 from bayesvm.processes.process import Prior
@@ -39,7 +39,7 @@ from .wenzel_svi import tune
 FOLDS = dict.fromkeys(("breast_cancer", "diabetis", "heart", "flare_solar"), 10) | {"susy": 3}
 GRID = tuple(float(x) for x in np.round(2.0 ** np.linspace(-3.0, 4.0, 22), 4))  # over sqrt(p)
 ROWS = 1000  # to learn from, at most
-RULES = {  # what is climbed, evaluations at most
+RULES = {  # what is maximised, evaluations at most
     "bound": (Hinge().expected, 40),
     "bound, 5 steps": (Hinge().expected, 5),
     "evidence": (Logistic().tight, 40),
@@ -95,8 +95,8 @@ def found(rule: str, X: Array, y: Array) -> tuple[float, int]:
         steps = progress.iteration
         return steps >= most
 
-    summit = climb_evidence(score, prior, start.theta, most, Search(watch))
-    return float(np.exp(summit.theta[0])), steps
+    top = ascend_evidence(score, prior, start.theta, most, Search(watch))
+    return float(np.exp(top.theta[0])), steps
 
 
 def stepped(rule: str, X: Array, y: Array, fold: int) -> float:

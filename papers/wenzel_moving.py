@@ -1,4 +1,4 @@
-"""Wenzel et al. (2017), section 4.2: inducing points that climb the bound.
+"""Wenzel et al. (2017), section 4.2: inducing points that maximise the bound.
 
 "The inducing point locations can be either treated as hyperparameters and optimized while training
 or can be fixed": the bound of the hinge with m points that were moved, against m and 2m by k-means.

@@ -116,7 +116,7 @@ def test_intervals_of_several_classes_are_those_of_normalised_probabilities():
     for level in (0.9, 0.5):
         low, high = model.predict_interval(X, level)
         mass = np.mean((drawn >= low) & (drawn <= high))
-        # not less than promised (a mass of 800 draws, averaged over rows, is good to a hundredth),
+        # not less than expected (a mass of 800 draws, averaged over rows, is good to a hundredth),
         # nor much more: averaging over f moves one end, to hold the averaged probability
         assert level - 0.02 < mass < (1.0 + level) / 2 + 0.02
         low, _, high = expit(model.fit_.bands(X, ((1.0 - level) / 2, (1.0 + level) / 2)))

@@ -16,7 +16,7 @@ from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
-from bayesvm.processes.evidence import LogNormal, Search, climb_evidence
+from bayesvm.processes.evidence import LogNormal, Search, ascend_evidence
 from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.process import Gram
 from bayesvm.processes.site_fit import fit_sites
@@ -126,7 +126,7 @@ def test_the_search_never_ends_below_its_start():
     start = np.array([-0.001])
     value, slope = TwoHills()(start)
     assert abs(slope[0]) < 1.0
-    top = climb_evidence(TwoHills(), TwoHills.prior, start, 40, Search())
+    top = ascend_evidence(TwoHills(), TwoHills.prior, start, 40, Search())
     assert top.value >= value
     assert TwoHills()(top.theta)[0] == pytest.approx(top.value, abs=1e-9)
 

@@ -68,7 +68,7 @@ def test_a_smooth_term_of_many_rows_chooses_few_points():
 def test_annealing_works_with_slopes():
     found = MixedSVC(inference=EM(anneal=5), random="slope", random_state=0)
     plain = MixedSVC(inference=EM(), random="slope", random_state=0)
-    # the objective is concave: wherever a climb begins, it ends there
+    # the objective is concave: wherever an ascent begins, it ends there
     np.testing.assert_allclose(
         found.fit(X, Y, groups=GROUP).coef_, plain.fit(X, Y, groups=GROUP).coef_, rtol=1e-4
     )

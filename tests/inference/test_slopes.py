@@ -10,7 +10,7 @@ from bayesvm import MixedSVC
 from bayesvm.core.types import Own
 from bayesvm.inference import VB
 from bayesvm.inference.group_integrals import GroupRows, Reach
-from bayesvm.inference.slopes import About, SlopeRows, _Climb
+from bayesvm.inference.slopes import About, SlopeRows, _Fit
 from bayesvm.likelihoods import Logistic, SoftHinge
 from bayesvm.priors import InverseWishart
 
@@ -84,8 +84,8 @@ def test_slopes_and_their_notes():
 
 def test_the_density_of_factors_has_the_jacobian_of_differences():
     prior, low = InverseWishart(2), np.tril_indices(2)
-    climb = object.__new__(_Climb)
-    climb.prior, climb.r = prior, 2
+    fit = object.__new__(_Fit)
+    fit.prior, fit.r = prior, 2
     found = []
     for phi in ([0.3, -0.2, -0.6], [-0.5, 0.9, 0.4]):
         state = prior.restore(prior.init(2), np.array(phi))
@@ -98,5 +98,5 @@ def test_the_density_of_factors_has_the_jacobian_of_differences():
         ]
         none = Own(np.empty(0), np.empty(0))
         density = prior.log_prob(state, none) + np.linalg.slogdet(J)[1]
-        found.append(climb._log_prior(state) - density)
+        found.append(fit._log_prior(state) - density)
     assert found[0] == pytest.approx(found[1], abs=1e-6)  # but for a constant

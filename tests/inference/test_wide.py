@@ -15,7 +15,7 @@ from bayesvm.designs.columns import Assembled
 from bayesvm.engines import Serial, Threads
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import wide
-from bayesvm.inference.loop import State, foretold_gain, natural
+from bayesvm.inference.loop import State, natural, predicted_gain
 from bayesvm.inference.vb import VB
 from bayesvm.inference.wide import approach, moments_of_f
 from bayesvm.likelihoods import Logistic
@@ -243,7 +243,7 @@ def test_mean_is_stationary(fits: tuple[BayesianLinearSVC, Problem]) -> None:
     state, problem = model.machines_[0].state, replace(problem, single=False)
     stats, P = problem.stats(state.coef), problem.model.precision(state.priors)
     new = natural(state.coef, stats, P, 1.0)
-    gain = foretold_gain(state.coef, new, stats.g - P * state.coef.mean)
+    gain = predicted_gain(state.coef, new, stats.g - P * state.coef.mean)
     assert 0.0 <= gain < 1e-7 * abs(model.elbo_)
 
 

@@ -23,7 +23,7 @@ def test_tight_is_exact_at_any_variance(v):
 
 
 def test_slope_and_curvature_are_derivatives_of_the_value():
-    """To rounding: a climb of this bound has no error of averages to stop at."""
+    """To rounding: an ascent of this bound has no error of averages to stop at."""
     y, v, h = np.where(M > 3, 1.0, -1.0), np.full_like(M, 30.0), 1e-4
     low, mid, high = (Logistic().tight(y, M + d, v) for d in (-h, 0.0, h))
     np.testing.assert_allclose((high.bound - low.bound) / (2 * h), mid.g, atol=1e-8)

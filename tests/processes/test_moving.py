@@ -59,7 +59,7 @@ def test_few_points_that_moved_carry_more_than_twice_as_many_by_kmeans(site):
 
 
 def test_points_move_further_with_the_kernel():
-    """The prior of the parameters is part of what is climbed."""
+    """The prior of the parameters is part of what is maximised."""
     site, prior = Logistic().tight, parameter_prior(KERNEL, P, 16.0)
     alone, together = moved(start(8), SEEN, site), moved(start(8), SEEN, site, prior)
 

@@ -14,7 +14,7 @@ from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
 from bayesvm.processes import newton, shared
 from bayesvm.processes.evidence import Evidence, WarmFits, parameter_prior
 from bayesvm.processes.labelled import LabelledPoints
-from bayesvm.processes.newton import climb_mean
+from bayesvm.processes.newton import ascend_mean
 from bayesvm.processes.process import Prior
 from bayesvm.processes.shared import (
     ClassLabels,
@@ -22,7 +22,7 @@ from bayesvm.processes.shared import (
     FixedPoint,
     SharedFits,
     SharedSites,
-    climb_means,
+    ascend_means,
     fit_shared,
     sites_of,
     together,
@@ -128,7 +128,7 @@ def test_means_of_several_machines_are_those_of_each(kind, monkeypatch):
         local = each.local(site, M, now.v, which)
         return local.bound.sum(axis=0), each.group @ local.g, each.group @ local.h
 
-    M_new, U_new = climb_means(rows, space, M, space.pull(A))
+    M_new, U_new = ascend_means(rows, space, M, space.pull(A))
     for k, labels in enumerate(machines):
         np.testing.assert_allclose(now.solve(B[:, k])[0], A[:, k], atol=1e-10)
 
@@ -136,7 +136,7 @@ def test_means_of_several_machines_are_those_of_each(kind, monkeypatch):
             local = site(labels.y, m[labels.at], now.v[labels.at]).times(labels.c)
             return float(local.bound.sum()), labels.total(local.g), labels.total(local.h)
 
-        m, alpha = climb_mean(one, process.times, now.solve, M[:, k], A[:, k])
+        m, alpha = ascend_mean(one, process.times, now.solve, M[:, k], A[:, k])
         np.testing.assert_allclose(M_new[:, k], m, atol=1e-8)
         np.testing.assert_allclose(U_new[:, k], space.pull(alpha), atol=1e-8)
 

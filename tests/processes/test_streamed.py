@@ -154,7 +154,7 @@ def test_points_of_a_fit_to_many_rows_without_tuning(monkeypatch):
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
 def test_a_fit_elsewhere_is_tuned_as_here(library, monkeypatch):
-    """Both climb the same bound, in blocks here and by sites there, so with fits that are exact
+    """Both maximise the same bound, in blocks here and by sites there, so with fits that are exact
     enough the kernels agree: to less than sums do, as steps of a search double what was left.
     """
     if library == "torch":

@@ -29,7 +29,7 @@ from bayesvm.processes.evidence import (
     Evidence,
     LogNormal,
     Search,
-    climb_evidence,
+    ascend_evidence,
     maximise_evidence,
     parameter_prior,
     search_coarsely,
@@ -123,21 +123,21 @@ def test_evidence_climbs():
     prior = parameter_prior(kernel, 2, 16.0)
     evidence = Evidence(Prior(kernel, seen.level), seen, Logistic().tight, prior)
     start = evidence(kernel.theta)[0]
-    top = climb_evidence(evidence, prior, kernel.theta, 25, Search())
+    top = ascend_evidence(evidence, prior, kernel.theta, 25, Search())
     assert top.value > start
     assert np.linalg.norm(evidence(top.theta)[1]) < 0.5
-    low = climb_evidence(evidence, prior, kernel.theta, 25, Search(), early=1e9)
+    low = ascend_evidence(evidence, prior, kernel.theta, 25, Search(), early=1e9)
     assert low.value < 1e9
 
 
 def test_a_climb_takes_its_shape_from_the_last():
-    """In the steps that a climb leaves behind, the curvature at the top is near one all round."""
+    """In the steps that an ascent leaves behind, the curvature at the top is near one all round."""
     seen = simulated(60)
     kernel = Scaled(16.0, RBF(np.sqrt(2.0)))
     evidence = Evidence(
         Prior(kernel, seen.level), seen, Logistic().tight, parameter_prior(kernel, 2, 16.0)
     )
-    top = climb_evidence(evidence, evidence.prior, kernel.theta, 40, Search())
+    top = ascend_evidence(evidence, evidence.prior, kernel.theta, 40, Search())
     root = np.stack([top.round.forward(e) for e in np.eye(2)], axis=1)
     shape, eps = root / np.sqrt(np.mean(root**2)), 0.05
     slopes = [evidence(top.theta + sign * eps * way)[1] for way in shape.T for sign in (1.0, -1.0)]
@@ -146,7 +146,7 @@ def test_a_climb_takes_its_shape_from_the_last():
     plain = np.stack([evidence.prior.step(e) for e in np.eye(2)], axis=1)
     assert values[0] > 0
     start = top.theta + 0.5 * plain @ np.ones(2)
-    again = climb_evidence(evidence, evidence.prior, start, 40, Search(), after=top)
+    again = ascend_evidence(evidence, evidence.prior, start, 40, Search(), after=top)
     assert again.value == pytest.approx(top.value, abs=0.1)
     assert values[-1] / values[0] < 4.0
 
@@ -160,20 +160,20 @@ def test_a_slope_promises_what_a_climb_gains():
         return -0.5 * theta @ H @ theta, -H @ theta
 
     start = np.array([2.0, -1.0])
-    top = climb_evidence(score, prior, start, 100, Search(), small=1e-15)
+    top = ascend_evidence(score, prior, start, 100, Search(), small=1e-15)
     assert top.value == pytest.approx(0.0, abs=1e-6)
     value, slope = score(np.array([0.3, 0.4]))
-    assert top.promises(slope) == pytest.approx(-value, rel=0.1)
+    assert top.expected_gain(slope) == pytest.approx(-value, rel=0.1)
     seen = []
 
     def counted(theta):
         seen.append(theta)
         return score(theta)
 
-    ended = climb_evidence(counted, prior, start, 100, Search(), early=30.0, after=top)
-    assert len(seen) == 1  # three times what is promised is too little
+    ended = ascend_evidence(counted, prior, start, 100, Search(), early=30.0, after=top)
+    assert len(seen) == 1  # three times what is expected is too little
     assert ended.value == score(start)[0]
-    assert climb_evidence(counted, prior, start, 100, Search(), early=-0.1, after=top).value > -0.1
+    assert ascend_evidence(counted, prior, start, 100, Search(), early=-0.1, after=top).value > -0.1
 
 
 def test_a_search_by_few_points_is_not_made_again():

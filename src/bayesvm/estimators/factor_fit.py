@@ -40,7 +40,7 @@ from .factor_columns import Choice, choose, related, sizes_of
 from .run import Run
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
-CLIMBS = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
+SCHEMES = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Settings:
 def prepare(params: dict[str, Any]) -> Settings:
     """The settings, and everything that can be checked before data are seen."""
     classifier, kernel, nu = params["classifier"], params["kernel"], params["nu"]
-    if not is_among(classifier, CLIMBS):
+    if not is_among(classifier, SCHEMES):
         raise ValueError(f"classifier={classifier!r} is not known; choose 'kernel' or 'linear'.")
     if isinstance(kernel, str) and kernel == "precomputed":
         raise ValueError(
@@ -88,7 +88,7 @@ def prepare(params: dict[str, Any]) -> Settings:
     if not isinstance(params["tune"], bool):
         raise ValueError(f"tune must be True or False; got {params['tune']!r}.")
     given = params["inference"]
-    named = {"vb": CLIMBS[classifier], "gibbs": CHAINS[classifier]}
+    named = {"vb": SCHEMES[classifier], "gibbs": CHAINS[classifier]}
     scheme = named.get(given, given) if isinstance(given, str) else given
     scheme = check.choose_scheme(scheme, params["max_iter"], params["tol"])
     if not isinstance(scheme, VB | Gibbs):

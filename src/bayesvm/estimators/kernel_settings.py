@@ -81,7 +81,7 @@ class Settings:
         return with_groups(kernel, self.groups), named
 
     def model(self, design: Whitened) -> Model:
-        """The process as a linear model, with the likelihood whose bound is climbed."""
+        """The process as a linear model, with the likelihood whose bound is maximised."""
         tight = self.scheme.is_tight
         model = whitened_model(
             design, self.level, Tight(self.likelihood) if tight else self.likelihood
@@ -160,7 +160,7 @@ class Settings:
 
     @property
     def moves(self) -> bool:
-        """Whether inducing points climb the bound."""
+        """Whether inducing points maximise the bound."""
         how = self.params["inducing"]
         return isinstance(how, str) and how == "optimise"
 

@@ -119,13 +119,13 @@ class EM:
             run = self._with_scales(problem, state, lambda s: held._narrow(problem, s, watch))
             assert run is not None
         else:
-            run = self._climb(problem, state, watch)
+            run = self._ascend(problem, state, watch)
         if self.learn == "mode":
             _warn_if_collapsed(problem, run.state)
         return run
 
-    def _climb(self, problem: Problem, state: State, watch: Watch) -> Mode:
-        """Climb at falling levels of smoothing, and finish exactly where that can be done."""
+    def _ascend(self, problem: Problem, state: State, watch: Watch) -> Mode:
+        """Maximise at falling levels of smoothing, and finish exactly where that can be done."""
         model, form = problem.model, problem.form
         corner, easy = model.corner(state.priors), model.is_quadratic(state.priors)
         smooth = model.likelihood.implements("hinges")  # once smoothed
@@ -226,7 +226,7 @@ class EM:
             keep[np.argsort(np.where(bent, -force, np.inf))[:most]] = True
             small, priors = problem.narrowed(keep, state.priors)
             start = State(Coef(mean[keep], Point(small.model.width)), priors)
-            run = self._climb(small, start, watch)
+            run = self._ascend(small, start, watch)
             mean = np.zeros(model.width)
             mean[keep], n_iter = run.state.coef.mean, n_iter + run.n_iter
             path.append(run.bound)

@@ -23,7 +23,7 @@ from ..gaussian.forms import Dense
 from ..model.joint import Joint
 from ..model.model import Model
 from .em import EM, expecting
-from .loop import Pace, State, Step, climb, extrapolate, hyper_vector, restored
+from .loop import Pace, State, Step, extrapolate, hyper_vector, maximise, restored
 from .progress import Ascent, Watch, silent
 from .vb import VB
 
@@ -54,21 +54,21 @@ def fit_together(
     begun = [state for state in starts if state is not None]
     warm = tuple(begun) if len(begun) == joint.classes else None
     run = (
-        climb_vb(joint, scheme, warm, watch)
+        ascend_vb(joint, scheme, warm, watch)
         if isinstance(scheme, VB)
         else fit_em(joint, scheme, warm, watch)
     )
     return [replace(run, state=state) for state in run.state]
 
 
-def climb_vb(joint: Joint, scheme: VB, start: Together | None, watch: Watch) -> Ascent:
+def ascend_vb(joint: Joint, scheme: VB, start: Together | None, watch: Watch) -> Ascent:
     """Natural-gradient steps of the means, each with the covariances of the sums before it."""
     if start is None or start[0].coef.cov.is_point:
         start = first_step(joint, start)
-    return _climb(joint, partial(vb_step, joint), start, scheme, watch, "vb", ROUGHLY)
+    return _ascend(joint, partial(vb_step, joint), start, scheme, watch, "vb", ROUGHLY)
 
 
-def _climb(
+def _ascend(
     joint: Joint,
     step: Any,
     start: Together,
@@ -82,7 +82,7 @@ def _climb(
 
     longer = partial(long_step, joint.problem.model) if scheme.accelerate else None
     how = {"max_iter": scheme.max_iter, "watch": watch, "stage": stage, "longer": longer}
-    return climb(step, start, settled, Brisk(), **how)
+    return maximise(step, start, settled, Brisk(), **how)
 
 
 def first_step(joint: Joint, start: Together | None) -> Together:
@@ -176,7 +176,7 @@ def fit_em(joint: Joint, scheme: EM, start: Together | None, watch: Watch) -> As
     model = joint.problem.model
     if scheme.learn == "evidence" and any(t.prior.is_learned for t in model.terms):
         warm = start if start is not None and not start[0].coef.cov.is_point else None
-        states = climb_vb(joint, VB(), warm, watch).state
+        states = ascend_vb(joint, VB(), warm, watch).state
     else:
         states = start or (State(model.start(), model.init()),) * joint.classes
     smooth = all(
@@ -192,7 +192,7 @@ def fit_em(joint: Joint, scheme: EM, start: Together | None, watch: Watch) -> As
     for eps in levels:
         points = tuple(State(_point(s.coef.mean, eps), s.priors) for s in states)
         stage = f"em, smoothing {eps:g}"
-        run = _climb(joint, partial(em_step, joint, scheme), points, scheme, watch, stage)
+        run = _ascend(joint, partial(em_step, joint, scheme), points, scheme, watch, stage)
         states, path, n_iter = run.state, path + run.path, n_iter + run.n_iter
         if run.stopped:
             break

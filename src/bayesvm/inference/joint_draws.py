@@ -20,7 +20,7 @@ from ..model.joint import Joint, pooled
 from ..model.model import States
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .gibbs import Gibbs
-from .joint import climb_vb
+from .joint import ascend_vb
 from .loop import State
 from .progress import Monitor, Progress, Watch, silent
 from .vb import VB
@@ -51,7 +51,7 @@ def draw_together(
     problem, store = joint.problem, watch.store if isinstance(watch, Monitor) else None
     begun = tuple(state for state in starts if state is not None)
     if len(begun) != joint.classes or begun[0].coef.cov.is_point:
-        begun = climb_vb(joint, VB(tol=1e-7), None, silent).state
+        begun = ascend_vb(joint, VB(tol=1e-7), None, silent).state
     seed, (problem, shared) = int(rng.integers(2**32)), for_chains(problem)
     chain = partial(_chain, replace(joint, problem=problem), scheme, begun, seed)
     alone = n_jobs if not shared and store is None else None

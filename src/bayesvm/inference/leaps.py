@@ -31,7 +31,7 @@ from ..gaussian.covariances import FullCovariance
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
 from .draws import Position, Run
-from .loop import Pace, Step, climb, natural, shift
+from .loop import Pace, Step, maximise, natural, shift
 
 TRIALS = 64  # proposals tried on the burn-in before any is trusted
 WIDER = 1.1  # a Gaussian that is closest from within is a little narrow
@@ -134,7 +134,7 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> 
 
     start = Coef(coef.mean, FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense()))))
     pace = Pace(0.5, 0.5, most=0.5)
-    run = climb(step, start, lambda *x: shift(x[2], x[3]) < NEAR, pace, max_iter=passes + 1)
+    run = maximise(step, start, lambda *x: shift(x[2], x[3]) < NEAR, pace, max_iter=passes + 1)
     out: Coef = run.state
     return out
 

@@ -110,7 +110,7 @@ class Caution:
         return None if self.failed or self.share >= 1.0 else self.share
 
 
-def climb(
+def maximise(
     step: Callable[[Any], Step],
     state: Any,
     settled: Callable[..., bool],
@@ -286,7 +286,7 @@ def ascend(
     stage: str,
     most: float = np.inf,
 ) -> Ascent:
-    """Climb until a step gains less than ``tol`` of the bound's size and the mean has converged.
+    """Maximise until a step gains less than ``tol`` of the bound's size and the mean has converged.
 
     That is, no coefficient moves by more than ``shift_tol`` posterior standard deviations.  A step
     may gain ``most`` nats in any case.
@@ -296,7 +296,7 @@ def ascend(
         small = gain < min(tol * max(1.0, abs(bound)), most)
         return small and shift(new.coef, ahead()[0].coef) < shift_tol
 
-    return climb(
+    return maximise(
         step,
         state,
         settled,
@@ -332,7 +332,7 @@ def natural(coef: Coef, stats: Stats, P: Any, rate: float) -> Coef:
     return Coef(mode(cov, rate * stats.g, rate * P, coef.mean), cov)
 
 
-def foretold_gain(old: Coef, new: Coef, slope: Array, whole: bool = False) -> float:
+def predicted_gain(old: Coef, new: Coef, slope: Array, whole: bool = False) -> float:
     r"""Gain of a full step along the natural gradient, exact if rows had Gaussian likelihoods.
 
     It is then :math:`\mathrm{KL}(q \,\|\, q_{new})`; of covariances the diagonals are compared, or

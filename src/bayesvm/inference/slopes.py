@@ -42,7 +42,7 @@ STEPS = 8  # of Newton's method for beta, at most
 DOUBT = 0.3  # nats by which more nodes may change the log likelihood
 NEAR = 1e-3  # predicted gain in nats of the last Newton step of beta
 STEP = 0.1  # of differences in phi
-CLIMBS = 4  # Newton steps of phi
+NEWTON_STEPS = 4  # Newton steps of phi
 DRAWS = 4000
 LOOSEST = 2.0  # standard deviation of an entry of phi, at most
 
@@ -154,7 +154,7 @@ def integrate_slopes(problem: Problem, state: State) -> Integrated | None:
     """The posterior with the groups integrated out; ``None`` where that cannot be done."""
     if problem.model.likelihood.is_kinked or not can_integrate(problem, tuple(NODES)):
         return None
-    return finite(lambda: _Climb(problem, state).run())
+    return finite(lambda: _Fit(problem, state).run())
 
 
 def marginal_of_slopes(problem: Problem, state: State) -> Marginal | None:
@@ -164,10 +164,10 @@ def marginal_of_slopes(problem: Problem, state: State) -> Marginal | None:
     """
     if problem.model.likelihood.is_kinked or not can_integrate(problem, tuple(NODES)):
         return None
-    return finite(lambda: _Climb(problem, state).marginal())
+    return finite(lambda: _Fit(problem, state).marginal())
 
 
-class _Climb:
+class _Fit:
     def __init__(self, problem: Problem, state: State) -> None:
         self.model, self.rows, self.state = problem.model, SlopeRows.of(problem), state
         self.p, self.prior = self.model.slices[-1].start, self.model.terms[-1].prior
@@ -182,7 +182,7 @@ class _Climb:
         if not self._is_exact():
             return None
         phi = self.phi
-        for _ in range(CLIMBS):
+        for _ in range(NEWTON_STEPS):
             slope, curvature, points = self._differences(phi)
             values, vectors = np.linalg.eigh(curvature)
             values = np.maximum(values, LOOSEST**-2)

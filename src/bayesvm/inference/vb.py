@@ -24,10 +24,10 @@ from .loop import (
     State,
     Step,
     ascend,
-    climb,
-    foretold_gain,
+    maximise,
     natural,
     newton_mean,
+    predicted_gain,
     require,
     shift,
     summed,
@@ -45,9 +45,9 @@ MOST_THIN = 10**6  # rows that are gathered for a start,
 MOST_ENTRIES = 2**25  # and entries of them
 FEW_TOL = 1e-6  # tolerance of a fit to them,
 FEW_TIGHT_TOL = 1e-5  # and of one whose steps are Newton's: half a nat of 50,000 rows
-INNER = 0.01  # share of the tolerance for a climb to few rows of many, whose passes are short
+INNER = 0.01  # share of the tolerance for an ascent to few rows of many, whose passes are short
 RARE = 10  # rows of a label, below which a subset is drawn from each label
-FIRST_PASSES = 6  # of the augmented bound, before the tight one is climbed
+FIRST_PASSES = 6  # of the augmented bound, before the tight one is maximised
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")
 ROUNDS = 200  # of fits and updates of a likelihood's scale
@@ -96,9 +96,9 @@ class VB:
         last sweep is Newton's: it gains less than a hundred times that fraction, and less than
         0.005.
     bound : {"auto", "augmented", "tight"}, default="auto"
-        The bound to climb.  ``"auto"`` is tight for kernel machines, for linear ones whose penalty
-        is chosen before the fit and, if the likelihood is normalised, for models with groups; it
-        is augmented for others.
+        The bound to maximise.  ``"auto"`` is tight for kernel machines, for linear ones whose
+        penalty is chosen before the fit and, if the likelihood is normalised, for models with
+        groups; it is augmented for others.
     covariance : {"auto", "full", "diagonal"}, default="auto"
         Covariance of the coefficients that is kept; ``"auto"`` is full while it fits in memory.
     accelerate : bool, default=True
@@ -130,7 +130,7 @@ class VB:
         self.__dict__["is_tight"] = self.bound == "tight"
 
     def seen(self, likelihood: Any) -> Any:
-        """The likelihood whose bound is climbed."""
+        """The likelihood whose bound is maximised."""
         if self.bound == "auto":
             return likelihood
         plain = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
@@ -154,9 +154,9 @@ class VB:
         many = self.warm_rows and problem.blocks.n >= THIN_ROWS
         if start is None and many and not model.is_latent:
             start = from_few(replace(self, tol=max(self.tol, FEW_TOL)), problem, rng, watch)
-        return self._climb(problem, start, watch)
+        return self._ascend(problem, start, watch)
 
-    def _climb(
+    def _ascend(
         self, problem: Problem, start: State | None, watch: Watch, frozen: bool = False
     ) -> Ascent:
         model, curved, near = problem.model, self.accelerate and bold_mean(problem), False
@@ -208,7 +208,7 @@ class VB:
                 start, whole = from_one_sum(problem, start, INNER * self.tol, self.max_iter)
                 step = step if whole is None else partial(_known, whole)
 
-        return climb(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
+        return maximise(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
 
     def _near(self, problem: Problem, start: State, rough: VB, watch: Watch) -> tuple[State, float]:
         """A state of a tall or wide problem so close to the top that one more S is enough.
@@ -234,16 +234,16 @@ class VB:
         return State(coef, start.priors), last
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
-        """Gates make local optima: the best of several rough climbs, and of searches from it."""
+        """Gates make local optima: the best of several rough ascents, and of searches from it."""
         model, rough = problem.model, replace(self, tol=max(self.tol, 1e-5))
         each = [t.prior.starts(t.design.width, rng) for t in model.terms]
         latents = start_latents(problem)
         starts = [State(model.start(), states, latents) for states in zip(*each, strict=True)]
         # one more with all gates open, its coefficients found before any shuts
-        starts.append(rough._climb(problem, starts[0], watch, frozen=True).state)
-        best = max((rough._climb(problem, x, watch) for x in starts), key=lambda run: run.bound)
+        starts.append(rough._ascend(problem, starts[0], watch, frozen=True).state)
+        best = max((rough._ascend(problem, x, watch) for x in starts), key=lambda run: run.bound)
         while True:
-            run = rough._climb(problem, searched(problem, best.state), watch)
+            run = rough._ascend(problem, searched(problem, best.state), watch)
             better = run.bound > best.bound + 1e-4 * abs(best.bound)
             best = run if better else best
             if run.stopped or not better:
@@ -309,7 +309,7 @@ def sweep(
 ) -> Step:
     """One sweep of the augmented bound; a bold one that is ``curved`` finds Newton's mean.
 
-    ``near`` the top its gain is foretold.
+    ``near`` the top its gain is predicted.
     """
     if state.latents:
         state = state._replace(latents=sum_latents(problem, state.latents))
@@ -337,7 +337,7 @@ def sweep(
     def left() -> float:
         new = reach(0.0)
         held = model.bound(new.coef, new.priors) - model.bound(new.coef, priors)
-        return foretold_gain(coef, new.coef, stats.g - P * coef.mean) + held
+        return predicted_gain(coef, new.coef, stats.g - P * coef.mean) + held
 
     return Step(bound, reach, reach if curved else None, coef.cov.patched, left if near else None)
 
@@ -346,7 +346,7 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
     """A natural-gradient step of the tight bound.
 
     With many rows or columns, where a pass that only confirms is dear, the gain of the step is
-    foretold.  A step is the last one, and nothing is left after it, if it moves no coefficient by
+    predicted.  A step is the last one, and nothing is left after it, if it moves no coefficient by
     more than ``last`` standard deviations, and no logarithm of a variance by more than half of
     that: Newton's steps leave a small share of such an error, and a hundredth of a standard
     deviation is far below what other rows of the same kind would change.  Squares of slopes that
@@ -365,7 +365,7 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
 
     def left() -> float:
         slope = stats.g - P * coef.mean
-        return foretold_gain(coef, step(1.0), slope, whole=problem.past is None)
+        return predicted_gain(coef, step(1.0), slope, whole=problem.past is None)
 
     def is_last() -> bool:
         new = step(1.0)
@@ -374,7 +374,7 @@ def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
         return bool(np.max(np.abs(np.log(new.cov.diag() / coef.cov.diag()))) < 0.5 * last)
 
     bound = float(stats.bound + model.bound(*state))
-    if not foretells(problem):
+    if not predicts_gain(problem):
         return Step(bound, bold=move, sums=stats)
     return Step(bound, bold=move, left=left, is_last=is_last, sums=stats)
 
@@ -384,8 +384,8 @@ def _known(step: Step, state: State) -> Step:
     return step
 
 
-def foretells(problem: Problem) -> bool:
-    """Whether gains of the tight bound are foretold: a pass is dear, and no prior is learned."""
+def predicts_gain(problem: Problem) -> bool:
+    """Whether gains of the tight bound are predicted: a pass is dear, and no prior is learned."""
     model, is_dear = problem.model, max(problem.n / THIN_ROWS, problem.model.width / WIDE) >= 1.0
     return is_dear and not any(t.prior.is_learned for t in model.terms)
 
@@ -432,11 +432,11 @@ def learned(
     likelihood: Any = problem.model.likelihood
     if not likelihood.is_learned:
         return problem, start
-    climber = scheme if isinstance(scheme, VB) else VB(tol=1e-7)
+    inner = scheme if isinstance(scheme, VB) else VB(tol=1e-7)
     last = np.inf
     for k in range(ROUNDS):
         now = problem.with_likelihood(likelihood)
-        run = climber.fit(now, rng, start, watch)
+        run = inner.fit(now, rng, start, watch)
         state = run.state
         view = gated_coef(state.coef, now.model.gates(state.priors))
         new = likelihood.update(*standing(now.at(state.latents), view))

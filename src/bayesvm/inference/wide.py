@@ -17,7 +17,7 @@ from ..gaussian.covariances import covariance
 from ..gaussian.forms import Dense
 from ..model.passes import contributions
 from ..model.problem import Problem
-from .loop import Pace, State, Step, climb, foretold_gain, natural
+from .loop import Pace, State, Step, maximise, natural, predicted_gain
 
 WIDE = 256  # columns beyond which products of matrices take most of the time
 SKETCH, MOST_SKETCH = 8, 64  # columns for each of a sketch of variances, and most of these,
@@ -136,7 +136,7 @@ def _with_few(
         return gain < tol * max(1.0, abs(stats.bound))
 
     first = Sites(local.w, local.w * m + local.g)
-    sites = climb(rows.step, first, settled, Pace(), max_iter=max_iter).state
+    sites = maximise(rows.step, first, settled, Pace(), max_iter=max_iter).state
     f, own, there, _ = rows.at(sites)
     all_S = Dense(S + _gram(C, sites.w))
     new = Coef(mean + rest.solve(C.T @ (sites.b - sites.w * f)), covariance(all_S, P))
@@ -324,7 +324,7 @@ def approach(
         coef, *_ = settled_mean(problem, coef, P)
         stats = known.stats(problem, coef)
         new = natural(coef, stats, P, 1.0)
-        gain = foretold_gain(coef, new, stats.g - P * coef.mean)
+        gain = predicted_gain(coef, new, stats.g - P * coef.mean)
         if gain < CLOSE * K:
             break
         coef = new

@@ -28,7 +28,7 @@ from ..inference.quadrature import (
 )
 from ..inference.rotated import Basis, Rotation, bases
 from ..inference.slopes import integrate_slopes
-from ..inference.vb import VB, foretells, learned
+from ..inference.vb import VB, learned, predicts_gain
 from ..inference.wide import WIDE, moments_of_f, regressed
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
@@ -275,7 +275,8 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     else:
         at_rows = None
         is_tight = isinstance(problem.model.likelihood, Tight) and problem.n <= CALIBRATION_ROWS
-        is_tight = is_tight and not foretells(problem)  # which ends with the step to the response
+        # gains that are predicted end a fit with the step to the response
+        is_tight = is_tight and not predicts_gain(problem)
         if problem.model.has_gates:
             coef = gated_coef(coef, problem.model.gates(priors))
         elif problem.form == "arrow" or is_tight:

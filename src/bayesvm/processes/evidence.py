@@ -1,7 +1,7 @@
 r"""Evidence of a kernel: the bound of a fit as a function of the kernel's log parameters.
 
 At the optimum of the posterior the gradient of the bound at fixed posterior is the whole gradient,
-so a fit gives both; L-BFGS climbs them under weak log-normal priors.  Parameters with the most
+so a fit gives both; L-BFGS maximises them under weak log-normal priors.  Parameters with the most
 evidence under a *logistic* model are where :mod:`bayesvm.processes.tune` begins.
 """
 
@@ -34,17 +34,17 @@ LOCAL_SCALE = 0.2  # prior mean of a local part's, in units of the size of the c
 NATS_A_SCALE = 1.0  # evidence that a length scale of one column must add,
 NATS_AT_LEAST = 5.0  # and all of them together: very strong evidence by any table
 SHOWN = 0.75  # share of that which few points must show where there are more,
-# and from which on more points decide: of two classes that earn scales few show 0.52 at least, of
+# and from which on more points decide: of two classes that get scales few show 0.52 at least, of
 # several 0.28 (tabular sets of 600 rows and more, folds 0 and 1)
 HINTED, HINTED_OF_SEVERAL = 0.4, 0.25
 TOL = 1e-5  # nats a row that better sites would add to the evidence of two classes,
 TOL_OF_SEVERAL = 1e-4  # and that the last pass adds to that of several,
 ROUGHLY = 10.0  # or so many times that of more points, whose passes are dear
-SMALL_GAIN = 1e-3  # relative gain of a step that ends a climb,
+SMALL_GAIN = 1e-3  # relative gain of a step that ends an ascent,
 ROUGH_GAIN = 5e-3  # and of one with which more points go on
-# Times what a slope promises that a climb may gain; more points have more curvature.  Climbs of 800
-# points from where 400 ended gained 0.6 to 2.3 times that (nine tabular sets and waveforms)
-HOPED = 3.0
+# Times what a slope predicts that an ascent may gain; more points have more curvature.  Ascents of
+# 800 points from where 400 ended gained 0.6 to 2.3 times that (nine tabular sets and waveforms)
+AT_MOST = 3.0
 FARTHEST = 12.0  # how far from their prior's mean log parameters are tried
 
 
@@ -195,8 +195,8 @@ class Steps(NamedTuple):
         return out if self.factor is None else self.factor.T @ out
 
 
-class Summit(NamedTuple):
-    """Where a climb ended: parameters, value, and the curvature that it has met."""
+class Optimum(NamedTuple):
+    """Where an ascent ended: parameters, value, and the curvature that it has met."""
 
     theta: Array
     value: float
@@ -204,8 +204,8 @@ class Summit(NamedTuple):
     met: Any = None
     unit: float = 1.0  # of values, in which the curvature is
 
-    def promises(self, slope: Array) -> float:
-        """What a climb from a slope would gain if the curvature were that which was met."""
+    def expected_gain(self, slope: Array) -> float:
+        """What an ascent from a slope would gain if the curvature were that which was met."""
         z = self.round.back(slope)
         return 0.5 * float(z @ z) / self.unit
 
@@ -218,22 +218,22 @@ class Summit(NamedTuple):
         return self.steps._replace(factor=root if before is None else before @ root)
 
 
-def climb_evidence(
+def ascend_evidence(
     score: Callable[[Array], tuple[float, Array]],
     prior: LogNormal,
     theta: Array,
     evaluations: int,
     search: Search,
     early: float = -np.inf,
-    after: Summit | None = None,
+    after: Optimum | None = None,
     small: float = SMALL_GAIN,
-) -> Summit:
-    """Climb by L-BFGS until a step gains a ``small`` share.
+) -> Optimum:
+    """Maximise by L-BFGS until a step gains a ``small`` share.
 
     It is given up where the eighth evaluation has not reached ``early``.  By default the prior is
     round in the steps, so that a length scale shared by many columns moves as easily as one
-    column's own; a climb ``after`` another takes its shape from that one, and is given up where
-    ``HOPED`` times what the slope promises would not reach ``early``.
+    column's own; an ascent ``after`` another takes its shape from that one, and is given up where
+    ``AT_MOST`` times what the slope predicts would not reach ``early``.
     """
     steps = Steps(prior) if after is None else after.round
     unit, values, best = 0.0, [-np.inf], theta
@@ -248,7 +248,7 @@ def climb_evidence(
         search.report("kernel", len(values) - 1, evaluations, value, gain)
         if len(values) == 9 and max(values) < early:
             raise Ended
-        if after is not None and value + HOPED * after.promises(slope) < early:
+        if after is not None and value + AT_MOST * after.expected_gain(slope) < early:
             raise Ended
         slope = steps.back(slope)
         if not unit:  # the first step goes as far as the slope: let that be one unit
@@ -260,9 +260,9 @@ def climb_evidence(
     try:
         found = minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
     except Ended:
-        return Summit(best, max(values), steps)
+        return Optimum(best, max(values), steps)
     # not where it ended: a line search that fails leaves a place and a value of another
-    return Summit(best, max(values), steps, found.hess_inv, unit)
+    return Optimum(best, max(values), steps, found.hess_inv, unit)
 
 
 def _curvature_root(met: Any) -> Array:
@@ -309,7 +309,7 @@ class Coarse(NamedTuple):
 
     few: LabelledPoints
     kernel: Scaled
-    top: Summit
+    top: Optimum
     sites: list[Sites | None]
 
 
@@ -321,7 +321,7 @@ def search_coarsely(
     search: Search,
     other: Coarse | None = None,
 ) -> Coarse:
-    """Climb the evidence of a few points.
+    """Maximise the evidence of a few points.
 
     After a search with ``other`` columns of the same points it starts there, and is given up
     where it would not end ``NATS_AT_LEAST`` above.
@@ -334,7 +334,7 @@ def search_coarsely(
         theta += is_scale(kernel) * 0.5 * np.log(few.extent / other.few.extent)
         kernel, score.fits.sites = kernel.with_theta(theta), [*other.sites]
         how = {"after": other.top, "early": other.top.value + NATS_AT_LEAST}
-    top = climb_evidence(score, prior, kernel.theta, 40, search, **how)
+    top = ascend_evidence(score, prior, kernel.theta, 40, search, **how)
     return Coarse(few, kernel.with_theta(top.theta), top, score.fits.sites)
 
 
@@ -366,14 +366,14 @@ def maximise_evidence(
         prior = parameter_prior(kernel, seen.extent, amplitude)
         return prior, Evidence(Prior(kernel, seen.level), part, site, prior)
 
-    def climb(
+    def ascend(
         kernel: Scaled, part: LabelledPoints, evaluations: int, **how: Any
-    ) -> tuple[Scaled, Summit]:
+    ) -> tuple[Scaled, Optimum]:
         prior, score = scored(kernel, part)
         score.fits.tol *= 1.0 if part is few else ROUGHLY
         if part is held[0]:
             score.fits.sites = [*held[1]]
-        top = climb_evidence(score, prior, kernel.theta, evaluations, search, **how)
+        top = ascend_evidence(score, prior, kernel.theta, evaluations, search, **how)
         held[:] = part, score.fits.sites
         return kernel.with_theta(top.theta), top
 
@@ -390,7 +390,7 @@ def maximise_evidence(
         if least * needed > -low.value:  # labels have a probability of one at most
             continue
         how = {"early": low.value + hint * needed, "small": small}
-        wide, high = climb(start, few, 40, **how)
+        wide, high = ascend(start, few, 40, **how)
         if high.value - low.value >= least * needed:
             tried.append((wide, high, needed))
         if search.stopped:
@@ -405,14 +405,14 @@ def maximise_evidence(
     if clear and refined:
         return wide
     if clear:
-        return climb(wide, many, 20, after=high)[0]
+        return ascend(wide, many, 20, after=high)[0]
     # what the shared scale has where few points ended is the least that it can have
     score = scored(shared, many)[1]
     score.fits.tol *= ROUGHLY
     enough = score(shared.theta)[0] + needed
     held[:] = many, score.fits.sites
-    wide, high = climb(wide, many, 20, after=high, early=enough)
+    wide, high = ascend(wide, many, 20, after=high, early=enough)
     if search.stopped or high.value < enough:
         return shared
-    low = climb(shared, many, 20, after=low)[1]
+    low = ascend(shared, many, 20, after=low)[1]
     return wide if high.value - low.value >= needed else shared

@@ -4,7 +4,7 @@ Of an exact process a few hundred points may leave so little that rows would not
 take its place.  Beyond the size of an exact process there are as many as pay.
 Few rows drawn from many are far apart: their evidence prefers length scales that are too long for
 all of them.  Rows in neighbourhoods show how f varies between neighbours, so the kernel of most
-evidence is climbed again there.  Then the number of points is doubled while the log loss of rows
+evidence is maximised again there.  Then the number of points is doubled while the log loss of rows
 left out falls by enough for the time that they take.  Both are judged through inducing points on
 all rows.
 """
@@ -22,7 +22,7 @@ from ..core.types import Array
 from ..kernels import Scaled, column_scales
 from ..machines.calibration import score_link
 from ..machines.classes import score_softmax
-from .evidence import Ended, Evidence, Search, WarmFits, climb_evidence, parameter_prior
+from .evidence import Ended, Evidence, Search, WarmFits, ascend_evidence, parameter_prior
 from .labelled import LabelledPoints
 from .process import LowRank, Prior
 from .quick import fit_classes
@@ -91,7 +91,7 @@ def look_closer(
     near = seen.neighbourhoods(POINTS, TOGETHER, reach, rng)
     prior = parameter_prior(kernel, seen.extent, amplitude)
     score = Evidence(Prior(kernel, seen.level), near, site, prior)
-    top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
+    top = ascend_evidence(score, prior, kernel.theta, EVALUATIONS, search)
     return kernel.with_theta(top.theta)
 
 
@@ -131,9 +131,9 @@ def grow(
     loss, sites = judge(process, seen, site)
     step, costs = 0, n * (1.0 if K == 1 else 1.0 + K / CLASSES_A_PASS)
     with suppress(Ended):
-        hoped = np.inf  # share of the loss that the next doubling may save: half of the last
+        expected = np.inf  # share of the loss that the next doubling may save: half of the last
         while 2 * len(Z) < n and (work := costs * (2.0 * len(Z)) ** 2) <= MOST_WORK:
-            if hoped < max(AT_LEAST, ENOUGH * work):
+            if expected < max(AT_LEAST, ENOUGH * work):
                 break
             more = points(2 * len(Z))
             less, moved = judge(replace(process, Z=more), seen, site, sites)
@@ -141,7 +141,7 @@ def grow(
             if less < loss:
                 Z, loss, sites = more, less, moved
             search.report("points", step, step, -less, before - less)
-            hoped = 0.5 * (before - less) / before
+            expected = 0.5 * (before - less) / before
     return Z, sites if K == 1 else [Sites(sites.w, b) for b in sites.b.T]
 
 

@@ -23,7 +23,7 @@ from .evidence import (
     Evidence,
     Search,
     WarmFits,
-    climb_evidence,
+    ascend_evidence,
     is_scale,
     parameter_prior,
 )
@@ -41,9 +41,9 @@ SHORTER = 1.0 / 3.0  # and of the local part's
 NATS = 5.0  # evidence that the local part must add (tabular fold 0)
 EVALUATIONS = 15
 # Standard deviations of its slope by which the evidence of few points, and of more, must rise with
-# a local part for one to be tried.  Where one was earned, few have 2.1 at least and more 1.7 (15
+# a local part for one to be tried.  Where one was kept, few have 2.1 at least and more 1.7 (15
 # fits to wine-quality, artificial-characters and simulated rows of two classes), waveforms, which
-# have none, 1.4 at most (40 draws); of several classes 0.5, so those are climbed in any case
+# have none, 1.4 at most (40 draws); of several classes 0.5, so those are maximised in any case
 HINT = 1.5
 PROBES = 32  # columns of signs from which that deviation is estimated
 STEP = 1e-3  # of a logarithm, for a difference
@@ -64,7 +64,7 @@ def _given(scale: Any) -> Any:
     return tuple(scale.tolist()) if np.ndim(scale) else float(scale)
 
 
-def earned(kernel: Scaled, plain: Found, rough: Found) -> Scaled:
+def with_local_part(kernel: Scaled, plain: Found, rough: Found) -> Scaled:
     """The kernel with a local part if that adds enough evidence, else the kernel as it is."""
     return rough[0] if rough[1] - plain[1] > NATS else kernel
 
@@ -103,7 +103,7 @@ def judge_local(
     rng: np.random.Generator,
     search: Search,
 ) -> tuple[Found, Found]:
-    """Climb the evidence without and with a local part, from the kernel that few points chose.
+    """Maximise the evidence without and with a local part, from the kernel that few points chose.
 
     Of two classes that is done where the slope of the evidence hints at one.
     """
@@ -121,14 +121,14 @@ def judge_local(
             return (kernel, 0.0), (kernel, -np.inf)
     sites: list[Sites | None] = [None] * len(near.machines)
 
-    def climb(kernel: Scaled) -> Found:
+    def ascend(kernel: Scaled) -> Found:
         prior = parameter_prior(kernel, seen.extent, amplitude)
         score = Evidence(Prior(kernel, seen.level), near, site, prior)
         score.fits.sites = [*sites]
-        top = climb_evidence(score, prior, kernel.theta, EVALUATIONS, search)
+        top = ascend_evidence(score, prior, kernel.theta, EVALUATIONS, search)
         sites[:] = score.fits.sites
         return kernel.with_theta(top.theta), top.value
 
-    plain = climb(kernel)
+    plain = ascend(kernel)
     rough = roughened(plain[0])
-    return plain, (rough, -np.inf) if search.stopped else climb(rough)
+    return plain, (rough, -np.inf) if search.stopped else ascend(rough)

@@ -1,4 +1,4 @@
-r"""Inducing points that move: they climb the gradient of the bound, alone or with the kernel.
+r"""Inducing points that move: they follow the gradient of the bound, alone or with the kernel.
 
 At the optimum over sites the gradient at fixed sites is the whole one.  Points begin where k-means
 puts them, and move in units of the kernel's length scale along each column.
@@ -22,7 +22,7 @@ from .sites import Site
 
 EVALUATIONS = 60  # of the bound and its gradient
 STEP = 0.3  # length scales that a point moves as easily as a log parameter by its prior's spread
-SMALL_GAIN = 1e-5  # relative gain of a step that ends the climb
+SMALL_GAIN = 1e-5  # relative gain of a step that ends the ascent
 SETTLED = 1e-5  # gain a row that ends a fit whose gradient is taken
 
 

@@ -13,7 +13,7 @@ SHARE_LEFT = 0.02  # of the gain of all steps, at which they end: variances chan
 SHORTEST = 1e-3  # step that is tried
 
 
-def climb_mean(
+def ascend_mean(
     rows: Callable[[Array], tuple[float, Array, Array]],
     times: Callable[[Array], Array],
     solve: Callable[[Array], tuple[Array, Array]],
@@ -30,7 +30,7 @@ def climb_mean(
     preconditioner is the inverse for other second derivatives, those of the last pass:
     ``solve(b)`` are :math:`(I + WK)^{-1}b` and K times it.  So no matrix is factorised.
 
-    It ends where a step promises no more than ``enough``, or than a ``share`` of what all have
+    It ends where a step predicts no more than ``enough``, or than a ``share`` of what all have
     gained.  Returned are m and alpha.
     """
     value, g, h = rows(m)
@@ -38,7 +38,7 @@ def climb_mean(
     for _ in range(STEPS):
         step = _newton_step(g - alpha, h, solve)
         rise = times(step)
-        promised, rate = 0.5 * float(rise @ (g - alpha)), 1.0
+        expected, rate = 0.5 * float(rise @ (g - alpha)), 1.0
         while True:
             m_new, alpha_new = m + rate * rise, alpha + rate * step
             value, g_new, h_new = rows(m_new)
@@ -49,7 +49,7 @@ def climb_mean(
         if not there >= here:
             break
         here, m, alpha, g, h = there, m_new, alpha_new, g_new, h_new
-        if promised <= max(enough, share * (here - first)):
+        if expected <= max(enough, share * (here - first)):
             break
     return m, alpha
 

@@ -113,7 +113,7 @@ class Gram:
 
     @cached_property
     def rough(self) -> Gram:
-        """The process by which many points are climbed: matrices in half the time, seven digits."""
+        """The process while its bound is maximised: matrices in half the time, seven digits."""
         return self._single(MANY)
 
     @property
@@ -285,7 +285,7 @@ class LowRank:
 
     @property
     def rough(self) -> LowRank:
-        """The process by which points are climbed."""
+        """The process while its bound is maximised."""
         return self
 
     exact = light = rough

@@ -174,7 +174,7 @@ def best_coefficients(
 ) -> tuple[Array, float, Array, Local]:
     """Coefficients of most bound at fixed variances, that bound, the mean and contributions.
 
-    Steps end where one promises no more than ``enough``, or than a ``share`` of what all gained.
+    Steps end where one predicts no more than ``enough``, or than a ``share`` of what all gained.
     """
     C, spread = process.C, labels.each(v)
 

@@ -213,7 +213,7 @@ def fit_shared(
     """Find means and the shared precisions by turns until a pass changes the bounds little.
 
     That is their sum by ``tol`` a row, or by ``tol`` of its size if ``final``.  At many points all
-    passes but the last are made in single precision, and what the next would change is foretold.
+    passes but the last are made in single precision, and what the next would change is predicted.
     Means of a start that are worse than none are not used.
     """
     start = start if start is not None and all(np.all(np.isfinite(x)) for x in start) else None
@@ -221,7 +221,7 @@ def fit_shared(
     none = np.zeros(w.size)
     total, path, converged, change = -np.inf, [], False, np.inf
     place, path_of_w = process.rough if max_iter > 1 else process, FixedPoint()
-    foretells = isinstance(process, Gram) and w.size >= MANY
+    predicts_gain = isinstance(process, Gram) and w.size >= MANY
     M, A, last = np.empty((0, K)), np.empty((0, K)), False
     for passes in range(1, max_iter + 1):
         try:
@@ -245,7 +245,7 @@ def fit_shared(
         enough = max(0.1 * tol * size, OF_LAST * abs(change)) / K if np.isfinite(change) else 0.0
         if passes == 1:
             M, A = _no_worse_than_zero(rows, space, M, A)
-        M, A = climb_means(rows, space, M, A, enough)
+        M, A = ascend_means(rows, space, M, A, enough)
         local = labels.local(site, M, now.v)
         bounds = local.bound.sum(axis=0) - now.kl - 0.5 * space.inner(A, A, M)
         total, change = float(bounds.sum()), float(bounds.sum()) - total
@@ -256,8 +256,8 @@ def fit_shared(
         W = labels.group @ local.w
         found, enough = share(W), tol * (max(1.0, abs(total)) if final else size)
         converged = abs(change) < enough
-        if foretells and not converged:
-            converged = foretold_change(now, w, W, found) < enough
+        if predicts_gain and not converged:
+            converged = predicted_change(now, w, W, found) < enough
         last = converged or stop or passes >= max_iter - 1
         if place is process and (converged or stop or passes == max_iter):
             break
@@ -283,7 +283,7 @@ def fit_shared(
     ]
 
 
-def foretold_change(now: SiteMoments, w: Array, W: Array, found: Array) -> float:
+def predicted_change(now: SiteMoments, w: Array, W: Array, found: Array) -> float:
     r"""The most that other precisions change the sum of the bounds, to first order.
 
     Their gradient in v is :math:`\tfrac12 y`, the sum over classes of the differences of the shared
@@ -356,10 +356,10 @@ def _no_worse_than_zero(rows: Rows, space: Coordinates, M: Array, A: Array) -> t
     return np.where(keep, M, 0.0), np.where(keep, A, 0.0)
 
 
-def climb_means(
+def ascend_means(
     rows: Rows, space: Coordinates, M: Array, A: Array, enough: float = 0.0
 ) -> tuple[Array, Array]:
-    """The same as :func:`.newton.climb_mean` for the means of several machines, as columns.
+    """The same as :func:`.newton.ascend_mean` for the means of several machines, as columns.
 
     ``rows(M, which)`` are values, gradients and curvatures of the machines ``which``.  Products
     with the matrices of the process are made for all of them at once.  Returned are the means and
@@ -373,7 +373,7 @@ def climb_means(
         r = space.pull(G[:, live]) - A[:, live]
         step = _newton_steps(r, H[:, live], space.rough)
         rise = space.means(step)
-        promised, rate = 0.5 * space.inner(r, step, rise), np.ones(live.size)
+        expected, rate = 0.5 * space.inner(r, step, rise), np.ones(live.size)
         while True:
             M_new, A_new = M[:, live] + rate * rise, A[:, live] + rate * step
             value, G_new, H_new = rows(M_new, live)
@@ -389,7 +389,7 @@ def climb_means(
         )
         here[at] = there[better]
         gained = np.maximum(enough, SHARE_LEFT * (here[live] - first[live]))
-        live = live[better & (promised > gained)]
+        live = live[better & (expected > gained)]
         if not live.size:
             break
     return M, A

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Local
-from ..inference.loop import Pace, SinglePace, Step, climb
+from ..inference.loop import Pace, SinglePace, Step, maximise
 from ..inference.progress import Watch, silent
-from .newton import climb_mean
+from .newton import ascend_mean
 from .process import MANY, Gram, LowRank
 from .sites import FIRST, Labels, Site, SiteFit, SiteMoments, Sites, target_sites
 
@@ -31,7 +31,7 @@ def best_mean(
 ) -> tuple[Array, Array, Local]:
     """Weights alpha and mean of f that maximise the bound at fixed variances, and contributions.
 
-    It climbs from a mean and weights ``near``, where contributions may be ``known``.
+    It starts from a mean and weights ``near``, where contributions may be ``known``.
     """
     m, alpha = (now.m, now.alpha) if near is None else near
     spread = labels.each(now.v if v is None else v)
@@ -45,7 +45,7 @@ def best_mean(
         last = m, local
         return float(arrays.total(local.bound)), labels.total(local.g), labels.total(local.h)
 
-    m, alpha = climb_mean(rows, process.times, now.solve, m, alpha, **until)
+    m, alpha = ascend_mean(rows, process.times, now.solve, m, alpha, **until)
     rows(m)
     assert last[1] is not None
     return m, alpha, last[1]
@@ -61,16 +61,16 @@ def fit_sites(
     watch: Watch = silent,
     final: bool = False,
 ) -> SiteFit:
-    """Climb the bound in mean and precisions by turns until ``tol`` a row is left to gain.
+    """Maximise the bound in mean and precisions by turns until ``tol`` a row is left to gain.
 
-    A pass computes variances from the precisions; the mean climbs to its optimum given them, and
+    A pass computes variances from the precisions; the mean goes to its optimum given them, and
     the sites that touch the bound there are the next.  (Natural-gradient steps of both at once
     overshoot where f turns at the margin: they take many times as many passes.)  Steps that would
     lower the bound are halved.  Without a start, f has the signs of the labels.
 
-    That is foretold at many points of an exact process, and of a final fit through inducing points,
-    where a pass that only confirms it is dear; elsewhere it is less than what the last pass has
-    gained.  A ``final`` fit may leave ``tol`` of the bound's size.
+    That is predicted at many points of an exact process, and of a final fit through inducing
+    points, where a pass that only confirms it is expensive; elsewhere it is less than what the last
+    pass has gained.  A ``final`` fit may leave ``tol`` of the bound's size.
     """
     if start is None:
         share = labels.total(labels.c * labels.y) / labels.total(labels.c)
@@ -79,7 +79,7 @@ def fit_sites(
     best: SiteFit | None = None
     weight = float(arrays.total(labels.c))
     able = isinstance(process, Gram) or (final and not process.fitc)
-    foretells = able and labels.points >= MANY
+    predicts_gain = able and labels.points >= MANY
 
     def enough(bound: float) -> float:
         return tol * (max(1.0, abs(bound)) if final else weight)
@@ -121,13 +121,13 @@ def fit_sites(
             left = now.left(g - now.alpha, w - old.w)
             return left if isinstance(process, Gram) else A_PASS_LEAVES * left
 
-        return Step(fit.bound, bold=move, rest=rest if foretells else None)
+        return Step(fit.bound, bold=move, rest=rest if predicts_gain else None)
 
     def settled(gain: float, bound: float, *_: Any) -> bool:
         return gain < enough(bound)
 
     pace = Pace() if process.exact is process else SinglePace()
-    run = climb(step, start, settled, pace, max_iter=max_iter, watch=watch)
+    run = maximise(step, start, settled, pace, max_iter=max_iter, watch=watch)
     known = best is not None and best.sites is run.state
     fit = best if known and best is not None else evaluate(run.state)[0]
     ended, change = run.converged, run.change

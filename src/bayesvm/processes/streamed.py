@@ -30,7 +30,7 @@ from ..likelihoods.tight import Tight
 from ..model.model import Model
 from ..model.passes import expected
 from ..model.problem import Problem
-from .evidence import Evidence, LogNormal, Search, climb_evidence, parameter_prior
+from .evidence import Evidence, LogNormal, Search, ascend_evidence, parameter_prior
 from .labelled import LabelledPoints
 from .matrices import through_factor
 from .process import Prior
@@ -104,7 +104,7 @@ def refine(
 ) -> Scaled:
     """A few ascent steps from a kernel chosen on a sample."""
     prior = parameter_prior(kernel, extent, amplitude)
-    return _climbed(kernel, StreamedEvidence(kernel, problems, prior), prior, search)
+    return _ascended(kernel, StreamedEvidence(kernel, problems, prior), prior, search)
 
 
 def refine_sites(
@@ -118,12 +118,12 @@ def refine_sites(
     prior = parameter_prior(process.kernel, rows.extent, amplitude)
     score = Evidence(process, rows, site, prior)
     score.fits.tol = SETTLED_SITES
-    return _climbed(process.kernel, score, prior, search)
+    return _ascended(process.kernel, score, prior, search)
 
 
-def _climbed(kernel: Scaled, score: Any, prior: LogNormal, search: Search | None) -> Scaled:
+def _ascended(kernel: Scaled, score: Any, prior: LogNormal, search: Search | None) -> Scaled:
     how: dict[str, Any] = {"search": search or Search(), "small": SMALL_GAIN}
-    return kernel.with_theta(climb_evidence(score, prior, kernel.theta, EVALUATIONS, **how).theta)
+    return kernel.with_theta(ascend_evidence(score, prior, kernel.theta, EVALUATIONS, **how).theta)
 
 
 def guided(problem: Problem, guide: Any) -> Problem:

@@ -44,14 +44,14 @@ from .evidence import (
     LogNormal,
     Search,
     WarmFits,
-    climb_evidence,
+    ascend_evidence,
     is_scale,
     maximise_evidence,
     parameter_prior,
 )
 from .growth import FIRST_FEW, few_points
 from .labelled import LabelledPoints
-from .local import earned, judge_local
+from .local import judge_local, with_local_part
 from .matrices import covariance_of
 from .process import Gram, LowRank, Prior
 from .site_fit import fit_sites
@@ -72,7 +72,7 @@ SMOOTH = 0.04
 # they favour long scales and small amplitudes where they cost more.  Waveforms have 2.1 at most (14
 # draws), spambase and bank-marketing, whose log loss was higher by 0.04 and 0.006, 3.6 and more
 TRUSTED = 2.5
-MOST = 20_000  # points at which a bound through inducing points is climbed
+MOST = 20_000  # points at which a bound through inducing points is maximised
 PAPERS_START = 4.0  # amplitude of the hinge, where its own bound decides
 SMALLER = 8.0  # amplitude of a logistic model in units of the hinge's, where its search starts
 SETTLED = 5e-4  # gain a row of the last pass: less than a tenth of it is left
@@ -129,17 +129,17 @@ class Amplitude:
 Judge = Amplitude | FoldedAmplitude
 
 
-class Valley(NamedTuple):
+class Minimum(NamedTuple):
     """Where a score is least: the vertex of a parabola, and its value there."""
 
     at: float
     loss: float
 
 
-def best_amplitude(score: Judge, start: float) -> Valley:
+def best_amplitude(score: Judge, start: float) -> Minimum:
     """The least score of a search in steps of a factor four.
 
-    With single rows left out a walk to the nearest valley is not enough: small amplitudes, where f
+    With single rows left out a walk to the nearest minimum is not enough: small amplitudes, where f
     ends at the margin, and large ones, where it can grow on, may have one each.  Rows left out by
     folds see through the second, and their score is smooth.
     """
@@ -156,7 +156,7 @@ def best_amplitude(score: Judge, start: float) -> Valley:
     bend = low - 2.0 * mid + high
     shift = 0.5 * (low - high) / bend if bend > 0 and low > mid < high else 0.0
     vertex = start + (k + shift) * STEP
-    return Valley(vertex, mid - 0.5 * bend * shift**2 if score.by_folds else score(vertex))
+    return Minimum(vertex, mid - 0.5 * bend * shift**2 if score.by_folds else score(vertex))
 
 
 def shorten(
@@ -181,7 +181,7 @@ def shorten(
             other = judged(short)
             other.follow(score)
             share = (best.loss - other(best.at)) / enough  # the best amplitude is not far,
-            if GAINED <= share < 1.0 and not score.by_folds:  # but may be in another valley
+            if GAINED <= share < 1.0 and not score.by_folds:  # but may be in another minimum
                 share = (best.loss - best_amplitude(other, best.at).loss) / enough
             if short.theta[scales > 0].min() < 0.5 * np.log(score.seen.extent) - FARTHEST:
                 break
@@ -307,7 +307,7 @@ def tune(
     """The kernel with its parameters learned by one of the three rules.
 
     ``likelihood`` is that of the fit to come; one that is normalised is its own guide, amplitude
-    included.  ``inducing`` gives the fit's inducing points, if it has any: its bound is climbed
+    included.  ``inducing`` gives the fit's inducing points, if it has any: its bound is maximised
     through them, and where rows are many the amplitude is that which suits them.  Length scales
     and folds use some of the rows, exactly.  ``refine(kernel, guide, search)`` may improve the
     kernel of most evidence with more rows.  With ``local``, the kernel of an exact process may have
@@ -323,7 +323,7 @@ def tune(
         prior = parameter_prior(kernel, seen.extent, PAPERS_START)
         process = Prior(kernel, seen.level, Z, fitc)
         score = Evidence(process, seen.thinned(MOST, rng), site, prior)
-        top = climb_evidence(score, prior, kernel.theta, 40, search)
+        top = ascend_evidence(score, prior, kernel.theta, 40, search)
         return Tuned(kernel.with_theta(top.theta))
     if rule == "bound":
         return Tuned(maximise_evidence(kernel, seen, site, PAPERS_START, rng, search=search))
@@ -336,7 +336,7 @@ def tune(
         found = refine(found, guide, search)
     Z = inducing(found)
     if local and Z is None and not search.stopped:
-        found = earned(found, *judge_local(found, seen, guide.roughly, START, rng, search))
+        found = with_local_part(found, *judge_local(found, seen, guide.roughly, START, rng, search))
     if likelihood.normalised:
         return Tuned(found, amplitude=found.weight if isinstance(guide, Logistic) else None)
     if search.stopped:
