@@ -70,6 +70,7 @@ MODELS = {
         ]
     ),
     "factors": FactorSVC(2, random_state=0),
+    "all factors": FactorSVC(2, columns="all", random_state=0),
     "vectors": PCVC(random_state=0),
     "relevance": RVC(random_state=0),
     "pipeline": make_pipeline(StandardScaler(), BayesianLinearSVC()),
@@ -92,7 +93,10 @@ def made(model, X, y, **how):
     return report, page
 
 
-QUICK = {"linear": (2, 3), "em": (2,), "kernel": (3,), "vectors": (2,), "pipeline": (2,)}
+QUICK = {
+    **{"linear": (2, 3), "em": (2,), "kernel": (3,), "all factors": (2,)},
+    **{"vectors": (2,), "pipeline": (2,)},
+}
 CASES = [
     pytest.param(name, classes, marks=[] if classes in QUICK.get(name, ()) else pytest.mark.slow)
     for name in MODELS
@@ -187,7 +191,7 @@ def test_effects_of_a_large_model_are_its_own(n, limit, monkeypatch):
     X, _ = rows(n)
     X["site"] = rng.choice(["a", "b", "c"], n)
     y = 2 * np.sin(X["age"]) - 2 * X["dose"] + (X["site"] == "b") / 4 + rng.logistic(size=n) > 0
-    model = BayesianSVC(random_state=0).fit(X, y)
+    model = BayesianSVC(n_inducing=None, random_state=0).fit(X, y)
     report = bayesvm.report(model, X, y)
     assert effects.width_of(model) > limit
     assert report.facts["screened"] == 4

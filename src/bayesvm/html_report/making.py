@@ -301,9 +301,11 @@ class Maker:
         }
 
     def n_columns(self) -> int:
-        first = self.inside.before[0] if self.inside.before else self.inner
-        used = getattr(first[0] if self.inside.before else first, "columns_", None)
         held = getattr(self.inner, "_formula", None)
         if held is not None:
             return len(held.names)
-        return len(used) if used else int(first.n_features_in_)
+        if not self.inside.before:
+            return int(self.inner.n_features_in_)
+        steps = self.inside.before[0]
+        used = getattr(steps[0], "columns_", None)  # of a table that was cleaned
+        return len(used) if used else int(steps.n_features_in_)
