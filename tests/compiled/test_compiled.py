@@ -186,7 +186,8 @@ def test_rows_of_blocks(numba, monkeypatch):
     q, wide = coef(500), np.ones((N, 500), np.float32)
     model = Model((Term("coef", Assembled(500), Fixed(1.0)),), Tight(Logistic()), "float32")
     for sums in ("stats", "slopes", "pull"):
-        getattr(Problem(model, Blocks(wide, Y, WEIGHTS, N, True), Serial(), fast=True), sums)(q)
+        blocks = Blocks(wide, Y, WEIGHTS, 1100, True)
+        getattr(Problem(model, blocks, Serial(), fast=True), sums)(q)
     assert min(sizes[:2]) >= 250 > sizes[2]
 
 
