@@ -80,6 +80,22 @@ def test_arrays_are_brought_to_the_rows(library):
     assert isinstance(arrays.back(np.array(["a", "b"]), rows), np.ndarray)
 
 
+def test_arrays_that_must_not_be_written_are_copied(monkeypatch):
+    given, make = [], array_api_strict.asarray
+    rows, fixed = make(A), B.copy()
+    fixed.flags.writeable = False
+
+    def recorded(x, **how):
+        given.append(x)
+        return make(x, **how)
+
+    monkeypatch.setattr(array_api_strict, "asarray", recorded)
+    np.testing.assert_array_equal(arrays.to_numpy(arrays.like(fixed, rows)), B)
+    assert given[0].flags.writeable
+    arrays.like(B, rows)
+    assert given[1] is B
+
+
 def test_numpy_and_sparse_rows_are_left_alone():
     S = sparse.csr_array(A)
     for x in (A, S):

@@ -343,3 +343,15 @@ def test_a_pickle_holds_at_most_one_square_of_the_points(name):
         assert_allclose(draws[1], draws[0], atol=1e-6)
         bands = [np.array(m.predict_interval(rows[:50])) for m in (model, again)]
         assert_allclose(bands[1], bands[0], atol=1e-9)
+
+
+def test_a_wide_prior_of_the_level_leaves_the_kernel_as_it_is():
+    """Single precision has no digits of kernel values beside a level of variance 1e6 and more."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 2))
+    y = X[:, 0] + 0.5 * X[:, 1] ** 2 + rng.standard_normal(600) > 0.5
+    scales = (30.0, 1e3, 1e4)
+    models = [BayesianSVC(intercept_scale=s, random_state=0).fit(X, y) for s in scales]
+    first, *others = (model.predict_proba(X)[:, 1] for model in models)
+    for other in others:
+        assert_allclose(other, first, atol=0.01)

@@ -192,7 +192,7 @@ def test_points_that_leave_much_make_log_odds_less_certain_by_no_more(monkeypatc
     level, whole = odds.seen.level, given_all(odds, monkeypatch)
     for part, exact in zip(few.parts, whole.parts, strict=True):
         both = [
-            one.posterior(part.kernel(new, one.Z) + level, part.kernel.diag(new) + level)[1]
+            one.posterior(part.kernel(new, one.Z), part.kernel.diag(new), level)[1]
             for one in (part, exact)
         ]
         K = part.kernel(few.Z) + level
@@ -201,6 +201,22 @@ def test_points_that_leave_much_make_log_odds_less_certain_by_no_more(monkeypatc
         left = part.kernel.diag(new) + level - np.sum(cross * np.linalg.solve(K, cross.T).T, axis=1)
         assert left.mean() > 0.1
         assert np.all(both[0] - both[1] <= left[:, None] + 1e-9)
+
+
+@pytest.mark.parametrize("n", [150, 1100])
+def test_points_need_not_span_the_level(n, monkeypatch):
+    """Two points span a linear kernel of two columns, but no constant."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2))
+    y = (X[:, 0] + 0.5 * X[:, 1] ** 2 + rng.standard_normal(n) > 1).astype(int)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)  # new rows have the variance of all others
+    odds = BayesianSVC(kernel="precomputed", random_state=0).fit(X @ X.T, y).fit_.log_odds
+    assert len(odds.parts[0].Z) <= 3
+    at = np.linspace(0, 6, 50)
+    new = np.stack([np.cos(at), np.sin(at)], axis=1) @ X.T
+    (m, v), (mean, variance) = odds.moments(new), given_all(odds, monkeypatch).moments(new)
+    np.testing.assert_allclose(m, mean, atol=1e-4)
+    np.testing.assert_allclose(v, variance, rtol=1e-3)
 
 
 def test_single_precision_of_many_points_keeps_three_digits(monkeypatch):

@@ -88,7 +88,9 @@ def like(x: Any, rows: Any) -> Any:
     dtype = xp.float64 if composite else rows.dtype
     if not is_numpy(x):
         return xp.astype(x, dtype)
-    return xp.asarray(np.ascontiguousarray(x), dtype=dtype, device=compat.device(numbers))
+    # PyTorch, which would share the memory, warns of arrays that must not be written
+    own = np.require(np.ascontiguousarray(x), requirements="W")
+    return xp.asarray(own, dtype=dtype, device=compat.device(numbers))
 
 
 def sent(held: dict[Any, Any], name: str, x: Any, rows: Any) -> Any:

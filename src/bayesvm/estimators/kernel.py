@@ -74,9 +74,9 @@ class BayesianSVC(BayesianClassifier):
         length scale and one per column; of a function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 5,000 rows; from 1,000 on, and by the default inference, 128, 256
-        or 512 points take their place if the variance that they leave unexplained costs the bound
-        less than 0.0005 nats a row.  Beyond it begins with 100, 200 or 400, the first that leaves
+        ``"auto"`` does so up to 5,000 rows; from 1,000 on, and by the default inference, 128 to
+        512 points take their place if the variance that they leave unexplained costs the bound
+        less than 0.001 nats a row.  Beyond it begins with 100, 200 or 400, the first that leaves
         less than a tenth of the prior variance, and less than one, unexplained, and doubles them
         while half of the last gain would be worth its time: one per cent of the log loss of rows
         left out for each second (of one core, about) that a pass over the rows takes.

@@ -146,7 +146,7 @@ class FoldedAmplitude:
 def part_of(process: Gram | LowRank, points: Array) -> Gram | LowRank:
     """The process at some of its points."""
     if isinstance(process, Gram):
-        return Gram(process.K[np.ix_(points, points)])
+        return Gram(process.K[np.ix_(points, points)], level=process.level)
     return replace(process, X=process.X[points], C=process.C[points], rest=process.rest[points])
 
 

@@ -13,7 +13,7 @@ leave next to nothing, if these are fewer than half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -59,34 +59,35 @@ class AllPoints(NamedTuple):
     alpha: Array  # (points, classes)
     spread: list[Predictor]  # of each class, or one of all
 
-    def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+    def __call__(self, cross: Array, diag: Array, level: float) -> tuple[Array, Array]:
         """Means and variances, ``(n, classes)``, as :class:`.Predictor` has them of one."""
+        cross = cross + level
         m = cross @ self.alpha
-        v = np.stack([one(cross, diag)[1] for one in self.spread], axis=1)
+        v = np.stack([one(cross, diag + level)[1] for one in self.spread], axis=1)
         return m, v + 0.0 * m
 
 
 class Through(NamedTuple):
     r"""The same from kernel values with some points.
 
-    With the covariance :math:`LL^\top` of the points, c the whitened columns :math:`L^{-1}k` of a
-    row and :math:`B = I + \sum_i w_i c_i c_i^\top`, the variance of f is
-    :math:`k_{**} - c^\top c + c^\top B^{-1} c`.  The last term is never above the variance given
-    all points, and what the points leave is added: f is at most that much less certain.  It is a
-    sum of squares and may be in single precision.
+    With the kernel matrix :math:`LL^\top` of the points, c the whitened columns :math:`L^{-1}k` of
+    a row and one of the level, which the points need not span, and
+    :math:`B = I + \sum_i w_i c_i c_i^\top`, the variance of f is
+    :math:`k_{**} + \sigma_b^2 - c^\top c + c^\top B^{-1} c`.  The last term is never above the
+    variance given all points, and what the points leave is added: f is at most that much less
+    certain.  It is a sum of squares and may be in single precision.
     """
 
     inverse: Array  # L^-T, an upper triangle
-    mean: Array  # (points, classes), of the columns' coefficients
+    mean: Array  # (points + 1, classes), of the columns' coefficients, the level's last
     roots: list[Array]  # R' of each class, upper triangles; B^-1 = R' R
 
     @staticmethod
-    def of(
-        covariance: Callable[[Array], Array], Z: Array, cross: Array, W: Array, B: Array
-    ) -> Through:
-        """From covariances of the points, of rows with them, and the sites of all classes."""
-        L, _ = kernel_factor(covariance, Z)
+    def of(kernel: Any, Z: Array, cross: Array, level: float, W: Array, B: Array) -> Through:
+        """From the points, kernel values of rows with them, and the sites of all classes."""
+        L, _ = kernel_factor(kernel, Z)
         C = solve_triangular(L, cross.T, lower=True, check_finite=False).T
+        C = np.column_stack([C, np.full(len(C), np.sqrt(level))])
         means, roots, kind = [], [], np.float32 if len(Z) >= MANY else np.float64
         for w, b in zip(W.T, B.T, strict=True):
             A = C * np.sqrt(w)[:, None]
@@ -98,10 +99,10 @@ class Through(NamedTuple):
         inverse = solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False).T
         return Through(np.ascontiguousarray(inverse), np.column_stack(means), roots)
 
-    def __call__(self, cross: Array, diag: Array) -> tuple[Array, Array]:
+    def __call__(self, cross: Array, diag: Array, level: float) -> tuple[Array, Array]:
         parts = [C for _, C in through_upper(cross, self.inverse)]
-        C = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        left = np.maximum(diag - squares(C), 0.0)
+        left = np.maximum(diag - sum(squares(C) for C in parts), 0.0)
+        C = np.concatenate([*parts, 0.0 * cross[:, :1] + np.sqrt(level)], axis=1)
         few = C.astype(self.roots[0].dtype, copy=False) if isinstance(C, np.ndarray) else C
         v = [left + double(sum(squares(T) for _, T in through_upper(few, F))) for F in self.roots]
         return C @ self.mean, np.stack(v, axis=1)
@@ -160,22 +161,18 @@ class LogOdds:
         """
         points, level, labels = self.seen.X, self.seen.level, ClassLabels.of(self.seen.machines)
 
-        def covariance(*rows: Array) -> Array:
-            out: Array = kernel(*rows) + level
-            return out
-
-        cross = covariance(points, X)
+        cross = kernel(points, X) + level
         M, v = cross @ weights_of(fits), fits[0].predictor(cross, kernel.diag(points) + level)[1]
         local = labels.local(Logistic().tight, M, v)
         W, G = labels.group @ local.w, labels.group @ local.g
         if self.Z is not None:
-            cross = covariance(points, self.Z)
-            return self.Z, Through.of(covariance, self.Z, cross, W, G + W * M)
+            cross = kernel(points, self.Z)
+            return self.Z, Through.of(kernel, self.Z, cross, level, W, G + W * M)
         process = Gram(covariance_of(kernel(points), level))
         enough = LEFT * np.quantile(v, LEAST) * len(X) / len(points)
         if (some := spanning(process.K, enough)) is not None:
             Z = points[some]
-            return Z, Through.of(covariance, Z, process.K[:, some], W, G + W * M)
+            return Z, Through.of(kernel, Z, kernel(points, Z), level, W, G + W * M)
         least = v.min() * len(X) / len(points)
         single = len(points) >= LIGHT and least > SINGLE * np.diag(process.K).max()
         if W.shape[1] > 1 and W.size * len(points) > HELD * (1 + single):
@@ -192,7 +189,7 @@ class LogOdds:
         """Means and variances by each kernel, ``(kernels, n, classes)``."""
         inputs, level = self.inputs.columns(X), self.seen.level
         each = [
-            part.posterior(part.kernel(inputs, part.Z) + level, part.kernel.diag(inputs) + level)
+            part.posterior(part.kernel(inputs, part.Z), part.kernel.diag(inputs), level)
             for part in self.parts
         ]
         m, v = (np.stack(pair) for pair in zip(*each, strict=True))

@@ -237,7 +237,7 @@ def gram_of(model: Model) -> Gram:
     K = finite_values(design.kernel, design.Z)
     K += level_of(model)
     K[np.diag_indices_from(K)] += design.jitter
-    return Gram(K)
+    return Gram(K, level=level_of(model))
 
 
 def start_sites(model: Model, machines: Sequence[Labels]) -> list[Sites]:

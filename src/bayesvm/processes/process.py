@@ -73,6 +73,7 @@ from .whitened import kernel_factor
 
 LIGHT = 300  # points from which on a search may do with single precision
 MANY = 2000  # points from which on passes for classes are made in single precision, the last apart
+HIGH = 1e3  # variance of the level that leaves too few digits of kernel values in single precision
 STRONG = 1e-7  # share of a variance that leaves eight digits in a difference from one,
 SINGLE_STRONG = 1e-3  # the same in single precision,
 CORRECTIONS = 2  # and of the mean
@@ -124,6 +125,7 @@ class Gram:
     def _single(self, least: int) -> Gram:
         """The process in single precision if it has so many points."""
         whole = self.K.shape[0] < least or self.single is not None or not arrays.is_numpy(self.K)
+        whole = whole or self.level > HIGH
         return self if whole else replace(self, single=self.K.astype(np.float32))
 
     @property
@@ -134,7 +136,7 @@ class Gram:
     def scaled(self, amplitude: float) -> Gram:
         """The process with its kernel times a number."""
         assert self.values is not None
-        return Gram(covariance_of(amplitude * self.values, self.level))
+        return Gram(covariance_of(amplitude * self.values, self.level), level=self.level)
 
     def moments(self, sites: Sites) -> SiteMoments:
         r"""Mean and variance at the points, and R.

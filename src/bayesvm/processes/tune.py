@@ -218,9 +218,8 @@ class Folds:
         K = covariance_of(kernel(self.seen.X), self.seen.level)
         pool: dict[int, list[Array]] = {}
         for j, (labels, kept, points, test) in enumerate(self.parts):
-            fit = fit_sites(
-                Gram(K[np.ix_(points, points)]), kept, self.site, self.sites[j], tol=1e-4
-            )
+            process = Gram(K[np.ix_(points, points)], level=self.seen.level)
+            fit = fit_sites(process, kept, self.site, self.sites[j], tol=1e-4)
             self.sites[j] = fit.sites
             at = labels.at[test]
             m, v = fit.predictor(K[np.ix_(at, points)], np.diag(K)[at])
