@@ -6,6 +6,7 @@ arrays that rows are multiplied with are brought to the rows' library, device an
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self
@@ -19,18 +20,17 @@ from .types import Array
 PANEL = 128  # columns of a triangular matrix that are multiplied at a time
 
 
-class Composite:
+class Composite(ABC):
     """Rows held in several arrays, which are cut, moved and joined together.
 
-    The array ``numbers`` determines the library and device of all of them.  Every subclass has its
-    own ``mapped``: the base does not know the arrays.
+    The array ``numbers`` determines the library and device of all of them.
     """
 
     numbers: Any
 
+    @abstractmethod
     def mapped(self, fn: Callable[[Any], Any]) -> Self:
         """The rows with a function of each array in its place."""
-        raise NotImplementedError
 
     def __getitem__(self, rows: Any) -> Any:
         how = part if isinstance(rows, slice) else pick

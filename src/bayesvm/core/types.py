@@ -16,6 +16,7 @@ Likelihood` and :class:`bayesvm.priors.Prior`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import add, iadd
@@ -164,11 +165,12 @@ class Term(NamedTuple):
 # Contracts
 
 
-class Covariance:
+class Covariance(ABC):
     """Base of covariance matrices Sigma of theta, ``(K, K)``, in whichever form is small.
 
-    Methods that raise NotImplementedError are what a form may have: one that is only reported has
-    neither a determinant nor coordinates.
+    Every form has products, quadratic forms, a diagonal and draws.  Methods that raise
+    NotImplementedError are what a form may have beside them: one that is only reported has neither
+    a determinant nor coordinates, and only those of large fits are shrunk and sketched.
     """
 
     is_point: ClassVar[bool] = False  # no spread at all
@@ -179,20 +181,21 @@ class Covariance:
     def logdet(self) -> float:
         raise NotImplementedError
 
+    @abstractmethod
     def quad(self, C: Columns) -> Array | float:
         """``c_i' Sigma c_i`` for each row, ``(n,)``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def diag(self) -> Array:
-        raise NotImplementedError
+        """Variances of the coefficients."""
 
+    @abstractmethod
     def solve(self, x: Array) -> Array:
         """``Sigma x`` for a vector or for columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws with mean zero, ``(n, K)``."""
-        raise NotImplementedError
 
     def vector(self) -> Array:
         """Unconstrained coordinates, for extrapolation and files."""
