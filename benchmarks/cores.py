@@ -11,8 +11,8 @@ and :class:`BayesianSVC` with a given kernel and 64, 256 and 1024 inducing point
 - the *reading* of the rows: what makes columns of them once, products and exponentials of a kernel
   in float64 and nothing else; of a linear model the moments of its columns.
 
-All fits are in one process and take turns.  A first fit, not counted, compiles what is compiled.
-The load of the machine is that before each fit.  With ``--busy`` the fits on all cores are made
+All fits are in one process and take turns.  The load of the machine is that before
+each fit.  With ``--busy`` the fits on all cores are made
 again beside two processes that never rest; the fair share of T threads is then T / (T + 2).
 """
 
@@ -39,7 +39,6 @@ from threadpoolctl import threadpool_limits
 import machine
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import block_rows
-from bayesvm.compiled import MANY_ENTRIES, loops
 from bayesvm.engines import Threads
 from bayesvm.kernels import RBF
 from bayesvm.model.problem import Problem
@@ -84,7 +83,6 @@ class Row:
     rows: int
     threads: int
     beside: int  # busy processes
-    compiled: bool  # loops by numba
     repeat: int
     seconds: float
     cpu_seconds: float
@@ -146,7 +144,7 @@ def shared(visit: Callable[[int], Any], starts: range, threads: int) -> float:
 def products(case: Case, threads: int) -> float:
     """Seconds of the bare products of one pass over all rows."""
     K = case.width
-    size = block_rows(K, n=case.rows)
+    size = block_rows(K)
     kept = min(case.rows, max(HELD // (K * np.dtype(case.dtype).itemsize), 2 * threads * size))
     C = np.empty((kept, K), case.dtype)
     C[:] = np.random.default_rng(0).random(K)
@@ -166,7 +164,7 @@ def products(case: Case, threads: int) -> float:
 
 def reading(case: Case, X: np.ndarray, threads: int) -> float:
     """Seconds of one reading of the rows, NumPy's calls and nothing else."""
-    size = block_rows(case.width, n=case.rows)
+    size = block_rows(case.width)
     mean, Z = X[:1000].mean(axis=0, dtype=float), X[: case.points].astype(float)
     F, out = np.eye(max(case.points, 1)), np.empty((len(X), case.points), np.float32)
 
@@ -203,9 +201,8 @@ def measured(name: str, case: Case, X: Any, y: Any, threads: int, busy: int, rep
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         passes = sum(seen) / case.rows
         bare, read = passes * products(case, threads), reading(case, X, threads)
-    fast = loops("passes") is not None
     return Row(
-        *(name, case.rows, threads, busy, fast, repeat),
+        *(name, case.rows, threads, busy, repeat),
         *(round(x, 4) for x in (wall, cpu, load, passes, bare, read)),
     )
 
@@ -254,10 +251,6 @@ def main() -> None:
         case = CASES[name]
         case = case._replace(rows=min(case.rows, args.rows or case.rows))
         X, y = data(case)
-        many = [k for k in (case.width, case.columns) if case.rows * k >= MANY_ENTRIES]
-        most = max((MANY_ENTRIES // k + 1 for k in many), default=case.rows)
-        few = case._replace(rows=min(case.rows, most))
-        fit(few, X[: few.rows], y[: few.rows], max(args.threads))
         for repeat in range(args.repeats):
             turns = [(t, 0) for t in args.threads]
             turns += [(max(args.threads), 2)] if args.busy else []

@@ -29,7 +29,6 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.compiled import MANY_ENTRIES
 from bayesvm.model import problem as passes
 from problems import Problem
 from scale_problem import held_out, simulate
@@ -113,9 +112,6 @@ def compared(name: str, data: tuple[Any, ...]) -> dict[str, Any]:
         product = clocked(lambda: X.T @ X)[2] if dense else float("nan")
         one, wall_1, cpu_1 = clocked(logistic)
     _, wall_all, cpu_all = clocked(logistic)
-    few = MANY_ENTRIES // X.shape[1] + 1  # loops for such rows are compiled before the clock starts
-    if X.shape[1] <= 1000 and few < X.shape[0]:
-        BayesianLinearSVC().fit(X[:few], y[:few])
     ours, wall, cpu = clocked(lambda: BayesianLinearSVC().fit(X, y))
     numbers = {
         "wall": wall, "cpu": cpu, "logistic_wall_1": wall_1, "logistic_cpu_1": cpu_1,

@@ -18,7 +18,7 @@ PICTURE = ROOT / "docs" / "_static" / "imports.svg"
 # Rows of the picture, lowest first.  A folder may import folders of earlier rows, and those to its
 # left in its own row.
 LAYERS = (
-    ("compiled", "core"),
+    ("core",),
     ("inputs", "cleaning", "files", "kernels", "likelihoods", "datasets"),
     ("gaussian", "blocks"),
     ("priors", "engines", "designs"),

@@ -7,8 +7,6 @@ from tests.problems import frozen
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.engines import Serial, Threads
-from bayesvm.estimators.choices import choose_parts
-from bayesvm.gaussian.columns import Folded
 from bayesvm.gaussian.covariances import DiagonalCovariance
 from bayesvm.inference import VB
 
@@ -54,14 +52,10 @@ def test_types_of_numbers_and_formats_do_not_matter(kind, fitted):
     np.testing.assert_allclose(same.coef_, fitted.coef_, rtol=1e-9, atol=1e-12)
 
 
-def test_columns_are_written_out_only_where_a_row_is_very_far(fitted):
+def test_a_row_may_be_very_far():
     far = X.copy()
     far.data = far.data.copy()
     far.data[17] = 1e25
-    some, c = BayesianLinearSVC(), np.ones(N)
-    for rows, folded in ((X, True), (far, False)):
-        problem = some._problem(rows, c, choose_parts(some))
-        assert isinstance(problem.blocks.X, Folded) == folded
     again = BayesianLinearSVC().fit(far, Y)
     assert np.all(np.isfinite(again.predict_proba(far)))
 
@@ -80,7 +74,7 @@ def test_weights_count_rows(fitted):
     assert np.all(np.abs(same.coef_ - twice.coef_) < 0.01 * sd)
 
 
-def test_a_checkpoint_of_folded_columns_serves_one_fit_only(tmp_path, fitted):
+def test_a_checkpoint_serves_one_fit_only(tmp_path, fitted):
     file = tmp_path / "fit.npz"
     for _ in range(2):
         model = BayesianLinearSVC(checkpoint=file, random_state=0).fit(X, Y)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bayesvm import compiled
 from bayesvm.engines import Serial, Threads
 from bayesvm.inputs import encoding
 from bayesvm.inputs.encoding import APART, Category, Encoding
@@ -22,13 +21,8 @@ def learned(numbers, cells=None, weights=None, kept=(), names=None):
 
 @pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("fast", [False, True])
-def test_totals_are_finite_where_every_cell_is(engine, dtype, fast, monkeypatch):
+def test_totals_are_finite_where_every_cell_is(engine, dtype, monkeypatch):
     monkeypatch.setattr(encoding, "SUMMED", 20)  # slices of five rows
-    if fast:
-        pytest.importorskip("numba")
-        monkeypatch.setattr(compiled, "MANY_ENTRIES", 1)
-        monkeypatch.setattr(compiled.loops("columns"), "READ", 8)  # two rows at a time
     X = np.random.default_rng(0).standard_normal((23, 4)).astype(dtype)
     totals = X.sum(axis=0, dtype=float)
     np.testing.assert_allclose(encoding.finite_totals(X, engine), totals, atol=1e-13)

@@ -18,9 +18,6 @@ Pick = Callable[[Any, Any], Any]  # chosen rows of an array
 Over = Callable[[Callable[[slice], Any], int, int], list[Any]]  # results for slices of n rows
 PIECE = 2**18  # labels looked at in one go
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
-# unless there are many: threads that take turns at Python's lock need long calls.  A fit has so
-# many blocks then, more than cores, of at most so many bytes
-PARTS, MOST_BYTES = 64, 2**24
 ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # of a block of sparse rows, at least
 
 
@@ -29,16 +26,14 @@ def in_turn(fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
     return [fn(slice(i, min(i + size, n))) for i in range(0, n, size)]
 
 
-def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2, n: int = 0) -> int:
+def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2) -> int:
     """Rows per block: columns in cache, but enough rows that adding S up costs little.
 
     Sums over groups are ``wide``; the K columns take ``least`` bytes or more.  There are ``sums``
-    rows for each column of S.  Blocks of very many rows ``n`` are larger; the number of threads has
-    no part in it, so that sums over blocks do not depend on it.
+    rows for each column of S.
     """
     W = max(K, wide, 1)
-    long = min(n // PARTS, MOST_BYTES // (8 * W))
-    return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)), long)
+    return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)))
 
 
 def sparse_rows(X: Any) -> int:

@@ -49,15 +49,6 @@ def _text(path: str) -> str:
         return ""
 
 
-def keep_what_is_freed() -> None:
-    """Let the C library reuse the memory of freed matrices, up to 32 MB, for new ones.
-
-    At first it returns each to the system and maps every page of the next, a sixth of the time
-    of a search with matrices of a megabyte.  It stops doing so for sizes it has seen freed.
-    """
-    np.empty(2**25 - 2**16, dtype=np.uint8)  # no page of which is touched
-
-
 @dataclass(frozen=True)
 class Plan:
     """Whether the columns of a model are kept or computed again on every pass.

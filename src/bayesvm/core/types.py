@@ -260,10 +260,6 @@ class Design:
         """Columns ``(n, width)``, written to ``out`` if that is given."""
         raise NotImplementedError
 
-    def fast_columns(self, X: Any, out: Array) -> Array | float | None:
-        """Columns by compiled loops, written to ``out``, and their residual; ``None`` if not."""
-        return None
-
     def residual(self, X: Any, C: Array) -> Array | float:
         """Variance of f that does not come from the columns C, ``(n,)``."""
         return 0.0

@@ -9,15 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 
-from ..compiled import loops, pays, plain
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
 from ..gaussian.columns import Centred
 
 FAR = 2.0**50  # largest distance from the centre in standard deviations: squares fit into float32,
 RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them, into float64
-MOST_CENTRES = 8.0  # standard deviations from zero, and
-MOST_SCALE = 1e9  # size of columns that may be squared as they are
 MANY_ENTRIES = 2**16  # of a block, from which on fewer products are worth another rounding
 LEAST_SPREAD = 1e-4  # share of squares around zero that are left around the mean: 12 digits of them
 SAFE = 300  # exponents of two whose squares, and sums of these, neither overflow nor vanish
@@ -106,12 +103,6 @@ class Standardised(Design):
     def factor(self) -> Array:
         """What columns less their centre are multiplied by."""
         return 1.0 / self.scale if self.still is None else np.where(self.still, 0.0, 1 / self.scale)
-
-    @property
-    def is_near(self) -> bool:
-        """Whether squares of the columns as given, summed in float32, keep enough digits."""
-        sizes = (self.scale > 1.0 / MOST_SCALE) & (self.scale < MOST_SCALE)
-        return bool(np.all(sizes) and np.all(np.abs(self.center) <= MOST_CENTRES * self.scale))
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         X = arrays.inner(X)
@@ -235,18 +226,6 @@ class Spread:
         return np.ldexp(self.mean, self.power), np.ldexp(sd, self.power)
 
 
-def _fast_spread(block: Block) -> Spread:
-    """The same by compiled loops, where entries are numbers of ordinary size."""
-    X, fast = plain(arrays.inner(block.X)), loops("columns")
-    if X is not None and fast is not None:
-        most, mean, square, *own = np.zeros((5, X.shape[1]))
-        c, step = np.ascontiguousarray(block.c, dtype=float), max(1, fast.READ // X.shape[1])
-        n = fast.column_sums(X, c, step, most, mean, square, np.array(own))
-        if n > 0 and not (_powers_of(most).any() or np.isnan(square).any()):
-            return Spread(n, mean, square, np.zeros(X.shape[1], dtype=int))
-    return _spread(block)
-
-
 def _spread(block: Block) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
     X, c = arrays.inner(block.X), block.c
@@ -359,10 +338,6 @@ def _powers(X: Any) -> Array:
             largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
     else:
         largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))
-    return _powers_of(largest)
-
-
-def _powers_of(largest: Array) -> Array:
     power = np.frexp(np.asarray(largest, dtype=float))[1]
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
@@ -394,9 +369,7 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 
     A column is constant if its spread is rounding error of its level, or has underflowed.
     """
-    dense = not blocks.remote and not sparse.issparse(blocks.X)
-    many = dense and pays(blocks.n, blocks.width)
-    mean, sd = engine.sum(_fast_spread if many else _spread, blocks.unlabelled()).moments()
+    mean, sd = engine.sum(_spread, blocks.unlabelled()).moments()
     return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 

@@ -11,14 +11,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..blocks import Blocks, block_rows, cut, rows_of_all_classes
-from ..blocks.memory import Plan, keep_what_is_freed
+from ..blocks.memory import Plan
 from ..core import arrays
 from ..core.types import Array, Coef, Rows
 from ..designs import Standardised, fit_columns
 from ..designs.levelled import Levelled, levelled
 from ..designs.warped import warped
 from ..engines import Serial, Threads
-from ..engines.threads import blas_threads, one_blas_thread, openmp_threads
+from ..engines.threads import one_blas_thread
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
@@ -67,7 +67,7 @@ from ..processes.streamed import ROWS, guided, refine, refine_sites
 from ..processes.tune import kernel_prior
 from ..processes.whitened import Projected, Whitened
 from .kernel_settings import Settings
-from .posing import in_blocks, is_fast, rows_of_blocks
+from .posing import in_blocks
 from .run import Run
 
 MOVED = 10_000  # rows whose bound moves inducing points
@@ -109,7 +109,6 @@ def prepare(
     more, as many as pay.  In a stream, where that is done again and again, few are fewer and others
     are not tried.
     """
-    keep_what_is_freed()
     kept = np.flatnonzero(c > 0)
     data, params = merge(X[kept], codes[kept], c[kept]), settings.params
     data = data.weighing(unit if isinstance(unit, float) else unit[kept])
@@ -255,8 +254,7 @@ def _fit_sites(
     """Variational fits by sites at the points, exact or through inducing points."""
     design = ready.design
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
-    threads = blas_threads(model.width * len(ready.machines))  # products are for all classes
-    with run.checkpoint(lambda: about) as store, threads:
+    with run.checkpoint(lambda: about) as store:
         process: Gram | LowRank
         if ready.exact:
             process = gram_of(model)
@@ -295,11 +293,10 @@ def _fit_chains(
     given = settings.params
     link = (given["probability"], given["width"])
     how = (model, settings.scheme, *link, rng, run, given["n_jobs"])
-    with blas_threads(model.width):
-        return [
-            machine_from_chains(Sampled(process, X, labels, likelihood, prior), *how)
-            for labels in ready.machines
-        ]
+    return [
+        machine_from_chains(Sampled(process, X, labels, likelihood, prior), *how)
+        for labels in ready.machines
+    ]
 
 
 def _fit_columns(
@@ -414,8 +411,7 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
 
     def design_of(kernel: Any) -> Whitened:
         how = (rng, ALL_ROWS, engine.place)
-        with openmp_threads(getattr(engine, "workers", None)):  # k-means
-            Z = settings.inducing(points, kernel, inputs, *how) if moved is None else moved
+        Z = settings.inducing(points, kernel, inputs, *how) if moved is None else moved
         return Whitened(kernel, Z, inputs)
 
     def improve(kernel: Any, guide: Any, search: Any) -> Any:
@@ -463,10 +459,9 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     if not isinstance(scheme, VB | SVI):
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
-    size = rows_of_blocks(engine, scheme, n, model.width)
+    size = block_rows(model.width, 0, engine.block_bytes)
     blocks = cut(blocks.X, data.codes, blocks.c, size, blocks.unit)
-    fast = is_fast(engine, blocks, model.width, scheme)
-    problem = Problem(fitted, blocks, engine, fast=fast)
+    problem = Problem(fitted, blocks, engine)
     allowed = engine.available() if engine.memory is None else engine.memory
     plan = Plan(n, model.width, model.dtype, allowed)
     if params["verbose"]:

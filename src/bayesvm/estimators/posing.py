@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import block_rows, cut, sparse_rows
-from ..compiled import pays
 from ..core.arrays import inner
 from ..core.precision import Blocked, flat
 from ..engines import Dask, Gpu, Serial, Threads
@@ -79,19 +78,7 @@ def in_blocks(
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
             X, c, unit = map(engine.place, (X, c, unit))  # else block by block
     y = np.broadcast_to(0.0, (X.shape[0],)) if y is None else y
-    return engine, cut(X, y, c, rows_of_blocks(engine, scheme, X.shape[0], K, wide), unit)
-
-
-def rows_of_blocks(engine: Any, scheme: Any, n: int, K: int, wide: int = 0) -> int:
-    """Rows per block of a fit to n rows; the draws of a sampler depend on it, so its rule stays."""
-    return block_rows(K, wide, engine.block_bytes, n=0 if isinstance(scheme, Gibbs) else n)
-
-
-def is_fast(engine: Any, blocks: Any, K: int, scheme: Any, by_pairs: bool = False) -> bool:
-    """Whether passes over rows are by compiled loops; of sparse ones, over pairs of columns."""
-    here = not engine.on_device and not blocks.remote
-    here = here and (by_pairs or not sparse.issparse(blocks.X))
-    return here and isinstance(scheme, VB) and pays(blocks.n, K)
+    return engine, cut(X, y, c, block_rows(K, wide, engine.block_bytes), unit)
 
 
 def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = "auto") -> Problem:
@@ -122,8 +109,7 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
         blocks = replace(blocks, size=blocks.n)
     elif form == "diagonal" and is_sparse:
         blocks = replace(blocks, size=sparse_rows(blocks.X))
-    fast = is_fast(engine, blocks, model.width, scheme, form == "dense")
-    problem = Problem(model, blocks, engine, form, fast=fast)
+    problem = Problem(model, blocks, engine, form)
     # the factored form keeps its columns; sparse columns are joined with the intercept's once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem

@@ -17,7 +17,6 @@ from ..core import arrays
 from ..core.random import stream
 from ..core.types import Array
 from ..engines import Gpu
-from ..engines.threads import blas_threads, kept_threads
 from ..inputs.labels import labels_of
 from ..inputs.parameters import is_among
 from ..inputs.reading import is_source, kind_of
@@ -46,10 +45,9 @@ def in_blocks(model: Any, X: Any, visit: Callable[[Any], Pair], on_host: bool = 
         how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
     n, K = X.shape[0], model.machines_[0].model.width
     engine, none = choose_engine(how, X, K, model.n_jobs), np.broadcast_to(0.0, (n,))
-    size = block_rows(K, 0, engine.block_bytes, n=n)
+    size = block_rows(K, 0, engine.block_bytes)
     blocks = cut(X, none, none, size if engine.on_device else min(size, LINKED))
-    with blas_threads(K):
-        parts = list(engine.collect(lambda b: visit(b.X), blocks))
+    parts = list(engine.collect(lambda b: visit(b.X), blocks))
     return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
 
 
@@ -102,9 +100,8 @@ def _proba(model: Any, X: Any, groups: Any, prevalence: Any) -> Array:
     """Probabilities on the host."""
     fit = model._fitted()
     shares = None if prevalence is None else read_prevalence(prevalence, fit.classes)
-    with kept_threads():
-        m, v = model._moments(X, groups)
-        parts = model._reader.over(lambda at: fit.proba(m[at], v[at]), m.shape[0], LINKED)
+    m, v = model._moments(X, groups)
+    parts = model._reader.over(lambda at: fit.proba(m[at], v[at]), m.shape[0], LINKED)
     P: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return P if shares is None else reweighted(P, shares, fit.masses)
 
@@ -194,9 +191,8 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tupl
     if is_dask(X):
         return _lazy_pair(model, interval, X, groups, level=level)
     model._need_spread()
-    with kept_threads():
-        rows, fit = model._read_new(X, groups), model.fit_
-        low, high = model._in_blocks(rows, lambda X: fit.interval_at(X, ends), on_host=True)
+    rows, fit = model._read_new(X, groups), model.fit_
+    low, high = model._in_blocks(rows, lambda X: fit.interval_at(X, ends), on_host=True)
     return arrays.back(low, X), arrays.back(high, X)
 
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..compiled import loops
 from ..core import arrays
 from ..core.arrays import Composite, double, is_numpy, pick, sums_by
 from ..core.types import Array, Columns
@@ -238,111 +237,8 @@ class Centred(Composite):
         return np.asarray(self.C.toarray() - self.shift)
 
 
-@dataclass(frozen=True, eq=False)
-class Looped(Centred):
-    """Sparse columns without a centre, whose sums are made by compiled loops over their rows."""
-
-    @staticmethod
-    def of(C: Any) -> Looped:
-        return Looped(C, np.zeros(C.shape[1]))
-
-    def quad(self, M: Array) -> Array:
-        """Quadratic forms of a symmetric matrix at the rows."""
-        out = np.empty(self.C.shape[0])
-        loops("sparse").forms(self.C.indptr, self.C.indices, self.C.data, M, out)
-        return out
-
-    def sandwich(self, w: Array) -> Array:
-        half = np.zeros((self.C.shape[1], self.C.shape[1]))
-        weights = np.ascontiguousarray(w, dtype=float)
-        loops("sparse").gram(self.C.indptr, self.C.indices, self.C.data, weights, half)
-        return half + half.T
-
-
-@dataclass(frozen=True, eq=False)
-class Folded(Composite):
-    r"""A column of ones, and columns :math:`(X - 1 k^\top) D` of which only *X* is held.
-
-    Centre *k* and factors *D* are applied to what is multiplied with the columns, and to sums over
-    rows: no row is copied.  Sums lose the digits that the square of a centre has more than the
-    variance of its column, so that centres should be a few standard deviations at most.  Sparse
-    rows have no centre.
-    """
-
-    X: Any  # (n, p), an array or sparse
-    center: Array
-    factor: Array
-    ones: int  # of which there may be none
-
-    __array_ufunc__: ClassVar[None] = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.X.shape[0]), int(self.X.shape[1]) + self.ones
-
-    @property
-    def numbers(self) -> Array:
-        return self.X
-
-    def mapped(self, fn: Any) -> Folded:
-        """With a function applied to the rows."""
-        return Folded(fn(self.X), self.center, self.factor, self.ones)
-
-    @cached_property
-    def rounded(self) -> Folded:
-        """The same in float32."""
-        return self.mapped(lambda X: X.astype(np.float32, copy=False))
-
-    def _inner(self, F: Array) -> tuple[Array, Array]:
-        """What X is multiplied with, and what is added: ``C F = X B + k``."""
-        B = (self.factor * F[self.ones :].T).T
-        return B.astype(self.X.dtype, copy=False), F[: self.ones].sum(axis=0) - self.center @ B
-
-    def __matmul__(self, x: Array) -> Array:
-        B, k = self._inner(x)
-        return double(self.X @ B) + k
-
-    @property
-    def T(self) -> Transposed:
-        return Transposed(self)
-
-    def gathered(self, x: Array) -> Array:
-        """``C' x`` of a vector."""
-        total = x.sum()
-        own = self.factor * (double(self.X.T @ x.astype(self.X.dtype)) - self.center * total)
-        return np.concatenate([np.full(self.ones, total), own])
-
-    def quad(self, F: Array, upper: bool = False) -> Array:
-        """Squared lengths of the rows of C F; if F is ``upper`` triangular, in half the time."""
-        B, k = self._inner(F)
-        out = 2.0 * double(self.X @ (B @ k).astype(B.dtype)) + k @ k
-        for first in range(0, B.shape[1], arrays.PANEL):
-            last = min(first + arrays.PANEL, B.shape[1])
-            j = max(last - self.ones, 0) if upper else B.shape[0]
-            out += arrays.squares(self.X[:, :j] @ B[:j, first:last])
-        return np.maximum(out, 0.0)
-
-    def sums(self, w: Array) -> tuple[Array, Array, Array]:
-        """Sums over rows: ``X' diag(w) X``, ``X' w`` and the total of w."""
-        A = self.X * np.sqrt(w).astype(self.X.dtype)[:, None]
-        return double(A.T @ A), double(self.X.T @ w.astype(self.X.dtype)), w.sum()
-
-    @cached_property
-    def squares(self) -> Folded:
-        """Columns without a centre squared entry by entry, made once."""
-        assert not np.any(self.center)
-        return Folded(squared(self.X), self.center, self.factor**2, self.ones)
-
-    def toarray(self) -> Array:
-        X = self.X.toarray() if sparse.issparse(self.X) else self.X
-        own = (double(X) - self.center) * self.factor
-        return np.hstack([np.ones((own.shape[0], self.ones)), own])
-
-
 def squared(C: Columns) -> Columns:
     """Columns squared entry by entry."""
-    if isinstance(C, Folded):
-        return C.squares
     if isinstance(C, Arrow | Centred):
         return C.squared()
     if sparse.issparse(C):

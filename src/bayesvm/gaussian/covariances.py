@@ -33,7 +33,7 @@ from ..core.precision import (
 from ..core.tree import DATA
 from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
-from .columns import Folded, Looped, scaled, squared
+from .columns import scaled, squared
 from .forms import Bordered, Dense, Factored
 
 
@@ -44,8 +44,6 @@ class RootCovariance(Covariance):
     root: Array
 
     def quad(self, C: Columns) -> Array:
-        if isinstance(C, Folded):
-            return C.quad(self.root)
         out: Array = double(arrays.squares(C @ like(self.root, C)))
         return out
 
@@ -108,10 +106,6 @@ class FullCovariance(Covariance):
         return {}
 
     def quad(self, C: Columns) -> Array:
-        if isinstance(C, Folded):
-            return C.quad(self.root, upper=True)
-        if isinstance(C, Looped):
-            return C.quad(self._whole)
         parts = through_upper(C, sent(self._sent, "root", self.root, C))
         return double(sum(arrays.squares(T) for _, T in parts))
 
@@ -140,10 +134,6 @@ class FullCovariance(Covariance):
         out = (upper := self._upper()) + upper.T
         out[np.diag_indices_from(out)] *= 0.5
         return out
-
-    @cached_property
-    def _whole(self) -> Array:
-        return self.dense()
 
     def trace(self, S: Array) -> float:
         upper = self._upper()

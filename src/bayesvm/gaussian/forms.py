@@ -20,7 +20,7 @@ from scipy import sparse
 from ..core import arrays
 from ..core.arrays import double, is_numpy, like, sums_by, to_numpy
 from ..core.types import Array, Cells, Columns
-from .columns import Arrow, Centred, Folded, squared, unit
+from .columns import Arrow, Centred, squared, unit
 
 
 @dataclass(frozen=True)
@@ -63,34 +63,6 @@ class Dense:
     def gated(self, gate: Array) -> Dense:
         r""":math:`S \odot E[\gamma\gamma^\top]` for independent gates."""
         return Dense(_gated(self.M, gate))
-
-
-@dataclass(frozen=True)
-class Raw:
-    """S of :class:`~bayesvm.gaussian.columns.Folded` before centre and scale are applied."""
-
-    M: Array  # X' diag(w) X
-    s: Array  # X' w
-    total: Any  # of w
-    of: Folded  # columns that have the same centre and scale
-
-    def __add__(self, other: Raw) -> Raw:
-        return Raw(self.M + other.M, self.s + other.s, self.total + other.total, self.of)
-
-    def dense(self) -> Dense:
-        (k, D, ones), s = (self.of.center, self.of.factor, self.of.ones), self.s
-        M = self.M - np.outer(s, k) + np.outer(k, self.total * k - s)
-        out = np.empty((ones + k.size, ones + k.size))
-        out[ones:, ones:] = D[:, None] * M * D
-        out[:ones, :ones] = self.total
-        out[:ones, ones:] = D * (s - self.total * k)
-        out[ones:, :ones] = out[:ones, ones:].T
-        return Dense(out)
-
-
-def finished(S: Any) -> Any:
-    """Sums over rows in the form in which they are used."""
-    return S.dense() if isinstance(S, Raw) else S
 
 
 @dataclass(frozen=True)
@@ -277,8 +249,6 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
         return Factored(C.toarray() if isinstance(C, Centred) or sparse.issparse(C) else C, w)
     if form == "diagonal":
         return Diagonal(squared(C).T @ w)
-    if isinstance(C, Folded):
-        return Raw(*C.sums(w), C.mapped(lambda X: X[:0]))
     if isinstance(C, Centred):
         return Dense(C.sandwich(w))
     if sparse.issparse(C):

@@ -252,7 +252,7 @@ class VB:
 
 
 def is_tall(problem: Problem) -> bool:
-    """Whether passes over all rows take most of the time, and their matrices are in float32."""
+    """Whether passes over all rows take most of the time."""
     return problem.single and problem.n >= THIN_ROWS and problem.model.width < WIDE
 
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..compiled import loops, pays, plain
 from ..core.types import Array, Engine
 from .levels import absent
 from .parameters import warn
@@ -26,7 +25,6 @@ FLAGGED = 0.01  # share of missing cells from which on a column of numbers has a
 MOST_LEVELS = 100  # of a column, the most frequent; rarer ones are coded as unknown ones are
 NEARLY_ALL = 0.9  # share of rows with a text of their own from which on it names rows
 SUMMED = 2**19  # entries that a thread adds up in one go: their bytes fit a core's cache
-PARTS = 64  # calls for very many rows, where loops are compiled
 SAMPLE = 200  # levels that are looked at for numbers and dates
 A_NUMBER = re.compile(
     r"[-+(]?[$€£¥]? ?(?!0\d)\d[\d.,' ]*(e[-+]?\d+)?( ?[^\W\d_]{1,3}| ?[%€$£¥°])?\)?"
@@ -317,22 +315,15 @@ def finite_totals(numbers: Any, engine: Engine, weights: Array | None = None) ->
         return None
 
     n, p = numbers.shape
-    able = weights is None and pays(n, p) and plain(numbers) is not None
-    fast = loops("columns") if able else None
-    size = max(1, SUMMED // p)
 
     def total(at: slice) -> Array:
-        if fast is not None:
-            out, own = np.zeros((2, p))
-            fast.column_totals(plain(numbers[at]), max(1, fast.READ // p), out, own)
-            return out
         x = numbers[at].astype(float, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if weights is None:
                 return np.asarray(np.einsum("ij->j", x))
             return np.asarray(np.einsum("i,ij->j", weights[at], x))
 
-    parts = engine.over(total, n, size if fast is None else max(size, -(-n // PARTS)))
+    parts = engine.over(total, n, max(1, SUMMED // p))
     found: Array = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
     return found if np.all(np.isfinite(found)) else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.types import Array, Local
-from .base import HingeAverage, Likelihood
+from .base import Likelihood
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,6 @@ class Tight(Likelihood):
         return self.likelihood.tight(y, m, v)
 
     tight = expected
-
-    def hinge_average(self) -> HingeAverage | None:
-        return self.likelihood.hinge_average()
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         return self.likelihood.draw(y, f, c, rng)

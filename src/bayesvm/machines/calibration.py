@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr, ndtri
 
-from ..compiled import loops
 from ..core import arrays
 from ..core.arrays import to_numpy
 from ..core.types import Array, Engine
@@ -38,7 +37,6 @@ BEYOND = 2.0  # whose log odds are the smaller ones up to these
 FIRST_ROWS = 5000  # rows of the first steps of a fit,
 EVEN = 0.5  # if their weights are as even: the least share of them that they count as
 PIECE = 2**14  # rows at a time: fewer, and threads wait for Python's lock between short calls
-SOME = 2**9  # rows whose numbers compiled loops keep in cache
 MAX_ITER = 100
 ROUNDING = 1e-6  # share of its mean by which f varies at least, unless it is the same at all rows
 ONE_THREAD = Serial()
@@ -225,15 +223,14 @@ def fit_link(
     *,
     earlier: tuple[Link, float] | None = None,
     engine: Engine = ONE_THREAD,
-    fast: bool = False,
 ) -> Calibrated:
     """Fit the calibrated link to moments of f at rows left out.
 
     ``earlier`` is a link fitted to rows that are no longer stored, and their weight: they count as
     rows on either side of the mean with the probabilities that it gives.  Sums over rows are by
-    the ``engine`` or, where they are to be ``fast``, by compiled loops.
+    the ``engine``.
     """
-    rows, few = link_rows(y, m, v, c, earlier, engine, fast)
+    rows, few = link_rows(y, m, v, c, earlier, engine)
     x, _ = posterior_mode(rows, posterior_mode(few)[0] if few is not rows else None)
     return rows.scale.link(x, np.linalg.inv(link_sums(x, rows, rows.prior_mean()).fisher))
 
@@ -245,7 +242,6 @@ def link_rows(
     c: Array,
     earlier: tuple[Link, float] | None = None,
     engine: Engine = ONE_THREAD,
-    fast: bool = False,
 ) -> tuple[LinkRows, LinkRows]:
     """The rows to which a link is fitted, and a few of them for the first steps of a search.
 
@@ -258,18 +254,16 @@ def link_rows(
         old = scale.mean + scale.sd * np.linspace(-2.0, 2.0, 9), np.full(9, v.mean())
         t, c = np.concatenate([t, link.proba(*old)]), np.concatenate([c, np.full(9, weight / 9)])
         m, v = np.concatenate([m, old[0]]), np.concatenate([v, old[1]])
-    rows = LinkRows.of(t, m, v, c, scale, engine, fast)
+    rows = LinkRows.of(t, m, v, c, scale, engine)
     if earlier is not None or n <= FIRST_ROWS:
         return rows, rows
     some = slice(None, None, -(-n // FIRST_ROWS))
     here = [to_numpy(x[some]) for x in (t, m, v, c)]
-    few = LinkRows.of(here[0], here[1], here[2], here[3], scale, fast=fast)
+    few = LinkRows.of(here[0], here[1], here[2], here[3], scale)
     return rows, few if few.c.sum() ** 2 > EVEN * few.c.size * (few.c @ few.c) else rows
 
 
-def score_link(
-    y: Array, m: Array, v: Array, c: Array, fast: bool = False
-) -> tuple[Calibrated, float]:
+def score_link(y: Array, m: Array, v: Array, c: Array) -> tuple[Calibrated, float]:
     r"""The calibrated link, by Newton's method, and the loss that it reaches.
 
     With :math:`\tilde m`, of mean zero and unit variance over the rows, and :math:`\tilde v` on
@@ -282,7 +276,7 @@ def score_link(
     separable data diverges.
     """
     scale = Scale.of(m, c)
-    x, value = posterior_mode(LinkRows.of(targets(y, c), m, v, c, scale, fast=fast))
+    x, value = posterior_mode(LinkRows.of(targets(y, c), m, v, c, scale))
     return scale.link(x), value
 
 
@@ -318,7 +312,6 @@ class LinkRows(NamedTuple):
     c: Array
     scale: Scale
     engine: Engine
-    fast: bool  # sums by compiled loops
 
     @staticmethod
     def of(
@@ -328,13 +321,9 @@ class LinkRows(NamedTuple):
         c: Array,
         scale: Scale,
         engine: Engine = ONE_THREAD,
-        fast: bool = False,
     ) -> LinkRows:
         m, v = (m - scale.mean) / scale.sd, v / scale.sd**2
-        fast = fast and isinstance(t, np.ndarray) and loops("links") is not None
-        if fast:  # loops are compiled for arrays that can be written to
-            t, m, v, c = (np.array(x, dtype=float) for x in (t, m, v, c))
-        return LinkRows(t, m, v, c, scale, engine, fast)
+        return LinkRows(t, m, v, c, scale, engine)
 
     def sums(self, of: Callable[[Array, Array, Array, Array], tuple[Any, ...]]) -> list[Any]:
         """Sums over rows: ``of`` targets, moments and weights of some gives theirs."""
@@ -378,7 +367,7 @@ class Sums(NamedTuple):
 
 def link_sums(x: Array, rows: LinkRows, prior: Array) -> Sums:
     """The log loss minus the log prior, at x, and its derivatives."""
-    loss, slope, bend, fisher = rows.sums(partial(_fast_sums if rows.fast else _summed, x))
+    loss, slope, bend, fisher = rows.sums(partial(_summed, x))
     gap, P = x - prior, np.diag(PRIOR_PRECISION)
     loss = float(loss) + 0.5 * float(gap @ P @ gap)
     return Sums(loss, slope + P @ gap, fisher + bend + P, fisher + P)
@@ -428,13 +417,6 @@ def _summed(x: Array, t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]
     turn = float(eq @ zr)
     by = to_numpy(D @ (e - eq))  # of log a, b, log kappa
     return -(c @ score), D @ e, _bend(by, turn, float(eq @ part)), (D * (c * w)) @ D.T
-
-
-def _fast_sums(x: Array, *rows: Array) -> tuple[Any, ...]:
-    """The same by compiled loops."""
-    slope, fisher, by = np.zeros(3), np.zeros((3, 3)), np.zeros(5)
-    loss = loops("links").plain_sums(x, *rows, np.empty((7, SOME)), slope, fisher, by)
-    return loss, slope, _bend(by[:3], *by[3:]), fisher
 
 
 def _bend(by: Array, turn: float, part: float) -> Array:

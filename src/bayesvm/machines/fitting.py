@@ -93,7 +93,7 @@ def with_link(
     if link is None:
         shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
         link = (fit_skewed if curved else fit_link)(
-            *map(problem.engine.place, shown), engine=problem.engine, fast=problem.fast
+            *map(problem.engine.place, shown), engine=problem.engine
         )
     wide = None
     if width == "data":

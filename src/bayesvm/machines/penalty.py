@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse as is_sparse
 
-from ..blocks.memory import Plan, keep_what_is_freed
+from ..blocks.memory import Plan
 from ..core.arrays import inner
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
@@ -87,17 +87,13 @@ def tuned(problem: Problem, start: State | None = None) -> tuple[Problem, State 
     is_wide, is_kinked = problem.model.width >= WIDE, problem.model.likelihood.is_kinked
     is_tall = not is_wide and problem.n >= THIN_ROWS and not is_kinked
     may_be_single = (is_wide or is_tall) and _is_plain(problem)
-    if is_wide:
-        keep_what_is_freed()
     held = in_float32(problem) if may_be_single and is_wide and not is_kinked else problem
     some = _sample(held)
     if may_be_single:
         first = at_zero(some)
         if is_sound(first):
             some = replace(some, single=True, sums=first)
-            folded = problem.blocks.in_memory and problem.model.folds and not is_kinked
-            fast = held.fast and not is_wide
-            problem = replace(held, single=True, folded=folded, fast=fast)
+            problem = replace(held, single=True)
         elif held is not problem:
             some = _sample(problem)
     try:
@@ -195,7 +191,7 @@ class Search:
             one = with_variances(self.some, self.variances(t))
             one = one.with_likelihood(Tight(self.likelihood))
             m, v = self.left_out(one, t)
-            loss = score_link(one.blocks.y, m, v, self.c, one.fast)[1]
+            loss = score_link(one.blocks.y, m, v, self.c)[1]
             prior = -0.5 * (t - CENTRE) ** 2
             self.scores[t] = loss - (np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
         return self.scores[t]
@@ -356,7 +352,7 @@ def in_float32(problem: Problem) -> Problem:
         return problem
     single = replace(problem, model=replace(problem.model, dtype="float32"))
     blocks = single.assembled().blocks
-    return replace(problem, blocks=replace(blocks, size=2 * blocks.size), fast=False)
+    return replace(problem, blocks=replace(blocks, size=2 * blocks.size))
 
 
 def _sample(problem: Problem) -> Problem:

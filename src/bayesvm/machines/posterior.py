@@ -109,7 +109,7 @@ class GaussianPosterior:
     ) -> tuple[Array, Array]:
         y, gone = problem.blocks.y, problem.blocks.gone
         m, v = problem.moments(self.near(problem)) if at is None else at
-        local = contributions(problem.model.likelihood, y, m, v, problem.engine, problem.fast)
+        local = contributions(problem.model.likelihood, y, m, v, problem.engine)
         rest = problem.outside()
         centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
         if self.response is not None and not isinstance(problem.model.likelihood, Tight):

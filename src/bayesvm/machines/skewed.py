@@ -14,13 +14,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_expit, ndtri
 
-from ..compiled import loops
 from ..core import arrays
 from ..core.types import Array, Engine
 from .calibration import (
     ONE_THREAD,
     PRIOR_PRECISION,
-    SOME,
     Calibrated,
     Link,
     LinkRows,
@@ -218,7 +216,6 @@ def fit_skewed(
     *,
     earlier: tuple[Link, float] | None = None,
     engine: Engine = ONE_THREAD,
-    fast: bool = False,
 ) -> Calibrated:
     r"""Fit the skewed link to moments of f at rows left out.
 
@@ -226,7 +223,7 @@ def fit_skewed(
     :math:`\tau \sim N(0, 0.3^2)`, and the search starts where that ends.  If a constant has a loss
     that is lower by three nats, f does not inform about the labels: the slope is then almost zero.
     """
-    rows, few = link_rows(y, m, v, c, earlier, engine, fast)
+    rows, few = link_rows(y, m, v, c, earlier, engine)
     prior, precision = rows.prior_mean(), np.append(PRIOR_PRECISION, CURVE_SD**-2)
     x, value = posterior_mode(few)
     flat = prior + FLAT / np.sqrt(PRIOR_PRECISION)
@@ -373,10 +370,6 @@ def loss_of(
     """
 
     def visit(t: Array, m: Array, v: Array, c: Array) -> tuple[Any, ...]:
-        if rows.fast:
-            slope, fisher = np.zeros(5), np.zeros((5, 5) if hessian else (0, 0))
-            loss = loops("links").skewed_sums(x, t, m, v, c, np.empty((9, SOME)), slope, fisher)
-            return loss, slope, fisher if hessian else 0.0
         z, D = _slopes(x, m, v)
         p, w, score = scored(z, t)
         return -(c @ score), D @ (c * (p - t)), (D * (c * w)) @ D.T if hessian else 0.0

@@ -200,7 +200,7 @@ def find_width(
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
     at_rows = (y, c, m, v, (centre, spread), some.outside())
-    how = {"unit": some.blocks.unit, "engine": some.engine, "fast": some.fast}
+    how = {"unit": some.blocks.unit, "engine": some.engine}
     return Width(factor(model.likelihood, *at_rows, **how))
 
 
@@ -242,7 +242,6 @@ def factor(
     chosen: bool = False,
     unit: Array | float = 1.0,
     engine: Engine = ONE_THREAD,
-    fast: bool = False,
 ) -> float:
     r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
@@ -253,8 +252,8 @@ def factor(
     by coverage on simulated sets.
     """
     smooth, own = tight(likelihood), v - rest
-    h = contributions(smooth, y, m, v, engine, fast).h
-    g = contributions(smooth, y, *left_out, engine, fast).g
+    h = contributions(smooth, y, m, v, engine).h
+    g = contributions(smooth, y, *left_out, engine).g
     reach = c * own**2
     by = min(max(1.0, float((reach * unit) @ g**2) / max(float(reach @ h), 1e-300)), MOST)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), MOST_FITTED)

@@ -14,15 +14,13 @@ from ..core import arrays
 from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
 from ..core.types import Array, Block, Coef, Own, Rows, Term
-from ..designs.columns import Intercept, Standardised
-from ..gaussian.columns import Arrow, Centred, Folded
+from ..gaussian.columns import Arrow, Centred
 from ..gaussian.covariances import Point
 from ..likelihoods import Likelihood
 from ..priors import Prior
 
 States = tuple[Any, ...]
 Latents = tuple[Any, ...]  # a Latent for each term with latent entries, None for the others
-FOLDED = (np.float32, np.float64)  # kinds of rows whose columns need not be written out
 
 
 @dataclass(frozen=True)
@@ -70,11 +68,8 @@ class Model:
         pairs = zip(self.terms, self.slices, strict=True)
         return next((t, where) for t, where in pairs if t.name == name)
 
-    def rows(self, X: Any, out: Any = None, fast: bool = False) -> Rows:
-        """Columns of all terms at a block of input, written to ``out`` if that is given.
-
-        By compiled loops where they are to be ``fast``, and can be.
-        """
+    def rows(self, X: Any, out: Any = None) -> Rows:
+        """Columns of all terms at a block of input, written to ``out`` if that is given."""
         if sparse.issparse(X):
             return Rows(Centred.beside([t.design.columns(X) for t in self.terms]))
         plain = self.terms[: len(self.terms) - len(self.grouped)]
@@ -82,10 +77,6 @@ class Model:
         C = arrays.empty(X, width, self.dtype) if out is None else out
         extra: Array | float = 0.0
         for term, where in zip(plain, self.slices, strict=False):
-            left = term.design.fast_columns(X, C[:, where]) if fast else None
-            if left is not None:
-                extra = extra + left
-                continue
             term.design.columns(X, out=C[:, where])
             if term.design.has_residual:
                 extra = extra + term.design.residual(X, C[:, where])
@@ -97,31 +88,6 @@ class Model:
     def held(self, block: Block) -> Rows:
         """Columns at a block: those it holds, or new ones."""
         return block.rows if block.rows is not None else self.rows(block.X)
-
-    @property
-    def folds(self) -> bool:
-        """Whether centre and scale of the columns may be applied to sums over rows instead."""
-        kinds = [type(t.design) for t in self.terms]
-        plain = kinds in ([Standardised], [Intercept, Standardised])
-        return plain and bool(self.terms[-1].design.is_near)
-
-    def folds_sparse(self, X: Any) -> bool:
-        """Whether that is so at sparse rows: none is so far that it would be scaled down."""
-        design, ends = self.terms[-1].design, (X.data.max(initial=0.0), X.data.min(initial=0.0))
-        near = self.folds and not design.center.any()
-        return near and bool(np.max(np.abs(ends)) * design.factor.max(initial=0.0) <= design.far)
-
-    def folded(self, X: Any) -> Rows:
-        """Columns that are not written out."""
-        design = self.terms[-1].design
-        return Rows(Folded(X, design.center, design.factor, len(self.terms) - 1))
-
-    def read_folded(self, block: Block) -> Rows:
-        """Columns at a block, which are not written out where rows are plain arrays."""
-        X = block.X
-        if block.rows is not None or type(X) is not np.ndarray or X.dtype not in FOLDED:
-            return self.held(block)
-        return self.folded(X)
 
     # ----- coefficients: each term has a prior, and the prior a state
 

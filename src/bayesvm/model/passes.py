@@ -4,9 +4,7 @@
 theta, and returns the sums that inference needs.  The form of S, the array library of the columns
 and the engine that adds up blocks can all be exchanged without changing it.  Columns may be
 float32, and products with them are computed in float32; likelihood contributions and sums are
-float64, and their size does not depend on the number of rows.  Where only products of matrices are
-to be ``single``, variances of f and S are computed from columns rounded to float32, the mean of f
-and the gradient from the columns themselves: then the mean of theta is as exact as otherwise.
+float64, and their size does not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -16,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import loops
 from ..core import arrays
 from ..core.arrays import double, like, pick
 from ..core.types import Array, Coef, Columns, Engine, Hidden, Local, Rows, Stats
-from ..gaussian.columns import Folded, Looped, plain
+from ..gaussian.columns import plain
 from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
-from ..likelihoods.tight import Tight
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
 PIECE = 2**14  # rows at a time where these are numbers only
@@ -38,7 +34,6 @@ def pass_block(
     likelihood: Likelihood,
     form: str,
     curved: bool,
-    single: bool = False,
     squares: bool = False,
     given: tuple[Array, Array] | None = None,
     unit: Array | float = 1.0,
@@ -48,12 +43,11 @@ def pass_block(
     With ``squares`` also those of squared slopes, see :func:`slope_block`; ``given`` are moments of
     f.
     """
-    short = rounded(rows.C) if single else rows.C
-    m, v = moments(rows, coef, short) if given is None else given  # of f at each row
-    each = expected_at(likelihood, y, m, v, isinstance(rows.C, Looped))
+    m, v = moments(rows, coef) if given is None else given  # of f at each row
+    each = likelihood.expected(y, m, v)
     local = Local(*(c * x for x in each))  # contribution of each row
-    sums = gather(rows, local, form, curved, coef.mean, short)
-    J = squared_slopes(short, each, v, c, unit, form) if squares else None
+    sums = gather(rows, local, form, curved, coef.mean)
+    J = squared_slopes(rows.C, each, v, c, unit, form) if squares else None
     return replace(sums, J=J, used=arrays.total(local.w * v))
 
 
@@ -87,7 +81,7 @@ def pull_block(
         m, v = moments(rows, coef)
     else:
         m = double(rows.C @ like(coef.mean, rows.C))
-    local = expected_at(likelihood, y, m, v, isinstance(rows.C, Looped)).times(c)
+    local = likelihood.expected(y, m, v).times(c)
     g, most = double(rows.C.T @ like(local.g, rows.C)), arrays.of(m).max(v + 0.0 * m)
     return Pull(g, arrays.total(local.bound), arrays.total(local.w * v), most)
 
@@ -111,7 +105,6 @@ def slope_block(
     coef: Coef,
     likelihood: Likelihood,
     form: str,
-    single: bool = False,
     bent: bool = True,
     given: tuple[Array, Array] | None = None,
     unit: Array | float = 1.0,
@@ -122,11 +115,10 @@ def slope_block(
     row of sample weight two is two rows; class weights, ``unit``, multiply the slope of each.
     Curvatures, and slopes themselves, are summed if ``bent``; ``given`` are moments of f.
     """
-    short = rounded(rows.C) if single else rows.C
-    m, v = moments(rows, coef, short) if given is None else given
-    local = expected_at(likelihood, y, m, v, isinstance(rows.C, Looped))
-    A = sandwich(short, c * local.h, form) if bent else 0.0
-    J = squared_slopes(short, local, v, c, unit, form)
+    m, v = moments(rows, coef) if given is None else given
+    local = likelihood.expected(y, m, v)
+    A = sandwich(rows.C, c * local.h, form) if bent else 0.0
+    J = squared_slopes(rows.C, local, v, c, unit, form)
     return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)) if bent else 0.0)
 
 
@@ -178,50 +170,20 @@ def expected(
     return m, v, likelihood.expected(y, m, v).times(c)
 
 
-def expected_at(likelihood: Likelihood, y: Array, m: Array, v: Any, fast: bool) -> Local:
-    """Likelihood contributions at moments of f, by compiled loops if they are to be ``fast``."""
-    loop = loops("passes") if fast else None
-    average = likelihood.hinge_average() if isinstance(likelihood, Tight) else None
-    if loop is None or average is None:
-        return likelihood.expected(y, m, v)
-    w, g, bound = np.empty((3, y.shape[0]))
-    # compiled for arrays of one kind
-    own = (np.require(x, np.float64, ["C", "W"]) for x in (y, m, np.broadcast_to(v, y.shape)))
-    loop.averages(tuple(average), *own, w, g, bound)
-    return Local(w, g, bound, w)
-
-
-def contributions(
-    likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine, fast: bool = False
-) -> Local:
-    """Likelihood contributions of rows at given moments of f, by the threads of an engine.
-
-    Where they are to be ``fast`` by compiled loops, if there are any for the likelihood.
-    """
+def contributions(likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine) -> Local:
+    """Likelihood contributions of rows at given moments of f, by the threads of an engine."""
 
     def visit(at: slice) -> Local:
-        return expected_at(likelihood, y[at], m[at], v[at], fast)
+        return likelihood.expected(y[at], m[at], v[at])
 
     n = int(y.shape[0])
     parts = engine.over(visit, n, n if arrays.is_foreign(m) else PIECE)
     return parts[0] if len(parts) == 1 else Local(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def rounded(C: Columns) -> Columns:
-    """Columns in float32, for products of matrices."""
-    if isinstance(C, Folded):
-        return C.rounded
-    if isinstance(C, Looped):  # pairs of entries take no less time
-        return C
-    if arrays.is_numpy(C):
-        return C.astype(np.float32, copy=False)
-    return arrays.of(C).astype(C, arrays.of(C).float32)
-
-
-def moments(rows: Rows, coef: Coef, short: Columns = None) -> tuple[Array, Array | float]:
-    """Mean and variance of f at each row; ``short`` are the columns for the variance."""
-    spread = coef.cov.quad(rows.C if short is None else short)
-    m, v = double(rows.C @ like(coef.mean, rows.C)), spread + rows.extra
+def moments(rows: Rows, coef: Coef) -> tuple[Array, Array | float]:
+    """Mean and variance of f at each row."""
+    m, v = double(rows.C @ like(coef.mean, rows.C)), coef.cov.quad(rows.C) + rows.extra
     if rows.V:
         return m, v + latent_variance(rows, coef)
     return m, v if arrays.is_numpy(m) else v + 0.0 * m  # other libraries need an array
@@ -233,20 +195,18 @@ def gather(
     form: str,
     curved: bool = False,
     mean: Array | None = None,
-    short: Columns = None,
 ) -> Stats:
     """Sum likelihood contributions over rows: S, g and the bound; with ``curved`` also H.
 
-    Rows with latent entries need the ``mean`` of theta too; ``short`` are the columns for S and H.
+    Rows with latent entries need the ``mean`` of theta too.
     """
-    short = rows.C if short is None else short
-    S, g = sandwich(short, local.w, form), double(rows.C.T @ like(local.g, rows.C))
+    S, g = sandwich(rows.C, local.w, form), double(rows.C.T @ like(local.g, rows.C))
     H, left, weight = None, 0.0, 0.0
     if curved:
         # rows far from the margin, often most, have almost no curvature
         bent, xp = local.h > NEGLIGIBLE * local.w, arrays.of(local.h)
         some = xp.nonzero(bent)[0]
-        H = sandwich(pick(short, some), pick(local.h, some), form)
+        H = sandwich(pick(rows.C, some), pick(local.h, some), form)
         left = arrays.total(xp.where(bent, xp.zeros_like(local.h), local.h))
         weight = arrays.total(local.w)
     for where, cells in rows.V:

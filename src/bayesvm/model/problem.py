@@ -12,17 +12,13 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import Blocks, DaskBlocks, balanced_rows, block_rows
-from ..blocks.arrays import PARTS
-from ..compiled import plain
 from ..core import arrays
 from ..core.arrays import joined
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Rows, Stats
 from ..designs.columns import Assembled
-from ..gaussian.columns import Looped
-from ..gaussian.forms import finished, sandwich
+from ..gaussian.forms import sandwich
 from ..likelihoods import Likelihood
-from .fast import FastPass
 from .model import Latents, Model, States
 from .passes import (
     Pull,
@@ -35,13 +31,11 @@ from .passes import (
     moments,
     pass_block,
     pull_block,
-    rounded,
     slope_block,
 )
 from .past import Past
 
 Product = Callable[[Array], Array]
-SPARSE_ROWS = 2**14  # of a block at least, of loops over sparse rows: a matrix S of each is added
 
 
 class Latent(NamedTuple):
@@ -76,11 +70,9 @@ class Problem:
     form: str = "dense"
     latents: Latents = ()
     past: Past | None = None  # sums over rows of a stream that are no longer stored
-    single: bool = False  # products of matrices in float32, see passes
+    single: bool = False  # whether columns are so far from dependent that few sums give the mean
     squares: bool = False  # whether a fit sums squares of slopes too, for widths
     sums: Stats | None = None  # over all rows, at the end of such a fit
-    folded: bool = False  # columns are not written out, see gaussian.columns.Folded
-    fast: bool = False  # passes by compiled loops, where these can
 
     def at(self, latents: Latents) -> Problem:
         """The problem with these latent entries, if there are any."""
@@ -109,9 +101,7 @@ class Problem:
         Without latent entries this refers to the model only: engines may send it to other
         processes.
         """
-        if self.latents:
-            return self.rows
-        return self.model.read_folded if self.folded and not self.fast else self.model.held
+        return self.rows if self.latents else self.model.held
 
     def rows(self, block: Block) -> Rows:
         """Columns of a block, with latent entries filled in."""
@@ -142,23 +132,15 @@ class Problem:
         if model.grouped and not blocks.in_memory:
             parts = [model.rows(b.X) for b in blocks]
             return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
-        if self.form == "diagonal" and sparse.issparse(blocks.X) and model.folds_sparse(blocks.X):
-            X = blocks.X.astype(np.float64, copy=False)
-            return replace(self, blocks=blocks.assembled(model.folded(X)))
         if sparse.issparse(blocks.X) or model.grouped:
-            rows = model.rows(blocks.X)
-            if self.fast and self.form == "dense" and sparse.issparse(rows.C):
-                rows = rows._replace(C=Looped.of(rows.C))
-                blocks = replace(blocks, size=max(blocks.size, SPARSE_ROWS))
-            return replace(self, blocks=blocks.assembled(rows))
+            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
         empty = self.engine.empty  # where the engine computes, wherever the rows are
         C = empty(blocks.X, model.width, model.dtype)
         extra = empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
-        fast = self.fast
 
         def fill(b: Block) -> None:
             at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
-            left = model.rows(b.X, arrays.part(C, at), fast).extra
+            left = model.rows(b.X, arrays.part(C, at)).extra
             if not isinstance(extra, float):
                 extra[at] = arrays.like(left, extra)
 
@@ -188,7 +170,7 @@ class Problem:
         """Fewer rows in smaller blocks, so that there is one for every thread."""
         if self.engine.on_device or self.form == "factored":
             return blocks
-        size = block_rows(self.model.width, n=blocks.n)
+        size = block_rows(self.model.width)
         return replace(blocks, size=min(blocks.size, size))
 
     def some(self, rows: Array) -> Problem:
@@ -217,30 +199,6 @@ class Problem:
 
     # ----- passes over all rows
 
-    def _fast(self, coef: Coef, precisions: bool, slopes: bool) -> FastPass | None:
-        """The pass by compiled loops, where there is one; which matrices it sums."""
-        is_sparse = isinstance(self.blocks.X, Looped)
-        if not self.fast or self.form != "dense" or self.latents or is_sparse:
-            return None
-        if self.blocks.in_memory and plain(self.blocks.X) is None:
-            return None
-        held = self.blocks.X.dtype if self.blocks.ready else None
-        return FastPass.of(self.model, coef, held, self.single, precisions, slopes)
-
-    def _long(self, matrices: bool = True) -> Blocks:
-        """Blocks for compiled loops, which go through them in pieces of their own.
-
-        To arrange one takes a tenth of a millisecond, in which other threads wait.  So there are 16
-        of a million entries, and twice as many of eight times as many, up to all of a large pass.
-        Where ``matrices`` are summed, those of few rows would take as long to add as to compute.
-        """
-        if not self.blocks.in_memory or len(self.blocks) == 1:
-            return self.blocks
-        entries = self.n * self.model.width
-        parts = min(2 ** max((entries.bit_length() - 8) // 3, 0), PARTS)
-        least = self.model.width // 2 if matrices else 0
-        return replace(self.blocks, size=max(-(-self.n // parts), least, 1))
-
     def stats(
         self,
         coef: Coef,
@@ -253,20 +211,14 @@ class Problem:
         With ``squares`` also those of squared slopes; ``at`` are moments of f at every row, if they
         are known.
         """
-        read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        fast = None if curved or at is not None else self._fast(coef, True, squares)
+        read, lik, form = self.read, self.model.likelihood, self.form
         own = partial(_moments_of, at, self.blocks.size)
 
         def visit(b: Block) -> Stats:
-            found = None if fast is None else fast.stats(b)
-            if found is not None:
-                return found
-            how = (form, curved, single, squares, own(b), b.unit)
+            how = (form, curved, squares, own(b), b.unit)
             return pass_block(read(b), b.y, b.c, coef, lik, *how)
 
-        sums: Stats = self.engine.sum(visit, self.blocks if fast is None else self._long())
-        if self.folded:
-            sums = replace(sums, S=finished(sums.S), H=finished(sums.H), J=finished(sums.J))
+        sums: Stats = self.engine.sum(visit, self.blocks)
         if curved and sums.left:  # more than a little if almost no row is near the margin
             share = float(sums.left / sums.weight)
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
@@ -280,22 +232,16 @@ class Problem:
     def pull(self, coef: Coef, v: Array | None = None) -> Pull:
         """Sums over all rows for the mean of theta alone; ``v`` are variances of f, if known."""
         read, lik, blocks = self.read, self.model.likelihood, self.blocks
-        if self.folded:  # also where matrices are summed by compiled loops
-            read = self.model.read_folded
-        fast = self._fast(coef, False, False) if v is None else None
-        if fast is not None:
-            blocks = self._long(matrices=False)
-        elif self.is_held and not blocks.ready:
+        if self.is_held and not blocks.ready:
             # no matrix is summed: blocks need not be larger than the cache
-            rows = block_rows(self.model.width, sums=0, n=self.n)
+            rows = block_rows(self.model.width, sums=0)
             blocks = replace(blocks, size=min(blocks.size, rows))
         size = blocks.size
 
         def visit(b: Block) -> Pull:
             first = b.number * size
             own = None if v is None else v[first : first + b.y.shape[0]]
-            found = None if fast is None else fast.pull(b)
-            return pull_block(read(b), b.y, b.c, coef, lik, own) if found is None else found
+            return pull_block(read(b), b.y, b.c, coef, lik, own)
 
         sums: Pull = self.engine.sum(visit, blocks)
         return sums
@@ -307,20 +253,14 @@ class Problem:
 
         ``at`` are moments of f at every row, if they are known.
         """
-        read, lik, form, single = self.read, self.model.likelihood, self.form, self.single
-        fast, own = (
-            self._fast(coef, bent, True) if at is None else None,
-            partial(_moments_of, at, self.blocks.size),
-        )
+        read, lik, form = self.read, self.model.likelihood, self.form
+        own = partial(_moments_of, at, self.blocks.size)
 
         def visit(b: Block) -> Slopes:
-            found = None if fast is None else fast.slopes_of(b)
-            if found is not None:
-                return found
-            return slope_block(read(b), b.y, b.c, coef, lik, form, single, bent, own(b), b.unit)
+            return slope_block(read(b), b.y, b.c, coef, lik, form, bent, own(b), b.unit)
 
-        sums: Slopes = self.engine.sum(visit, self.blocks if fast is None else self._long())
-        return replace(sums, A=finished(sums.A), J=finished(sums.J)) if self.folded else sums
+        sums: Slopes = self.engine.sum(visit, self.blocks)
+        return sums
 
     def slopes_by_group(self, coef: Coef) -> Array:
         """Sums of slopes over the rows of each group, ``(groups, p)``."""
@@ -343,13 +283,13 @@ class Problem:
 
     def gram(self, weights: Array) -> Any:
         """S for given weights of rows."""
-        read, size, form, single = self.read, self.blocks.size, self.form, self.single
+        read, size, form = self.read, self.blocks.size, self.form
 
         def visit(b: Block) -> Any:
-            at, C = slice(b.number * size, b.number * size + b.y.shape[0]), read(b).C
-            return sandwich(rounded(C) if single else C, weights[at], form)
+            at = slice(b.number * size, b.number * size + b.y.shape[0])
+            return sandwich(read(b).C, weights[at], form)
 
-        return finished(self.engine.sum(visit, self.blocks))
+        return self.engine.sum(visit, self.blocks)
 
     def contributions(self, m: Array, v: Array) -> tuple[Local, Array]:
         """Likelihood contributions of all rows at given moments of f, and their gradient."""
@@ -404,14 +344,10 @@ class Problem:
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
-        read, single, fast = self.read, self.single, self._fast(coef, True, False)
+        read = self.read
 
         def visit(b: Block) -> tuple[Array, Array]:
-            found = None if fast is None else fast.moments(b)
-            if found is not None:
-                return found
-            rows = read(b)
-            m, v = moments(rows, coef, rounded(rows.C) if single else None)
+            m, v = moments(read(b), coef)
             return m, v + 0.0 * m  # an array in the library of m
 
         m, v = zip(*self.engine.collect(visit, self.blocks), strict=True)

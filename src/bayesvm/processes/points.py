@@ -9,7 +9,6 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.cluster import KMeans, kmeans_plusplus
 
-from ..compiled import loops
 from ..core import arrays
 from ..core.types import Array
 from ..kernels import Precomputed, Scaled, column_scales
@@ -34,7 +33,6 @@ KMEANS_PASSES = 5
 KMEANS_MOVED = 1e-4  # squared, in units of the mean variance of a column: less ends the passes
 FEW_POINTS = 200
 FEW_DISTANCES = 2**21  # of rows and means, up to which NumPy takes less time than scikit-learn
-MANY_PRODUCTS = 2**29  # of first means, from which on compiled loops are worth it
 
 
 # ---------------------------------------------------------------------------------------------
@@ -261,16 +259,9 @@ def trials(m: int) -> int:
 
 
 def first_means(X: Array, m: int, seed: int) -> Array:
-    """Rows that k-means begins with, by compiled loops where there are many distances."""
-    fast = loops("means") if X.size * m * trials(m) >= MANY_PRODUCTS else None
-    if fast is None:
-        rows: Array = kmeans_plusplus(X, m, random_state=seed, n_local_trials=trials(m))[0]
-        return rows
-    draws, n, chosen = np.random.RandomState(seed), X.shape[0], np.empty(m, dtype=np.intp)
-    first = draws.choice(n, p=np.full(n, 1.0 / n))
-    shares = draws.uniform(size=(m - 1, trials(m)))
-    fast.first_means(np.ascontiguousarray(X.T), first, shares, chosen)
-    return X[chosen]
+    """Rows that k-means begins with."""
+    rows: Array = kmeans_plusplus(X, m, random_state=seed, n_local_trials=trials(m))[0]
+    return rows
 
 
 def means_here(X: Array, m: int, seed: int, c: Array | None = None) -> Array:

@@ -15,18 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ..compiled import loops, plain
 from ..core import arrays
 from ..core.arrays import like, sent, through_upper
 from ..core.types import Array, Columns, Design
-from ..designs.columns import Standardised
-from ..kernels import RBF, Scaled
-from ..kernels.algebra import is_definite, scale_of
-from ..kernels.stationary import divided
+from ..kernels.algebra import is_definite
 
 JITTER = 1e-6  # of the mean diagonal of K_mm
 MOST_JITTER = 1e-2
-STEP = 1024  # rows whose columns are made at once by compiled loops
 
 
 def jitter(K: Array) -> float:
@@ -133,36 +128,6 @@ class Whitened(Design):
         if out is not None:
             return out
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    @cached_property
-    def _fast_parts(self) -> tuple[Array, ...]:
-        """Length scales, a shift of points, points, half their squares, and L^-1, for loops."""
-        kernel = self.kernel.kernel if isinstance(self.kernel, Scaled) else self.kernel
-        scale = np.broadcast_to(scale_of(kernel), self.Z.shape[1]).copy()
-        points = divided(self.Z, kernel)
-        shift = np.median(points, axis=0)
-        points = points - shift
-        return scale, shift, points.T.copy(), 0.5 * arrays.squares(points), self.inverse.T.copy()
-
-    def fast_columns(self, X: Any, out: Array) -> Array | None:
-        fast, kernel, inputs = loops("columns"), self.kernel, self.inputs
-        weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
-        kernel = kernel.kernel if isinstance(kernel, Scaled) else kernel
-        rows = plain(X)
-        same = type(kernel) is RBF and type(inputs) is Standardised and self.has_residual
-        if fast is None or rows is None or not same:
-            return None
-        (n, p), m = rows.shape, self.width
-        step, left = min(STEP, n), np.empty(n)
-        scale, shift, points, own, F = self._fast_parts
-        how = points, own, float(weight), F
-        held = (np.empty((step, p)), np.empty((step, m)), np.empty((step, m)), np.empty(step))
-        sizes = (np.array([p, step, m], np.int32), np.array([m, step, m], np.int32))
-        size = fast.whitened(
-            *(rows, inputs.center, inputs.factor, scale, shift, *how, m > fast.SMALL),
-            *(out, left, step, *held, *sizes, np.array([1.0, 0.0])),
-        )
-        return left if size <= inputs.far**2 else None
 
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""
