@@ -12,14 +12,13 @@ import array_api_strict
 import numpy as np
 import pytest
 from tests.problems import make_problem, simulate
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
 from bayesvm import engines
 from bayesvm.blocks import Blocks
 from bayesvm.core.arrays import total
 from bayesvm.core.types import Coef
-from bayesvm.engines import Dask, Gpu, Serial, Threads, threads
-from bayesvm.engines.threads import kept_threads, limited_blas
+from bayesvm.engines import Dask, Gpu, Serial, Threads
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 
@@ -63,32 +62,8 @@ def test_slices_come_back_in_order(engine):
     assert engine.over(lambda at: at.stop, 0, 3) == []
 
 
-def test_threads_are_kept_where_that_is_asked():
-    engine, before = Threads(2), threading.active_count()
-    barrier = threading.Barrier(2, timeout=10.0)
-
-    def name(at):
-        barrier.wait()  # so that both threads have one slice each
-        return threading.get_ident()
-
-    def fails(at):
-        raise ValueError("a block that cannot be summed")
-
-    with kept_threads():
-        first = set(engine.over(name, 2, 1))
-        with pytest.raises(ValueError, match="cannot be summed"):
-            engine.over(fails, 9, 1)
-        assert next(engine.collect(lambda at: at, iter(range(9)))) == 0  # and no more of them
-        assert set(engine.over(name, 2, 1)) == first
-        with kept_threads():
-            assert not first & set(engine.over(name, 2, 1))
-        assert set(engine.over(name, 2, 1)) == first
-    assert threading.active_count() == before
-
-
 @pytest.mark.parametrize("engine", [Serial(), Threads(1), Threads(3)], ids=str)
-def test_chosen_rows_are_those_of_indexing(engine, monkeypatch):
-    monkeypatch.setattr("bayesvm.engines.threads.GATHERED", 16)
+def test_chosen_rows_are_those_of_indexing(engine):
     X = np.random.default_rng(0).standard_normal((50, 4))
     for x in (X, X.astype(np.float32), np.asfortranarray(X), X[:, 0].copy(), X[:, :0]):
         for rows in (np.arange(49, 0, -3), np.array([3, 3, 0]), X[:, 0] > 0):
@@ -163,51 +138,6 @@ def test_sums_hold_no_more_results_where_there_are_more_blocks(engine):
         assert engine.sum(Alive, range(n)).x == n * (n - 1) / 2
         most.append(Alive.most)
     assert max(most) < (8 if type(engine) is Serial else 100)
-
-
-def blas_now():
-    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
-
-
-def test_limits_of_blas_are_the_least_of_all_held():
-    """In whatever order they are lifted, and whatever threads hold them."""
-    with threadpool_limits(6, user_api="blas"):
-        first, second, third = limited_blas(4), limited_blas(1), limited_blas(9)
-        first.__enter__()
-        assert blas_now() == {4}
-        second.__enter__()
-        third.__enter__()
-        first.__exit__(None, None, None)
-        assert blas_now() == {1}
-        second.__exit__(None, None, None)
-        assert blas_now() == {6}
-        third.__exit__(None, None, None)
-        assert blas_now() == {6}
-
-
-@pytest.mark.parametrize(
-    ("K", "form", "workers", "expected"),
-    [
-        (499, "dense", 16, 1),
-        (500, "dense", 16, 4),
-        (500, "dense", 2, 2),
-        (2000, "dense", 16, 8),
-        (2000, "diagonal", 16, 1),
-        (2000, "dense", None, 8),
-    ],
-)
-def test_share_of_the_cores_for_algebra(K, form, workers, expected, monkeypatch):
-    monkeypatch.setattr(threads, "cores", lambda: 16)
-    engine = None if workers is None else Threads(workers)
-    with threadpool_limits(16, user_api="blas"), threads.blas_threads(K, form, engine):
-        assert blas_now() == {expected}
-
-
-@pytest.mark.parametrize(("cores", "expected"), [(1, 1), (2, 2), (4, 4), (6, 4)])
-def test_few_cores_all_take_part_in_the_algebra_of_many_columns(cores, expected, monkeypatch):
-    monkeypatch.setattr(threads, "cores", lambda: cores)
-    with threadpool_limits(16, user_api="blas"), threads.blas_threads(3000):
-        assert blas_now() == {expected}
 
 
 def test_workers_hold_blas_to_one_thread():
@@ -304,13 +234,20 @@ def test_tf32_is_on_while_any_thread_sums_and_restored_by_the_last(name, before,
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 def test_a_forked_process_has_threads_of_its_own():
-    with kept_threads():
-        assert list(Threads(2).collect(abs, [-1, -2])) == [1, 2]
-        child = os.fork()
-        if child == 0:
-            signal.alarm(20)  # threads of the parent would never answer
-            os._exit(0 if list(Threads(2).collect(abs, [-3, -4])) == [3, 4] else 1)
-        assert os.waitpid(child, 0)[1] == 0
+    assert list(Threads(2).collect(abs, [-1, -2])) == [1, 2]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # threads of the parent would never answer
+        os._exit(0 if list(Threads(2).collect(abs, [-3, -4])) == [3, 4] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_no_thread_is_left_where_results_are_not_all_read():
+    before = threading.active_count()
+    found = Threads(2).collect(lambda at: at, iter(range(9)))
+    assert next(found) == 0
+    found.close()
+    assert threading.active_count() == before
 
 
 def test_sums_leave_what_blocks_return_as_it_is():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from operator import iadd
 from typing import Any, ClassVar
 
@@ -13,8 +13,6 @@ from ..blocks.memory import SHARE, available
 from ..core import arrays
 from ..core.types import Block
 from ..inputs.parameters import check_parameters, is_among
-
-TOGETHER = 8  # results that are added by one thread
 
 
 def added(parts: Iterable[Any]) -> Any:
@@ -53,9 +51,8 @@ class Serial:
         return map(fn, blocks)
 
     def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
-        """Sum of the results: of so many at a time, and of these sums."""
-        results = iter(self.collect(fn, blocks))
-        return added(added(chain([one], islice(results, TOGETHER - 1))) for one in results)
+        """Sum of the results, in the order of the blocks."""
+        return added(self.collect(fn, blocks))
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""

@@ -14,7 +14,6 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Intercept
 from ..engines import Serial
-from ..engines.threads import blas_threads
 from ..factors.design import FactorScores
 from ..factors.fitted import LinearDraws, LinearFit, ProjectedScores
 from ..factors.learn import choose_size, fit_kernel
@@ -147,8 +146,7 @@ def learn_table(
     if m is not None and m < sheet.d:
         columns = columns.only(related(sheet, data.codes, data.c, data.n_classes, m))
         sheet = Sheet.of(columns.scaled(data.X), data.copies)
-    with blas_threads(sheet.n):
-        machines, parts, moments = learn_machines(settings, run, sheet, data, data.c)
+    machines, parts, moments = learn_machines(settings, run, sheet, data, data.c)
     return Learned(machines, parts, columns, moments)
 
 

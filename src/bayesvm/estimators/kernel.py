@@ -12,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 
 from ..blocks import block_rows, cut
 from ..core.types import Array
-from ..engines.threads import blas_threads
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
@@ -362,9 +361,8 @@ class BayesianSVC(BayesianClassifier):
         return not exact and super()._on_device()
 
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
-        with blas_threads(X.shape[0]):
-            pairs = zip(self.machines_, thetas, strict=True)
-            return [joint_draws(m, X, theta, rng) for m, theta in pairs]
+        pairs = zip(self.machines_, thetas, strict=True)
+        return [joint_draws(m, X, theta, rng) for m, theta in pairs]
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the function f, jointly over rows.

@@ -10,7 +10,6 @@ from sklearn.utils.metaestimators import available_if
 
 from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
-from ..engines.threads import blas_threads
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..likelihoods import Logistic
@@ -236,8 +235,7 @@ class BayesianLinearSVC(BayesianClassifier):
             machines = missing.attached(machines, problem, data.X)
         self._stream = None
         fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
-        with blas_threads(problem.model.width, problem.form, problem.engine):
-            return self._keep(fit.judged(moments, None if missing else np.inf), data)
+        return self._keep(fit.judged(moments, None if missing else np.inf), data)
 
     def _problem(self, X: Any, c: Array, parts: check.Parts, unit: Array | float = 1.0) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)

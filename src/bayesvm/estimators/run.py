@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -16,7 +16,7 @@ from ..core.random import stream
 from ..core.tree import leaves
 from ..designs import Table
 from ..engines import Serial
-from ..engines.threads import Threads, blas_threads, kept_threads
+from ..engines.threads import Threads
 from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
 from ..inference import Gibbs
@@ -74,18 +74,6 @@ class Run(Reporter):
             held = seed_in(self.path)
             self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
 
-    def __enter__(self) -> Self:
-        started = super().__enter__()
-        self.threads = kept_threads()
-        self.threads.__enter__()
-        return started
-
-    def __exit__(self, *error: Any) -> None:
-        try:
-            self.threads.__exit__(*error)
-        finally:
-            super().__exit__(*error)
-
     @property
     def report(self) -> Run:
         return self
@@ -141,7 +129,7 @@ class Run(Reporter):
         kind = np.float64 if problem.blocks.in_memory else np.int8
         width = self.params.get("width", "model")
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-        with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
+        with checkpoint as store:
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
             if arrays.is_foreign(problem.blocks.X):
                 codes = problem.engine.place(codes)
@@ -171,7 +159,7 @@ class Run(Reporter):
         """The machine of a regression, and ratios of residuals at rows left out."""
         checkpoint = self.checkpoint(lambda: _content(problem, problem.blocks.y, [start]))
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-        with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
+        with checkpoint as store:
             part = None if store is None or self.stopped else store.part("machine0")
             how = (self.generator("machines"), start, Monitor(self, part))
             found = find_posterior(problem, scheme, *how, **options)
@@ -204,7 +192,7 @@ class Run(Reporter):
         y = problem.engine.place(y) if arrays.is_foreign(problem.blocks.X) else y
         problem = replace(problem, blocks=replace(problem.blocks, y=y))
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-        with checkpoint as store, blas_threads(problem.model.width, problem.form, problem.engine):
+        with checkpoint as store:
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
             part = None if store is None or self.stopped else store.part("classes")
             how = (scheme, self.params["probability"], self.generator("machines"), starts)

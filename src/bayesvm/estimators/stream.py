@@ -19,7 +19,6 @@ from ..blocks import Blocks, block_rows
 from ..core.arrays import one_against_rest
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Stats
-from ..engines.threads import blas_threads
 from ..gaussian.covariances import DiagonalCovariance, FullCovariance
 from ..gaussian.forms import Dense
 from ..inference import VB
@@ -256,23 +255,22 @@ class Stream:
         scheme = replace(setup.scheme, bound="auto")  # an earlier fit may have posed the problem
         problems, machines, pairs = [], [], []
         labels = one_against_rest(stream.kept.codes, len(self.classes))
-        with blas_threads(problem.model.width, problem.form):
-            for j, y in enumerate(labels):
-                one = replace(problem, blocks=replace(problem.blocks, y=y))
-                one = replace(one, past=stream._gone(j, one))
-                machine, left_out = stream._machine(setup.probability, scheme, one, j)
-                machines.append(machine)
-                pairs.append(left_out)
-                problems.append(one)
-                if report.is_active:
-                    now, bound = stream.calls, machines[-1].bound
-                    report(Progress("stream", now, now, bound, machines[-1].change))
-            # no pass was made for a class without rows yet, and there is no state to resume from
-            states = tuple(m.state if m.n_iter else None for m in machines)
-            m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-            moments = Moments(stream.kept.codes, m, v, stream.kept.weight)
-            link = stream._link(moments) if stream._links(setup) else None
-            stream = replace(stream, states=states)._condensed(problems)
+        for j, y in enumerate(labels):
+            one = replace(problem, blocks=replace(problem.blocks, y=y))
+            one = replace(one, past=stream._gone(j, one))
+            machine, left_out = stream._machine(setup.probability, scheme, one, j)
+            machines.append(machine)
+            pairs.append(left_out)
+            problems.append(one)
+            if report.is_active:
+                now, bound = stream.calls, machines[-1].bound
+                report(Progress("stream", now, now, bound, machines[-1].change))
+        # no pass was made for a class without rows yet, and there is no state to resume from
+        states = tuple(m.state if m.n_iter else None for m in machines)
+        m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+        moments = Moments(stream.kept.codes, m, v, stream.kept.weight)
+        link = stream._link(moments) if stream._links(setup) else None
+        stream = replace(stream, states=states)._condensed(problems)
         fit = Fit(machines, self.classes, stream.masses, stopped=report.stopped, link=link)
         return stream, fit.judged(moments, setup.limit(machines))
 

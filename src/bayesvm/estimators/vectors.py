@@ -17,7 +17,6 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
-from ..engines.threads import blas_threads
 from ..inference.loop import State
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training
@@ -155,8 +154,7 @@ class VectorTask:
             some = rows.points if self.kernel is None else self.kernel(rows.points[:50])
             return [rows.points, rows.at, rows.c, rows.codes, some]
 
-        threads = blas_threads(rows.points.shape[0])
-        with self.run, self.run.checkpoint(content) as store, threads:
+        with self.run, self.run.checkpoint(content) as store:
             yield Journal(self.run, store)
 
     def tuned(self, journal: Journal) -> tuple[Any, float | None]:

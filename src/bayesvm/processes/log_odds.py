@@ -24,7 +24,6 @@ from scipy.special import ndtr, ndtri, softmax
 
 from ..core.arrays import double, is_symbolic, squares, through_upper
 from ..core.types import Array
-from ..engines.threads import blas_threads
 from ..kernels import RBF, Matern, Scaled
 from ..likelihoods import Logistic
 from .amplitude import weights_of
@@ -140,17 +139,16 @@ class LogOdds:
         """
         some, site = self.seen.thinned(POINTS, np.random.default_rng(0)), Logistic().tight
         labels, start, found, evidence = ClassLabels.of(some.machines), None, [], []
-        with blas_threads(len(self.seen.X)):
-            for kernel in (self.kernel, *rougher(self.kernel)):
-                process = Prior(kernel, some.level).at(some.X).light
-                fits = fit_shared(process, labels, site, start, SETTLED)
-                start = sites_of(fits)
-                evidence.append(sum(fit.bound for fit in fits) / min(len(fits), 2))
-                found.append((kernel, fits))
-            shares = softmax(evidence)
-            shares[shares < NEGLIGIBLE] = 0.0
-            each = [(k, p, f) for (k, f), p in zip(found, shares / shares.sum(), strict=True) if p]
-            return [Part(k, float(p), *self._continued(k, some.X, f)) for k, p, f in each]
+        for kernel in (self.kernel, *rougher(self.kernel)):
+            process = Prior(kernel, some.level).at(some.X).light
+            fits = fit_shared(process, labels, site, start, SETTLED)
+            start = sites_of(fits)
+            evidence.append(sum(fit.bound for fit in fits) / min(len(fits), 2))
+            found.append((kernel, fits))
+        shares = softmax(evidence)
+        shares[shares < NEGLIGIBLE] = 0.0
+        each = [(k, p, f) for (k, f), p in zip(found, shares / shares.sum(), strict=True) if p]
+        return [Part(k, float(p), *self._continued(k, some.X, f)) for k, p, f in each]
 
     def _continued(
         self, kernel: Scaled, X: Array, fits: Sequence[SiteFit]
