@@ -518,12 +518,18 @@ def test_formulas_without_functions_are_plain_data(formulae, name):
 
 
 @pytest.mark.parametrize(
-    "text", ["ill ~ np.exp(visit)", "ill ~ {visit**2}", "ill ~ bs(visit, df=4)", "ill ~ scale(OUT)"]
+    "text",
+    ["ill ~ np.exp(visit)", "ill ~ {visit**2}", "ill ~ bs(visit, df=4)", "ill ~ np.log(`how old`)"],
 )
 def test_formulas_with_functions_are_code(formulae, text):
-    OUT = X[:, 0]  # noqa: F841  a name that is no column
     read = Formula.learn(text, RICH)
     assert isinstance(read.design, Code)
+
+
+def test_names_in_formulas_are_columns_and_never_variables(formulae):
+    outside = X[:, 0]  # noqa: F841
+    with pytest.raises(ValueError, match="reads a column 'outside', which the data frame does not"):
+        Formula.learn("ill ~ scale(outside)", RICH)
 
 
 def test_new_levels_and_columns_that_lack_are_named(formulae):

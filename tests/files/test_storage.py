@@ -1,5 +1,6 @@
 """Models in files."""
 
+import sys
 import zipfile
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm.engines import Gpu
 from bayesvm.estimators.formula import Code
 from bayesvm.inference import VB, Gibbs
 from bayesvm.terms import Columns, Intercept, Process
@@ -116,6 +118,53 @@ def test_a_formula_that_is_code_is_neither_saved_nor_run(tmp_path, monkeypatch):
     monkeypatch.setattr(formulae, "design_matrices", run)
     with pytest.raises(ValueError, match="holds no model"):
         bayesvm.load(tmp_path / "model")
+
+
+HOSTILE = [
+    "y ~ x + np.save('PWNED', x)",
+    "y ~ x + np.save['a']('PWNED', x)",  # formulae calls the name before the brackets
+    "y ~ x + scale(np.testing.measure('exec(1)'))",
+    "y ~ x + (1 + {os.system('x')} | g)",
+    "y ~ x + C(x, levels=open('PWNED'))",
+    "y ~ x + `scale`(x)",
+    "y ~ x + (scale)(x)",
+    "y ~ x + (x",
+    ["y ~ x"],
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=str)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_formula_that_calls_other_functions_is_refused_at_load(text, wrapped, tmp_path):
+    pytest.importorskip("formulae")
+    model = BayesianLinearSVC.from_formula("y ~ x", FRAME)
+    model.formula = text
+    bayesvm.save(make_pipeline(model) if wrapped else model, tmp_path / "model")
+    with pytest.raises(ValueError, match="was not opened"):
+        bayesvm.load(tmp_path / "model")
+    with pytest.raises((ValueError, AttributeError)):  # nor is it run by a fit
+        model.fit(FRAME)
+
+
+@pytest.mark.parametrize("text", HOSTILE[:2])
+def test_the_error_names_what_was_found_and_what_is_allowed(text, tmp_path):
+    pytest.importorskip("formulae")
+    model = BayesianLinearSVC.from_formula("y ~ x", FRAME)
+    bayesvm.save(model.set_params(formula=text), tmp_path / "model")
+    with pytest.raises(ValueError, match=r"calls 'np\.save'.*columns, operators and.*np\.log"):
+        bayesvm.load(tmp_path / "model")
+
+
+def test_a_refit_of_a_loaded_model_writes_and_imports_nothing_the_file_names(tmp_path):
+    model = BayesianLinearSVC().fit(X, y)
+    model.set_params(checkpoint=str(tmp_path / "checkpoint"), engine=Gpu("cpu", "this"))
+    bayesvm.save(model, tmp_path / "model")
+    back = bayesvm.load(tmp_path / "model")
+    assert back.checkpoint is None
+    with pytest.raises(ValueError, match="backend must be 'torch' or 'cupy'; got 'this'"):
+        back.fit(X, y)
+    assert "this" not in sys.modules
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 class Trap:

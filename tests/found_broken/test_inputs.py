@@ -328,8 +328,8 @@ def visits():
         ("y ~ a + (1|pateint)", "a column 'pateint'.*did you mean 'patient'"),
         ("z ~ a + (1|patient)", "a column 'z', which the data frame does not have"),
         ("y ~ scale(tretment)", "a column 'tretment'.*did you mean 'treatment'"),
-        ("y ~ np.log(abs(a) + 1) + (1|patient)", "calls 'abs', which is not known: write np.abs"),
-        ("y ~ nothing(a)", "calls 'nothing', which is not known: define it where"),
+        ("y ~ np.log(abs(a) + 1) + (1|patient)", "calls 'abs', which.* Write np.abs"),
+        ("y ~ nothing(a)", "calls 'nothing', which.*compute other columns beforehand"),
         ("y ~ (a", "cannot be read"),
     ],
 )

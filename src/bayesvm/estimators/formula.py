@@ -15,6 +15,7 @@ from scipy.linalg import khatri_rao
 
 from ..core.types import Array
 from ..designs.groups import Effects
+from ..inputs.formula_text import check_functions, check_text, parser
 
 INTERCEPT = "Intercept"
 CENTRED = ("center", "scale", "standardize")
@@ -130,11 +131,8 @@ class Formula:
     random: dict[str, Effects]
 
     @classmethod
-    def learn(cls, text: str, data: Any, y: Any = None, depth: int = 0) -> Formula:
-        """Read a formula; names that are not columns are looked up ``depth`` calls further out.
-
-        With labels ``y`` its left side need not be a column of the data.
-        """
+    def learn(cls, text: str, data: Any, y: Any = None) -> Formula:
+        """Read a formula; with labels ``y`` its left side need not be a column of the data."""
         design_matrices = parser().design_matrices
         if not hasattr(data, "columns"):
             raise ValueError(
@@ -145,8 +143,10 @@ class Formula:
         if y is not None and left and left not in data:
             data = data.assign(**{left: np.asarray(y)})
         with explained(text, data):
+            check_functions(text)
+            nowhere = parser().environment.Environment([])  # names are columns, not variables
             design = design_matrices(
-                text, data, na_action="error", env=depth + 1, extra_namespace={"np": np}
+                text, data, na_action="error", env=nowhere, extra_namespace={"np": np}
             )
         if design.response is None:
             raise ValueError(f"the formula {text!r} has no left side; write 'y ~ ...'.")
@@ -198,39 +198,6 @@ class Formula:
                 "give the frame with their columns."
             )
         return self.rows(data)
-
-
-def parser() -> Any:
-    """The package formulae."""
-    try:
-        import formulae
-    except ImportError as error:
-        raise ImportError(
-            "from_formula needs the package formulae: pip install 'bayesvm[formula]'"
-        ) from error
-    return formulae
-
-
-def check_text(text: str) -> None:
-    """Refuse what formulas of other packages have and these have not."""
-    left, tilde, _ = text.partition("~")
-    left = left.strip() if tilde else ""
-    if re.search(r"(?<![\w.])offset\s*\(", text):
-        raise ValueError(
-            f"the formula {text!r} has an offset(), a column whose coefficient is one; this "
-            "library has no offsets, and it would be fitted as a free coefficient. Leave it out, "
-            "or name the column itself if its coefficient may be learned."
-        )
-    if re.search(r"[~+:*]\s*\.\s*($|[-+:*])", text):
-        raise ValueError(
-            f"the formula {text!r} has '.' for all other columns, which formulas here do not read; "
-            "name the columns, such as 'y ~ ' + ' + '.join(names), or give them to fit(X, y)."
-        )
-    if re.search(r"[<>=!&(]", left) and not left.startswith("`"):
-        raise ValueError(
-            f"the left side of {text!r} must be a column of the data, as it is; got {left!r}. "
-            "Compute it beforehand, such as data.assign(label=...), and write 'label ~ ...'."
-        )
 
 
 def _random(
@@ -304,9 +271,6 @@ def _unknown(name: str, text: str, data: Any) -> str:
             "calls 's'; smooth functions s(x) are terms of AdditiveSVC: use "
             "AdditiveSVC.from_formula."
         )
-    if re.search(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
-        numpy = f"write np.{name}, or " if hasattr(np, name) else ""
-        return f"calls {name!r}, which is not known: {numpy}define it where from_formula is called."
     columns = [str(column) for column in data.columns]
     near = get_close_matches(name, columns, 1)
     return (

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..inputs.formula_text import check_functions, check_text, parser
 from ..terms import Columns, Groups, Intercept, Process
-from .formula import check_text, explained, parser
+from .formula import explained
 
 
 def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str]]:
     """The response of a formula, the terms that it describes, and the columns that they read."""
     check_text(text)
     with explained(text, data):
+        check_functions(text)
         found = parser().model_description(text)
     if found.response is None:
         raise ValueError(f"the formula {text!r} has no left side; write 'y ~ ...'.")

@@ -36,16 +36,16 @@ def from_formula(
     """Fit a formula such as ``"y ~ visit * treat"`` to a data frame.
 
     The model is the estimator with this ``formula``, fitted to the frame, so that it can be cloned
-    and cross-validated on data frames.  Names in the formula that are no columns are looked up
-    where ``from_formula`` or ``fit`` is called; in cross-validation that leaves ``np`` and the
-    functions of the package formulae.
+    and cross-validated on data frames.
 
     Parameters
     ----------
     formula : str
-        As the package formulae reads it; ``C(x)`` makes categories of numbers.  Of
-        :class:`~bayesvm.MixedSVC` also ``(1 | g)`` a random intercept, ``(1 + x | g)`` with a
-        slope, ``(1 | a) + (1 | b)`` crossed and ``(1 | a/b)`` nested factors.
+        As the package formulae reads it: columns (in backquotes where the name is no identifier),
+        operators, and functions such as ``C(x)``, categories of numbers, ``scale(x)``,
+        ``bs(x, df=4)`` and ``np.log(x)``; an error lists them all.  Of :class:`~bayesvm.MixedSVC`
+        also ``(1 | g)`` a random intercept, ``(1 + x | g)`` with a slope, ``(1 | a) + (1 | b)``
+        crossed and ``(1 | a/b)`` nested factors.
     data : pandas.DataFrame
         Holds the columns that the formula names, without missing values.
     sample_weight : array-like of shape (n,), optional
@@ -61,6 +61,6 @@ def from_formula(
     for name in ("random", "fit_intercept"):
         if name in params:
             raise ValueError(f"from_formula reads {name} from the formula; do not give it.")
-    read = Formula.learn(formula, data, depth=1)
+    read = Formula.learn(formula, data)
     model = cls(formula=formula, fit_intercept=read.fit_intercept, **params)
     return model._fit(data, None, sample_weight=sample_weight, formula=read)

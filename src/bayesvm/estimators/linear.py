@@ -205,7 +205,7 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The fitted estimator.
         """
-        read = None if self.formula is None else Formula.learn(self.formula, X, y, depth=1)
+        read = None if self.formula is None else Formula.learn(self.formula, X, y)
         return self._fit(X, y, sample_weight, read)
 
     from_formula = classmethod(formulas.from_formula)

@@ -204,7 +204,7 @@ class MixedSVC(BayesianClassifier):
             return self._fit(X, y, groups, sample_weight)
         if groups is not None:
             raise ValueError("a model with a formula reads groups from the data frame alone.")
-        read = Formula.learn(self.formula, X, y, depth=1)
+        read = Formula.learn(self.formula, X, y)
         return self._fit(X, y, None, sample_weight, read)
 
     from_formula = classmethod(formulas.from_formula)

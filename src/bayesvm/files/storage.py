@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..inputs.formula_text import check_functions
 from .atomic import check_archive, replace_file
 from .record import Record
 
@@ -118,11 +119,12 @@ def save(model: Any, path: str | Path, record: Record | None = None) -> None:
 def load(path: str | Path) -> Any:
     """Read a model that :func:`save` has written.
 
-    No code in the file is run: it is refused if it names anything but classes of
-    this package and what skops takes for harmless (arrays, scikit-learn's estimators).  Sizes are
-    checked before memory is taken: arrays are no larger than the file, or little so where they are
-    compressed.  A file that is damaged, of another kind or of a later version of the package is
-    refused with a ``ValueError``.
+    No code in the file is run, neither now nor when the model is used or fitted again: the file is
+    refused if it names anything but classes of this package and what skops takes for harmless
+    (arrays, scikit-learn's estimators), or if a formula calls functions that formulas do not have.
+    Sizes are checked before memory is taken: arrays are no larger than the file, or little so where
+    they are compressed.  A file that is damaged, of another kind or of a later version of the
+    package is refused with a ``ValueError``.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     model : estimator
-        As it was saved.
+        As it was saved, with ``checkpoint=None``: a file cannot choose where a fit writes.
     """
     return load_with_record(path)[0]
 
@@ -167,8 +169,24 @@ def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
             f"{path} holds no model: an estimator was expected, and an object of type "
             f"{type(model).__name__} was found."
         )
+    _check_parameters(path, model)
     record = held.get("record")
     return model, record if isinstance(record, Record) else None
+
+
+def _check_parameters(path: str | Path, model: BaseEstimator) -> None:
+    """Refuse formulas that would run code in another fit, and forget paths of checkpoints."""
+    try:
+        params = model.get_params(deep=True)
+        files = [name for name in params if re.fullmatch("(.+__)?checkpoint", name)]
+        model.set_params(**dict.fromkeys(files))
+        for name, value in params.items():
+            if re.fullmatch("(.+__)?formula", name) and value is not None:
+                check_functions(value)
+    except ImportError:
+        pass  # without formulae no formula can be evaluated
+    except Exception as error:  # an object that somebody else has made may lack anything
+        raise ValueError(f"{path} was not opened: {error}") from error
 
 
 def _refusal(path: str | Path, error: Exception) -> ValueError:
