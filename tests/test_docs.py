@@ -3,6 +3,7 @@
 import doctest
 import pkgutil
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,6 +52,29 @@ def test_blocks_run(page, tmp_path, monkeypatch):
         runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
         failed, _ = runner.run(test, out=said.append, clear_globs=False)
         assert not failed, "".join(said)
+
+
+ABSENT = """
+import sys
+
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_example_needs_no_extra(page):
+    """It stands below ``pip install .``, which does not bring pandas."""
+    _, code = python_blocks(ROOT / page)[0]
+    lines = [line[4:] for line in code.splitlines() if line.startswith((">>> ", "... "))]
+    script = "\n".join([ABSENT, *lines])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "90 % interval" in done.stdout
 
 
 def test_the_pages_that_promise_to_run_have_blocks():
