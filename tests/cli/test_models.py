@@ -198,12 +198,15 @@ def test_what_is_odd_about_predicted_rows(messy, tmp_path):
     [
         (("predict", "TABLE", "TABLE"), "expected first a model file written by bayesvm fit"),
         (("report", "TABLE"), "expected first a model file written by bayesvm fit"),
-        (("fit", "TABLE", "-t", "Canceled"), "did you mean 'cancelled'? The columns are"),
+        (
+            ("fit", "TABLE", "-t", "Canceled", "--force"),
+            "did you mean 'cancelled'? The columns are",
+        ),
         (
             ("fit", "NOTHING", "-t", "y", "--prior", "foo"),
             "--prior foo is not known; choose one of",
         ),
-        (("fit", "TABLE", "-t", "zzz"), "no column 'zzz' (--target); the columns are"),
+        (("fit", "TABLE", "-t", "zzz", "--force"), "no column 'zzz' (--target); the columns are"),
     ],
 )
 def test_mistakes_are_told(messy, args, said):
@@ -254,7 +257,7 @@ def test_many_rows_have_a_kernel_machine_if_it_is_better(tmp_path, monkeypatch):
     assert "The kernel machine is used: its log loss on rows left out is" in said
     assert "no better than" not in said  # the linear machine was tried and not used
     monkeypatch.setattr(choosing, "LIMIT", 0.0)
-    said = invoke("fit", path, "-t", "y", "--no-check")
+    said = invoke("fit", path, "-t", "y", "--no-check", "--force")
     assert "a kernel machine would predict" in said
     assert "To fit it: --model kernel" in said
     assert "BayesianLinearSVC:" in said
@@ -269,7 +272,7 @@ def test_useless_columns_are_told_once_in_the_words_of_the_command(tmp_path):
     assert said.count("Warning") == 1
     assert "neither the linear nor the kernel machine" in said
     assert "BayesianSVC()" not in said
-    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "-m", "linear")
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "-m", "linear", "--force")
     assert "Try --model kernel" in said
 
 

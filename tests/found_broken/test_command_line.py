@@ -87,7 +87,7 @@ def test_paths_of_the_demonstration_are_printed_as_they_are(tmp_path, monkeypatc
         (("report", "FOLDER"), "is a folder; name a file in it"),
         (("report", "TABLE", "FOLDER", "-t", "label"), "is a folder; name a file in it"),
         (("report", "TABLE", "TABLE", "-t", "label", "-o", "FOLDER/none/c.png"), "does not exist"),
-        (("report", "TABLE", "-o", "TABLE"), "is the table itself; give another file"),
+        (("report", "TABLE", "-o", "TABLE"), "is the model itself; give another file"),
         (("demo", "-o", "TABLE"), "cannot be made: File exists"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..files.atomic import replace_file
 from .terminal import make_folder, plain_console, show_file
 
 OURS = ("BayesianSVC()", "BayesianLinearSVC()")
@@ -236,6 +237,6 @@ def _figure(frame: Any, model: Any, X: Any, path: Path) -> Path | None:
     axes[2].set(title="Tumours: average effects", xlabel="change of P(malignant), 90% interval")
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    replace_file(path, lambda file: figure.savefig(file, format="png", dpi=110))
     plt.close(figure)
     return path

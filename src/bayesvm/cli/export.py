@@ -10,7 +10,15 @@ from rich.table import Table
 
 from ..reports.display import Inside
 from .models import Model
-from .terminal import check_model, check_output, one_line_each, plain_console
+from .terminal import (
+    check_apart,
+    check_kind,
+    check_model,
+    check_output,
+    check_share,
+    one_line_each,
+    plain_console,
+)
 
 
 def export(
@@ -22,7 +30,7 @@ def export(
         ),
     ] = None,
     level: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
+        float, typer.Option(help="Posterior mass of intervals.", callback=check_share)
     ] = 0.9,
     dtype: Annotated[
         str, typer.Option(help="Type of rows and probabilities: float64 or float32.")
@@ -39,6 +47,9 @@ def export(
     from ..files.storage import load
 
     path = output or model.with_suffix(".onnx")
+    check_apart(path, model=model)
+    check_kind(path, (".onnx",))
+    check_output(path)
     check_model(model)
     with one_line_each():
         inside = Inside.of(load(model))

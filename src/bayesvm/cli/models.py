@@ -19,11 +19,20 @@ from ..reports.display import Inside
 from .choosing import KINDS, Fitter, build, prepared
 from .labelled import group_labels, training_rows
 from .printing import show_findings, show_left_out, show_model, show_predictions
-from .tables import READERS, as_numbers, check_apart, read_table, write_table
+from .tables import (
+    READERS,
+    as_numbers,
+    check_writable,
+    read_table,
+    without_formulas,
+    write_table,
+)
 from .terminal import (
+    check_apart,
     check_input,
     check_model,
     check_output,
+    check_share,
     one_line_each,
     plain_console,
     printable,
@@ -86,7 +95,7 @@ def fit(
         Columns, typer.Option(help="Column of numbers that are codes of categories" + SEVERAL)
     ] = None,
     level: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
+        float, typer.Option(help="Posterior mass of intervals.", callback=check_share)
     ] = 0.9,
     check: Annotated[
         bool, typer.Option(help="Estimate error and log loss on rows left out, by five folds.")
@@ -96,6 +105,7 @@ def fit(
         float | None, typer.Option(min=0.0, help="Seconds after which the work ends.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything drawn.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
 
@@ -107,8 +117,12 @@ def fit(
 
     console, clock = plain_console(), Clock(time_limit)
     path = output or data.with_suffix(".bayesvm")
-    check_apart(data, path)
+    check_apart(path, table=data)
     check_output(path)
+    if path.exists() and not force:
+        raise typer.BadParameter(
+            f"{path} exists; replace it with --force, or give another file: --output FILE"
+        )
     if kind == "auto":
         kind = "mixed" if groups else "linear" if prior else "auto"
     given = {"likelihood": likelihood, "prior": prior, "inference": inference}
@@ -177,11 +191,11 @@ def predict(
     ] = None,
     keep: Annotated[Columns, typer.Option(help="Column to keep" + SEVERAL)] = None,
     level: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Posterior mass of intervals.")
+        float | None, typer.Option(help="Posterior mass of intervals.", callback=check_share)
     ] = None,
     coverage: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Least share of sets that hold the right label."),
+        typer.Option(help="Least share of sets that hold the right label.", callback=check_share),
     ] = 0.9,
 ) -> None:
     """Predict the rows of a table.
@@ -192,7 +206,8 @@ def predict(
     from ..files.storage import load_with_record
 
     if output is not None:
-        check_apart(data, output)
+        check_apart(output, model=model, table=data)
+        check_writable(output)
     check_model(model)
     with one_line_each():
         machine, record = load_with_record(model)
@@ -203,13 +218,13 @@ def predict(
             level = record.level if level is None else level
             named = [k for k in (*record.id, *record.keep) if k in table] + named
         frame = predictions(machine, record, table, 0.9 if level is None else level, coverage)
-    for place, name in enumerate(dict.fromkeys(named)):
-        shown = name if name not in frame else f"{name} (table)"
-        frame.insert(place, shown, table[name])
+        for place, name in enumerate(dict.fromkeys(named)):
+            shown = name if name not in frame else f"{name} (table)"
+            frame.insert(place, shown, table[name])
+        if output is not None:
+            write_table(frame, output)
     if output is None:
-        frame.to_csv(sys.stdout, index=False)
-    else:
-        write_table(frame, output)
+        without_formulas(frame).to_csv(sys.stdout, index=False)
     show_predictions(plain_console(stderr=True), frame, machine, table, output)
 
 
@@ -226,14 +241,19 @@ def predictions(
     proba, ends = estimator.predict_proba(rows, **told), None
     if getattr(estimator, "inference", None) != "em":
         ends = estimator.predict_interval(rows, level=level, **told)
-    for j, label in enumerate(machine.classes_):
-        frame[f"p_{label}"] = _digits(proba[:, j])
-        if ends is not None:
-            frame[f"p_{label}_low"], frame[f"p_{label}_high"] = (_digits(e[:, j]) for e in ends)
+    names = [str(label) for label in machine.classes_]
+    columns = [f"p_{name}{end}" for name in names for end in ("", "_low", "_high")]
+    # labels such as a and a_low would share a column
+    form = "p_{name}_{end}" if len(set(columns)) == len(columns) else "{end}_p_{name}"
+    for j, name in enumerate(names):
+        frame[f"p_{name}"] = _digits(proba[:, j])
+        for end, values in zip(("low", "high"), ends or ()):
+            frame[form.format(name=name, end=end)] = _digits(values[:, j])
     if estimator.fit_.left_out is not None:
         held = estimator.predict_set(rows, coverage=coverage, allow_empty=False, **told)
-        names = np.array([str(label) for label in machine.classes_])
-        frame["set"] = [";".join(names[inside]) for inside in held]
+        # as in CSV, where a label holds the separator
+        quoted = np.array(['"' + k.replace('"', '""') + '"' if ";" in k else k for k in names])
+        frame["set"] = [";".join(quoted[inside]) for inside in held]
         if estimator.machines_[0].posterior.has_spread and estimator._knows_novelty:
             frame["novelty"] = _digits(estimator.novelty(rows, **told))
     return frame

@@ -15,9 +15,11 @@ from ..core.types import Array
 from ..reports.display import Inside
 from .labelled import Labelled, labels_of, training_rows
 from .models import Model, check_columns, plain_rows
-from .tables import check_apart, read_table
+from .tables import read_table
 from .terminal import (
+    check_apart,
     check_input,
+    check_kind,
     check_model,
     check_output,
     one_line_each,
@@ -64,9 +66,8 @@ def report(
     from ..html_report.report import report as make
 
     path = output or model.with_suffix(".html")
-    for other in (model, data):
-        if other is not None:
-            check_apart(other, path)
+    check_apart(path, model=model, table=data)
+    check_kind(path, (".html", ".htm"))
     check_output(path)
     check_model(model)
     console, screen = plain_console(), plain_console(stderr=True)

@@ -7,15 +7,23 @@ import gzip
 import json
 import re
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import typer
 
+from ..files.atomic import replace_file
+from .terminal import check_kind
+
 SAMPLE = 2**18  # bytes by which the separator is found
 SEPARATORS = ",;\t|"
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
+# What spreadsheets take for a formula: text that begins so and is no number (nor a lone minus).
+FORMULA = re.compile(r"(?![+-][\d.,' ]*(e[+-]?\d+)? ?%?$)[=+\-@\t\r]", re.IGNORECASE)
+NO_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -54,17 +62,75 @@ def _ragged(path: Path, error: str) -> str:
     )
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a kind of file that cannot be written, or whose package is not installed."""
+    check_kind(path, (*WRITERS, ".csv.gz", ".tsv.gz"))
+    needs = {".xlsx": "openpyxl", ".parquet": "pyarrow", ".pq": "pyarrow"}.get(_kind(path))
+    try:
+        if needs is not None:
+            import_module(needs)
+    except ImportError as error:
+        text = f"to write {_kind(path)}: pip install 'bayesvm[tables]' ({needs})"
+        raise typer.BadParameter(text) from error
+
+
 def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """A table to a file, of the kind that its name has; by default ``.csv``."""
-    kind = _kind(path)
-    if kind in (".xlsx", ".xls"):
-        frame.to_excel(path, index=False)
-    elif kind in (".parquet", ".pq"):
-        frame.to_parquet(path, index=False)
-    elif kind in (".json", ".jsonl", ".ndjson"):
-        frame.to_json(path, orient="records", lines=kind != ".json")
-    else:
-        frame.to_csv(path, index=False, sep="\t" if kind == ".tsv" else ",")
+    """A table to a file, of the kind that its name has; the file is replaced when complete."""
+
+    def write(handle: Any) -> None:
+        if path.suffix.lower() == ".gz":
+            with gzip.GzipFile(fileobj=handle, mode="wb") as inner:
+                WRITERS[_kind(path)](frame, inner)
+        else:
+            WRITERS[_kind(path)](frame, handle)
+
+    replace_file(path, write)
+
+
+def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Text that spreadsheets would run as a formula begins with an apostrophe; numbers stay."""
+    return _texts(frame, lambda text: f"'{text}" if FORMULA.match(text) else text)
+
+
+def _texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    """A table with its texts changed, those of the header included."""
+
+    def changed(cell: Any) -> Any:
+        return change(cell) if isinstance(cell, str) else cell
+
+    out = frame.set_axis([changed(name) for name in frame], axis=1)
+    for j in range(out.shape[1]):
+        if not pd.api.types.is_numeric_dtype(out.dtypes.iloc[j]):
+            out.isetitem(j, out.iloc[:, j].astype(object).map(changed))
+    return out
+
+
+def _write_csv(frame: pd.DataFrame, handle: Any, sep: str = ",") -> None:
+    without_formulas(frame).to_csv(handle, index=False, sep=sep, mode="wb")
+
+
+def _write_json(frame: pd.DataFrame, handle: Any, lines: bool = False) -> None:
+    handle.write(frame.to_json(orient="records", lines=lines).encode())
+
+
+def _write_excel(frame: pd.DataFrame, handle: Any) -> None:
+    frame = _texts(frame, lambda text: NO_XML.sub("\N{REPLACEMENT CHARACTER}", text))
+    with pd.ExcelWriter(handle, engine="openpyxl") as book:
+        frame.to_excel(book, index=False)
+        for row in book.book.active.iter_rows():
+            for cell in row:
+                if cell.data_type == "f":  # openpyxl takes text that begins with = for a formula
+                    cell.data_type, cell.quotePrefix = "s", True
+
+
+WRITERS: dict[str, Callable[[pd.DataFrame, Any], None]] = {
+    ".csv": _write_csv,
+    ".tsv": partial(_write_csv, sep="\t"),
+    ".json": _write_json,
+    **dict.fromkeys((".jsonl", ".ndjson"), partial(_write_json, lines=True)),
+    ".xlsx": _write_excel,
+    **dict.fromkeys((".parquet", ".pq"), partial(pd.DataFrame.to_parquet, index=False)),
+}
 
 
 def _kind(path: Path) -> str:
@@ -148,12 +214,6 @@ READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
     **dict.fromkeys((".feather", ".arrow", ".ipc"), _arrow),
     ".duckdb": _duckdb,
 }
-
-
-def check_apart(data: Path, output: Path) -> None:
-    """Refuse to write over the table that is read."""
-    if output.exists() and output.samefile(data):
-        raise typer.BadParameter(f"{output} is the table itself; give another file: --output FILE")
 
 
 def as_numbers(frame: pd.DataFrame) -> pd.DataFrame:

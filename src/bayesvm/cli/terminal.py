@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.text import Text
+
+from ..files.atomic import target_of
 
 
 def plain_console(stderr: bool = False) -> Console:
@@ -53,12 +56,43 @@ def check_output(path: Path | None) -> Path | None:
         return None
     if path.is_dir():
         raise typer.BadParameter(f"{path} is a folder; name a file in it")
-    folder = path.absolute().parent
+    if path.exists() and not path.is_file():
+        raise typer.BadParameter(f"{path} is a device or a pipe; name a file")
+    folder = target_of(path).parent
     if not folder.is_dir():
         raise typer.BadParameter(f"the folder {folder} does not exist; make it first")
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # files are written beside and moved
+            pass
+    except OSError as error:
+        text = f"{path} cannot be written, its folder: {error.strerror}"
+        raise typer.BadParameter(text) from error
+    if path.exists() and not os.access(path, os.W_OK):
         raise typer.BadParameter(f"{path} cannot be written: permission denied")
     return path
+
+
+def check_kind(path: Path, kinds: Iterable[str]) -> None:
+    """Refuse a file whose name does not end like one of the kinds that can be written."""
+    kinds = tuple(kinds)
+    if not path.name.lower().endswith(kinds):
+        raise typer.BadParameter(f"{path} is of no kind that is written here: {', '.join(kinds)}")
+
+
+def check_apart(output: Path, **inputs: Path | None) -> None:
+    """Refuse to write over a file that is read."""
+    for what, path in inputs.items():
+        if path is not None and output.exists() and output.samefile(path):
+            raise typer.BadParameter(
+                f"{output} is the {what} itself; give another file: --output FILE"
+            )
+
+
+def check_share(share: float | None) -> float | None:
+    """A number between 0 and 1, both excluded; the callback of an option."""
+    if share is not None and not 0.0 < share < 1.0:
+        raise typer.BadParameter(f"it must be between 0 and 1, both excluded; got {share:g}")
+    return share
 
 
 def make_folder(path: Path) -> None:
