@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.html_report import words
 from bayesvm.html_report.making import Maker
 from bayesvm.inference import Gibbs
 from bayesvm.reports.display import Inside
@@ -202,7 +203,7 @@ def test_effects_of_a_large_model_are_its_own(n, limit, monkeypatch):
     some = X.iloc[thinned(y.to_numpy().astype(int), report.facts["averaged"])]
     own = model.average_effects(some).loc[report.effects.index]
     if len(some) == n:
-        pd.testing.assert_frame_equal(report.effects.drop(columns="importance"), own)
+        pd.testing.assert_frame_equal(report.effects[own.columns], own)
     assert set(report.effects.index.get_level_values("name")) == {"age", "dose"}
     step = 0.5 * np.std(X["dose"])
     high, low = (some.assign(dose=some["dose"] + s) for s in (step, -step))
@@ -251,10 +252,43 @@ def test_columns_that_only_matter_together_rank_first():
     names = list(dict.fromkeys(report.effects.index.get_level_values("name")))
     assert set(names[:2]) == {"a", "b"}
     assert list(report.partial)[:2] == names[:2]
-    assert report.sentences[2].startswith(f"What matters most is {names[0]}: with the value of")
-    assert "direction depends on the row" in report.sentences[2]
+    assert report.sentences[2].startswith(f"What matters most is {names[0]}: shuffling this column")
+    row = report.effects.loc[(names[0], "+1 sd")]
+    step = 0.5 * np.std(X[names[0]])
+    model = BayesianSVC(random_state=0).fit(X, y)
+    high, low = (X.assign(**{names[0]: X[names[0]] + s}) for s in (step, -step))
+    change = model.predict_proba(high)[:, 1] - model.predict_proba(low)[:, 1]
+    assert row["rises"] == pytest.approx(np.mean(change > 0.0005), abs=0.01)
+    assert row["falls"] == pytest.approx(np.mean(change < -0.0005), abs=0.01)
+    told = f"up for {row['rises']:.0%} of the rows and down for {row['falls']:.0%}"
+    assert told in report.sentences[2].replace("\N{NO-BREAK SPACE}", "")
     P = report.effects.loc[("a", "+1 sd")]
     assert P["importance"] > 3 * abs(P["mean"])
+
+
+def test_an_unsure_effect_of_a_linear_model_has_one_direction():
+    """Twins share what they do, so that the effect of each is unsure, with one sign on all rows."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(200)
+    X = pd.DataFrame({"a": x + 0.3 * rng.standard_normal(200), "b": x})
+    X["a"] -= X["b"] * 0.02
+    y = 0.7 * x + rng.logistic(size=200) > 0
+    report, _ = made(BayesianLinearSVC(), X, y)
+    row = report.effects.iloc[0]
+    assert row["lower"] < 0 < row["upper"]
+    assert (row["rises"], row["falls"]) in [(1.0, 0.0), (0.0, 1.0)]
+    assert "so that its sign is uncertain" in report.sentences[2]
+    assert "of the rows" not in report.sentences[2]
+
+
+def test_a_clear_effect_of_any_level_is_told():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["a", "b", "c"], size=600, p=[0.48, 0.47, 0.05])
+    y = rng.random(600) < np.where(kind == "c", 0.9, 0.5)
+    report, _ = made(BayesianLinearSVC(), pd.DataFrame({"kind": kind}), y)
+    assert not words.is_clear(report.effects.loc[("kind", "b against a")])
+    assert words.is_clear(report.effects.loc[("kind", "c against a")])
+    assert "c instead of a changes it by +" in report.sentences[2]
 
 
 def test_intervals_of_rows_are_those_of_the_model():

@@ -97,16 +97,57 @@ def test_convergence_has_ticks_that_differ():
     assert re.findall(r'class="mid">([^<]*)<', drawn.svg) == ["1", "2", "3", "4"]
 
 
-def test_small_or_unsure_differences_are_none():
-    names = ["difference", "difference_lower", "difference_upper"]
-    rows = {"a": (0.05, 0.01, 0.09), "b": (-0.05, -0.09, -0.01), "c": (0.005, 0.004, 0.006),
-            "d": (0.05, -0.01, 0.11)}  # fmt: skip
-    frame = pd.DataFrame.from_dict(
-        {(k, "log_loss"): v for k, v in rows.items()}, orient="index", columns=names
-    )
-    frame.index = pd.MultiIndex.from_tuples(frame.index)
-    found = [words.against(frame, k) for k in "abcd"]
-    assert found == ["better than", "worse than", "about as good as", "about as good as"]
+GAPS = {
+    "better than": (0.05, 0.01, 0.09),
+    "worse than": (-0.05, -0.09, -0.01),
+    "about as good as": (0.005, 0.004, 0.006),  # clear and small
+    "not clearly different from": (0.01, -0.0002, 0.021),
+    "no better than": (-0.02, -0.05, 0.008),
+}
+
+
+@pytest.mark.parametrize("answer", GAPS)
+def test_differences_of_log_loss_are_told_by_their_interval(answer):
+    rows = {
+        ("base rate", "log_loss"): (0.149, *GAPS[answer]),
+        ("this model", "log_loss"): (0.149 - GAPS[answer][0], 0.0, 0.0, 0.0),
+        ("base rate", "error"): (0.04, 0.001, -0.01, 0.01),
+        ("this model", "error"): (0.039, 0.0, 0.0, 0.0),
+        ("this model", "auc"): (np.nan, 0.0, 0.0, 0.0),
+    }
+    names = ["value", "difference", "difference_lower", "difference_upper"]
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=names)
+    frame.index = pd.MultiIndex.from_tuples(frame.index, names=["model", "metric"])
+    assert words.against(frame, "base rate") == answer
+    facts = {"scores": frame, "leaks": [], "converged": True, "chains": None, "level": "90 %"}
+    facts |= {"novel_share": None, "estimator": "BayesianSVC", "reliability": None, "n_rows": 0}
+    (note,) = words.notes(facts)
+    expected = {"better than": "No problem was", "not clearly different from": "There are too few"}
+    assert note.text.startswith(expected.get(answer, "The probabilities are no better than the"))
+    if answer == "not clearly different from":
+        assert "is +0.010 (90 % interval −0.000 to +0.021)" in note.text
+    cards = {card.name: card.good for card in words.cards(facts)}
+    assert cards["Log loss"] is {"better than": True, "worse than": False}.get(answer)
+    assert cards["Right class"] is None  # its interval holds zero
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"lower": 0.01, "upper": 0.09, "rises": np.nan, "falls": np.nan}, " +9.0)."),
+        ({"lower": -0.01, "upper": 0.09, "rises": 1.0, "falls": 0.0}, ", so that its sign is unc"),
+        ({"lower": -0.01, "upper": 0.09, "rises": 0.7, "falls": 0.2}, "up for 70 % of the rows a"),
+        ({"lower": -0.01, "upper": 0.09, "rises": 0.999, "falls": 0.001}, ", so that its sign is"),
+        ({"lower": -0.01, "upper": 0.09}, ", so that its sign is uncertain"),
+        ({}, "by +4.0 points on average."),
+    ],
+)
+def test_the_direction_of_an_effect_is_told_as_it_is(row, told):
+    effect = words.Effect("age", "+1 sd", pd.Series({"mean": 0.04, **row}), 0.05)
+    said = words.what_matters([effect], "90 %").replace("\N{NO-BREAK SPACE}", " ")
+    assert told in said
+    assert ("of the rows and down for" in said) == (row.get("rises") == 0.7)
+    assert "from half a standard deviation below its value to half above changes it by +4" in said
 
 
 def test_leaks_and_useless_models_are_told():

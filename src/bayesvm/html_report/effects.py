@@ -22,6 +22,7 @@ from ..estimators.predictions import proba
 from ..reports.display import Inside
 from ..reports.tables import pandas_for
 from .judged import Rows, thinned
+from .words import MOVES, is_clear
 
 ROWS = 20_000  # of which standard deviations of columns are taken, at most
 MOST, FEWEST = 2000, 300  # rows that effects are averaged over
@@ -68,6 +69,8 @@ def effects(inside: Inside, data: Sample, order: Array | None, level: float, tot
 
     A column ``importance`` is how far the probability of a row moves on average, up or down, when
     the column takes the value of another row: it does not cancel where effects change sign.
+    ``rises`` and ``falls`` are shares of the rows whose probability does so by the change, of
+    effects whose interval holds zero though their column matters.
     Standard deviations are those of all rows, and intervals count that the ``total`` rows of the
     table are more than those averaged over.  ``order`` are columns from the most to the least
     telling, if there are too many for all.  Of a large model only the columns that move most have
@@ -89,6 +92,7 @@ def effects(inside: Inside, data: Sample, order: Array | None, level: float, tot
             changes = fewest(changes, moved, whole)
         changes = [at_rows(one, data.some) for one in changes]
         frame = effects_of(model, X, changes, level, groups, total).dropna()
+        frame[["rises", "falls"]] = signs(model, X, frame, changes, moved, groups)
         return ranked(inside, frame, changes, moved, whole)
     except (ValueError, TypeError, NotFittedError):  # no column can be changed
         return None
@@ -106,6 +110,26 @@ def moves(model: Any, X: Any, positions: list[int], groups: Any) -> dict[int, Ar
             cells = X.iloc[order, j].array if hasattr(X, "iloc") else X[order, j]
         moved = np.abs(proba(model, with_column(X, j, cells), groups) - P)
         out[j] = moved.mean(axis=0)[1 if P.shape[1] == 2 else 0 :]
+    return out
+
+
+def signs(
+    model: Any, X: Any, frame: Any, changes: list[Contrast], moved: dict[int, Array], groups: Any
+) -> Array:
+    """Shares of rows whose probability rises and falls by at least a tenth of a point.
+
+    Of effects that are clear, and of columns that hardly matter, nan.
+    """
+    classes = {str(label): k for k, label in enumerate(model.classes_)}
+    known = {one[:2]: one for one in changes}
+    out = np.full((len(frame), 2), np.nan)
+    for i, (key, row) in enumerate(frame.iterrows()):
+        one, k = known[key[-2:]], classes[str(key[0])] if len(classes) > 2 else 1
+        if is_clear(row) or moved[one.position][k if len(classes) > 2 else 0] < MOVES:
+            continue
+        low, high = (with_column(X, one.position, x) for x in (one.low, one.high))
+        change = np.round(proba(model, high, groups)[:, k] - proba(model, low, groups)[:, k], 3)
+        out[i] = np.mean(change > 0), np.mean(change < 0)
     return out
 
 

@@ -169,13 +169,19 @@ class Maker:
         return list(frame["auc"].sort_values(ascending=False, kind="stable").index)
 
     def top_effects(self, parts: dict[str, Any]) -> list[words.Effect]:
-        """The columns that move probabilities most, each with its largest average effect."""
+        """The columns that move probabilities most, each with its largest average effect.
+
+        Effects whose interval does not hold zero come before others of the column.
+        """
         frame = parts.get("effects")
         if frame is None:
             return []
         out = []
-        for name, moved in effects.columns_of(frame)["importance"].head(50).items():
-            own = frame.xs(name, level="name", drop_level=False)
+        sure = np.array([words.is_clear(row) for _, row in frame.iterrows()])
+        names = frame.index.get_level_values("name")
+        for name, moved in effects.columns_of(frame)["importance"].items():
+            own = frame[(names == name) & sure]
+            own = own if len(own) else frame[names == name]
             at = 0 if self.binary else int(own["mean"].abs().to_numpy().argmax())
             key, row = own.index[at], own.iloc[at]
             label = "" if self.binary else words.plain(key[0], 30)

@@ -47,7 +47,8 @@ class Report:
     effects : pandas.DataFrame
         Average effects on probabilities.  Its column ``importance`` is how far the probability of a
         row moves on average, up or down, when the column takes the value of another row; the
-        largest is first.
+        largest is first.  Where an interval holds zero and the column matters, ``rises`` and
+        ``falls`` are the shares of the rows whose probability does so.
     partial : dict of pandas.DataFrame
         Average probability as one column changes, of the columns that matter most.
     groups : dict of pandas.DataFrame

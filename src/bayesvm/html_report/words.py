@@ -44,7 +44,7 @@ class Effect(NamedTuple):
 
     name: str
     change: str
-    row: Any  # mean and, where there is a posterior, lower and upper
+    row: Any  # mean; with a posterior lower and upper, rises and falls: see effects.effects
     moved: float
     label: str = ""  # the class, if there are more than two
 
@@ -87,11 +87,14 @@ def listed(words: list[str]) -> str:
 
 
 def against(scores: Any, name: str) -> str:
-    """How the log loss of this model compares with another's: better, as good or worse."""
+    """How the log loss of this model compares with another's, by the interval of the difference."""
     row = scores.loc[(name, "log_loss")]
-    if abs(row["difference"]) < EQUAL or row["difference_lower"] <= 0 <= row["difference_upper"]:
+    gap, lower, upper = row["difference"], row["difference_lower"], row["difference_upper"]
+    if abs(gap) >= EQUAL and (lower > 0 or upper < 0):
+        return "better than" if gap > 0 else "worse than"
+    if lower > 0 or -EQUAL < lower <= upper < EQUAL:
         return "about as good as"
-    return "better than" if row["difference"] > 0 else "worse than"
+    return "no better than" if upper < EQUAL else "not clearly different from"
 
 
 def sentences(facts: dict[str, Any]) -> list[str]:
@@ -137,16 +140,20 @@ def what_matters(effects: list[Effect], level: str) -> str:
     """The column that moves probabilities most, by how much, and in which direction."""
     name, change, row, moved, label = effects[0]
     text = (
-        f"What matters most is {plain(name, 40)}: with the value of another row in its place the "
-        f"probability moves by {100 * moved:.1f} points on average, up or down"
+        f"What matters most is {plain(name, 40)}: shuffling this column changes the predicted "
+        f"probability by {100 * moved:.1f} points on average, up or down"
     )
-    of = f"that of {label}" if label else "it"
+    of = f"the probability of {label}" if label else "it"
     signed = f"{_change(change)} changes {of} by {points(row['mean'])} points on average"
     if "lower" in row:
         ends = f"{points(row['lower'])} to {points(row['upper'])}"
         signed += f" ({level} interval {ends})"
     if not is_clear(row):
-        signed += ", because its direction depends on the row"
+        up, down = row.get("rises", np.nan), row.get("falls", np.nan)
+        if min(up, down) >= 0.005:  # one percent as it is printed
+            signed += f", up for {percent(up, 0)} of the rows and down for {percent(down, 0)}"
+        else:
+            signed += ", so that its sign is uncertain"
     rest = [plain(e.name, 40) for e in effects[1:3]]
     more = f" Then {'comes' if len(rest) == 1 else 'come'} {listed(rest)}." if rest else ""
     return f"{text}; {signed}.{more}"
@@ -159,7 +166,7 @@ def is_clear(row: Any) -> bool:
 
 def _change(change: str) -> str:
     if change == "+1 sd":
-        return "one standard deviation more"
+        return "going from half a standard deviation below its value to half above"
     if " against " in change:
         level, _, first = change.partition(" against ")
         return f"{plain(level, 30)} instead of {plain(first, 30)}"
@@ -172,15 +179,17 @@ def cards(facts: dict[str, Any]) -> list[Card]:
     if scores is not None:
         value, base = (scores["value"].unstack()[m] for m in ("error", "log_loss"))
         right, usual = 1 - value[MODEL], 1 - value[BASE]
-        good = None if percent(right) == percent(usual) else bool(right > usual)
+        gap = scores.loc[(BASE, "error")]
+        good = True if gap["difference_lower"] > 0 else None
+        good = False if gap["difference_upper"] < 0 else good
         out.append(Card("Right class", percent(right), f"{percent(usual)} by the base rate", good))
         row = scores.loc[(MODEL, "auc")]
         if np.isfinite(row["value"]):
             ends = f"{facts['level']} interval {row['lower']:.3f} to {row['upper']:.3f}"
             out.append(Card("Ranking (AUC)", f"{row['value']:.3f}", ends))
-        better = bool(base[MODEL] < base[BASE])
+        good = {"better than": True, "worse than": False}.get(against(scores, BASE))
         note = f"{base[BASE]:.3f} by the base rate"
-        out.append(Card("Log loss", f"{base[MODEL]:.3f}", note, better))
+        out.append(Card("Log loss", f"{base[MODEL]:.3f}", note, good))
     if facts["reliability"] is not None:
         frame = facts["reliability"]
         gap = float(
@@ -200,7 +209,17 @@ def notes(facts: dict[str, Any]) -> list[Note]:
     out = []
     scores = facts["scores"]
     if scores is not None:
-        if against(scores, BASE) != "better than":
+        found = against(scores, BASE)
+        if found == "not clearly different from":
+            row = scores.loc[(BASE, "log_loss")]
+            gaps = [f"{row[k]:+.3f}".replace("-", "−") for k in ("difference", "difference_lower",
+                    "difference_upper")]  # fmt: skip
+            out.append(Note("fair", (
+                "There are too few cases to tell whether the probabilities are better than the "
+                f"base rate: its log loss less the model's is {gaps[0]} ({facts['level']} interval "
+                f"{gaps[1]} to {gaps[2]}). Judge the model on more rows."
+            )))  # fmt: skip
+        elif found != "better than":
             out.append(Note("bad", (
                 "The probabilities are no better than the base rate: the columns say little about "
                 "the labels, or the model does not suit them. Try another model or more rows."
