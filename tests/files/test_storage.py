@@ -9,12 +9,12 @@ import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.datasets import load_iris
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.engines import Gpu
+from bayesvm.engines import Gpu, Threads
 from bayesvm.estimators.formula import Code
 from bayesvm.inference import VB, Gibbs
 from bayesvm.terms import Columns, Intercept, Process
@@ -165,6 +165,18 @@ def test_a_refit_of_a_loaded_model_writes_and_imports_nothing_the_file_names(tmp
         back.fit(X, y)
     assert "this" not in sys.modules
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_loaded_pipeline_has_no_memory_on_disk(tmp_path):
+    """It would unpickle what it finds there when it is fitted again."""
+    model = Pipeline(
+        [("scale", StandardScaler()), ("model", BayesianLinearSVC(engine=Threads(memory=2**20)))],
+        memory=str(tmp_path / "cache"),
+    ).fit(X, y)
+    bayesvm.save(model, tmp_path / "model")
+    back = bayesvm.load(tmp_path / "model")
+    assert back.memory is None
+    assert back["model"].engine.memory == 2**20
 
 
 class Trap:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import re
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,8 @@ def load(path: str | Path) -> Any:
     Returns
     -------
     model : estimator
-        As it was saved, with ``checkpoint=None``: a file cannot choose where a fit writes.
+        As it was saved, without the paths ``checkpoint`` and, of a pipeline, ``memory``: a file
+        cannot choose what a fit reads and writes.
     """
     return load_with_record(path)[0]
 
@@ -175,13 +177,20 @@ def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
 
 
 def _check_parameters(path: str | Path, model: BaseEstimator) -> None:
-    """Refuse formulas that would run code in another fit, and forget paths of checkpoints."""
+    """Refuse formulas that would run code in another fit, and forget paths of files.
+
+    A fit writes to its checkpoint, and a pipeline unpickles what it finds in its memory.
+    """
     try:
-        params = model.get_params(deep=True)
-        files = [name for name in params if re.fullmatch("(.+__)?checkpoint", name)]
-        model.set_params(**dict.fromkeys(files))
+        params = {k: v for k, v in model.get_params(deep=True).items() if v is not None}
+        paths = [
+            name
+            for name, value in params.items()
+            if re.fullmatch("(.+__)?(checkpoint|memory)", name) and not isinstance(value, Real)
+        ]
+        model.set_params(**dict.fromkeys(paths))
         for name, value in params.items():
-            if re.fullmatch("(.+__)?formula", name) and value is not None:
+            if re.fullmatch("(.+__)?formula", name):
                 check_functions(value)
     except ImportError:
         pass  # without formulae no formula can be evaluated
