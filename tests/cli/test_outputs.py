@@ -169,3 +169,25 @@ def test_labels_with_a_semicolon_are_quoted_in_sets(tmp_path):
     model, table = folder_with_model(tmp_path, labels=("a;b", "c"))
     invoke("predict", model, table, "-o", tmp_path / "p.csv")
     assert set(pd.read_csv(tmp_path / "p.csv")["set"]) <= {'"a;b"', "c", '"a;b";c'}
+
+
+@pytest.mark.parametrize("by", ["formula", "array", "frame"])
+def test_models_saved_from_python(by, tmp_path):
+    pytest.importorskip("formulae")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((60, 2)), columns=["a", "b"])
+    y = np.where(frame["a"] + 0.5 * rng.standard_normal(60) > 0, "yes", "no")
+    frame.assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    if by == "formula":
+        model = bayesvm.BayesianLinearSVC.from_formula("y ~ a + b", frame.assign(y=y))
+    else:
+        model = bayesvm.BayesianLinearSVC().fit(frame.to_numpy() if by == "array" else frame, y)
+    bayesvm.save(model, tmp_path / "m.bayesvm")
+    for command in ("predict", "report"):
+        done = invoke(command, tmp_path / "m.bayesvm", tmp_path / "t.csv",
+                      *(("-t", "y") if command == "report" else ()))  # fmt: skip
+        if by == "array":
+            assert done.exit_code == 2
+            assert "was fitted to an array, whose columns have no names" in flat(done)
+        else:
+            assert done.exit_code == 0, done.output

@@ -265,6 +265,13 @@ def _digits(values: Any) -> list[float]:
 
 def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
     """The columns that a model without a cleaner was fitted to, in its order."""
+    if getattr(machine, "_formula", None) is not None:
+        return as_numbers(table)  # a formula reads columns by name
+    if not hasattr(machine, "feature_names_in_"):
+        raise ValueError(
+            "the model was fitted to an array, whose columns have no names, and a table cannot be "
+            "matched with it. Fit it to a data frame, or use it in Python: bayesvm.load(MODEL)."
+        )
     wanted = list(machine.feature_names_in_)
     if absent := [name for name in wanted if name not in table]:
         raise ValueError(lacking(absent, [str(name) for name in table]))
