@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.inference import EM, VB, Gibbs
@@ -105,14 +105,15 @@ def test_means_are_differences_of_probabilities(data, name):
     sd = frame["dose"].std(ddof=0)
     up, down = (frame.assign(dose=frame["dose"] + s * sd / 2) for s in (1, -1))
     p = [model.predict_proba(rows, **inner)[:, 1].mean() for rows in (up, down)]
-    row = found.loc[("dose", "+1 sd")]
-    assert row["mean"] == pytest.approx(p[0] - p[1], abs=1e-12)
+    row, scale = found.loc[("dose", "+1 sd")], getattr(model.machines_[0], "effect_scale", 1.0)
+    assert (scale > 1.0) == (name == "linear")
+    assert row["mean"] == pytest.approx(scale * (p[0] - p[1]), abs=1e-12)
     assert row["lower"] < row["mean"] < row["upper"]
     names = ["age", "dose"] if name == "additive" else ["age", "dose", "sex", "site", "site"]
     assert found.index.get_level_values("name").tolist() == names
     pair = model.average_effects(frame, "age", (40, 60), **inner)
     p = [model.predict_proba(frame.assign(age=float(k)), **inner)[:, 1].mean() for k in (40, 60)]
-    assert pair["mean"].iloc[0] == pytest.approx(p[1] - p[0], abs=1e-12)
+    assert pair["mean"].iloc[0] == pytest.approx(scale * (p[1] - p[0]), abs=1e-12)
     assert pair.index.tolist() == [("age", "40 to 60")]
 
 
@@ -180,7 +181,8 @@ def test_a_number_is_so_many_units(data):
     labels = ["+10", "b against a", "c against a"]
     assert found.index.get_level_values("change").tolist() == labels
     low, high = (model.predict_proba(frame.assign(age=frame.age + d))[:, 1] for d in (-5, 5))
-    np.testing.assert_allclose(found["mean"].iloc[0], (high - low).mean(), rtol=1e-9)
+    scale = model.machines_[0].effect_scale
+    np.testing.assert_allclose(found["mean"].iloc[0], scale * (high - low).mean(), rtol=1e-9)
     one = model.average_effects(frame, "age", change=1)
     np.testing.assert_allclose(
         one, model.average_effects(frame, "age", change="unit"), rtol=1e-6, atol=1e-9
@@ -256,6 +258,35 @@ def test_widths_of_few_rows_are_those_of_a_logit():
         found = BayesianLinearSVC().fit(X, y).average_effects(X, change="slope")
         ratios.append(found["sd"] / logit_effects(X, y)[1])
     np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.12)
+
+
+@pytest.mark.parametrize("size", [1.0, 0.5, 0.0])
+def test_means_are_those_of_a_logit(size):
+    """500 rows: within 2 % along the effects, and each within a fifth of its standard error."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((500, 4))
+        y = (rng.random(500) < expit(0.3 + size * (X @ [1.0, -0.5, 0.8, 0.0]))).astype(int)
+        found = BayesianLinearSVC().fit(X, y).average_effects(X, change="slope")["mean"].to_numpy()
+        mean, sd = logit_effects(X, y)
+        if size:
+            assert found @ mean == pytest.approx(mean @ mean, rel=0.02)
+        np.testing.assert_allclose(found, mean, atol=0.2 * sd.min())
+
+
+@pytest.mark.slow
+def test_intervals_of_three_classes_cover():
+    """Sixty sets, 720 intervals of 90 %: 612 to 684 cover (4 sd of half as many free ones)."""
+    B, held = np.array([[1.0, -0.5, 0.3, 0.0], [0.0, 0.5, -0.3, 0.2], [-1.0, 0.0, 0.0, -0.2]]), 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((500, 4))
+        P = softmax(X @ B.T, axis=1)
+        y = (rng.random(500)[:, None] > P.cumsum(axis=1)).sum(axis=1)
+        truth = np.concatenate([(P[:, [k]] * (B[k] - P @ B)).mean(axis=0) for k in range(3)])
+        found = BayesianLinearSVC().fit(X, y).average_effects(X, change="slope")
+        held += int(np.sum((found["lower"] <= truth) & (truth <= found["upper"])))
+    assert 612 <= held <= 684
 
 
 def test_effects_on_classes_fitted_together_say_whose_width_they_have():

@@ -17,6 +17,7 @@ from ..inputs.parameters import is_number
 from ..inputs.reading import column_names, column_of
 from ..inputs.tables import cells_of
 from ..machines.calibration import Calibrated
+from ..machines.fit import DRAWS
 from ..machines.machine import Machine
 from ..model.latent import predict_rows
 from ..reports.tables import pandas_for, stacked, tails
@@ -37,8 +38,12 @@ def average_effects(
 
         \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
 
-    where the rows differ in one column.  Probabilities are those of ``predict_proba``; intervals
-    are those of f, to first order (the delta method), and follow ``width``.
+    where the rows differ in one column.  Probabilities are those of ``predict_proba``.  For the
+    best predictions of new rows these are shrunk towards the shares of the classes, which makes
+    effects too small.  Where the link was fitted to rows left out, effects of linear models are
+    therefore multiplied by :math:`\mathrm{cov}(y, f) / \mathrm{cov}(P, f)` over the training rows,
+    the ratio that maximum likelihood makes one.  Intervals are those of f, to first order (the
+    delta method), and follow ``width``.
 
     Parameters
     ----------
@@ -128,43 +133,29 @@ def effects_of(
     If the rows are drawn at random from a table of ``total`` rows, whose average is meant,
     intervals count what the average of all of them may differ by.
     """
-    pd, ends, fit, n = pandas_for("average_effects"), tails(level), model._fitted(), X.shape[0]
-    first = fit.machines[0]
-    spread = isinstance(first, Machine) and first.posterior.has_spread
-    means, pulls, unit = [], [], np.array([one.unit for one in every])
-    errors, kept = [], {}  # variances of means by the draw of rows; the side below that many share
+    pd, fit, n = pandas_for("average_effects"), model._fitted(), X.shape[0]
+    scale = getattr(fit.machines[0], "effect_scale", 1.0)
+    unseen = max(1.0 - n / total, 0.0) if total else 0.0
+    effects, errors = [], []  # errors: variances of the means by the draw of rows
+    kept: dict[Any, Average] = {}  # the side below that many share
     for one in every:
         shared = (one.position, one.low) if np.ndim(one.low) == 0 else None
         if shared is None or shared not in kept:
-            kept = {shared: _side(model, with_column(X, one.position, one.low), groups, spread)}
-        high = _side(model, with_column(X, one.position, one.high), groups, spread)
+            kept = {shared: average_proba(model, with_column(X, one.position, one.low), groups)}
         low = kept[shared]
-        rise = (high[0] - low[0])[:, 1 if len(fit.classes) == 2 else 0 :] / one.unit
-        means.append(rise.mean(axis=0))
-        errors.append(
-            max(1.0 - n / total, 0.0) * rise.var(axis=0) / n if total else 0.0 * means[-1]
-        )
-        if spread:
-            pulls.append([(b - a) / one.unit for a, b in zip(low[1], high[1], strict=True)])
+        high = average_proba(model, with_column(X, one.position, one.high), groups)
+        rise = (high.each - low.each) * (scale / one.unit)
+        # the standard deviation of a fitted slope does not depend on its size
+        by = [scale] * len(fit.machines) + [1.0]
+        pairs = zip(low.slopes, high.slopes, by, strict=False)
+        effects.append(Average(rise, [(b - a) * (k / one.unit) for a, b, k in pairs]))
+        errors.append(unseen * rise.var(axis=0) / n)
     index = pd.MultiIndex.from_tuples([one[:2] for one in every], names=["name", "change"])
-    mean, error, frames = np.array(means), np.array(errors), []  # (effects, classes)
-    for k in range(mean.shape[1]):
-        table = {"mean": mean[:, k]}
-        if spread:
-            each = [[x[k] for x in p] for p in pulls]
-            table |= _spread(fit, mean[:, k], each, ends, error[:, k])
-            for end in ("lower", "upper"):
-                table[end] = np.clip(table[end], -1.0 / unit, 1.0 / unit)
-        frames.append(pd.DataFrame(table, index=index))
-    out = stacked(frames, fit.classes, pd)
-    if spread and (note := note_of_width(model)):
+    most = 1.0 / np.array([one.unit for one in every])
+    out = table_of(fit, effects, np.array(errors), index, level, (-most, most))
+    if "sd" in out and (note := note_of_width(model)):
         out.attrs["note"] = note
     return out
-
-
-def _side(model: Any, X: Any, groups: Any, spread: bool) -> tuple[Array, list[Array]]:
-    """Probabilities of rows and, where wanted, derivatives of their averages."""
-    return pulls_at(model, X, groups) if spread else (proba(model, X, groups), [])
 
 
 def average_at(
@@ -172,58 +163,58 @@ def average_at(
 ) -> Any:
     """Average probabilities of rows as one column takes each of the values, as a data frame.
 
-    Indexed by value (and class, for more than two): mean, and lower and upper where there is a
+    Indexed by value (and class, for more than two): mean, and sd, lower and upper where there is a
     posterior.  Intervals are those of :func:`average_effects`.
     """
-    pd, ends, fit = pandas_for("average_at"), tails(level), model._fitted()
-    first, frames = fit.machines[0], []
-    spread = isinstance(first, Machine) and first.posterior.has_spread
+    pd, fit = pandas_for("average_at"), model._fitted()
     X = editable(X, pd)
-    sides = [_side(model, with_column(X, column, x), groups, spread) for x in values]
-    mean = np.array([P.mean(axis=0) for P, _ in sides])[:, 1 if len(fit.classes) == 2 else 0 :]
-    pulls = [pull for _, pull in sides if spread]
-    for k in range(mean.shape[1]):
-        frame = pd.DataFrame({"mean": mean[:, k]}, index=pd.Index(values, name="value"))
-        if pulls:
-            each = [[x[k] for x in p] for p in pulls]
-            found = _spread(fit, mean[:, k], each, ends, np.zeros(len(sides)))
-            frame["lower"], frame["upper"] = (np.clip(found[e], 0, 1) for e in ("lower", "upper"))
-        frames.append(frame)
-    return stacked(frames, fit.classes, pd)
+    averages = [average_proba(model, with_column(X, column, x), groups) for x in values]
+    index = pd.Index(values, name="value")
+    return table_of(fit, averages, np.zeros((len(averages), 1)), index, level, (0.0, 1.0))
 
 
-def pulls_at(model: Any, X: Any, groups: Any) -> tuple[Array, list[Array]]:
-    """Probabilities of rows, and derivatives of their averages in coefficients of each machine.
+class Average(NamedTuple):
+    """Probabilities of rows, or their changes, and derivatives of the averages over these rows."""
 
-    Each of these is a matrix ``(classes, K)``; of two classes only the second counts.  The last is
-    that in the numbers of a fitted link.
-    """
-    fit, n = model.fit_, 0
-    link = fitted_link(fit)
-    pull = [np.zeros(())] * (len(fit.machines) + (link is not None))
+    each: Array  # (n, classes), of two classes the second only
+    # (classes, K) in the coefficients of each machine, then in the numbers of a fitted link
+    slopes: list[Array]
+
+
+def average_proba(model: Any, X: Any, groups: Any) -> Average:
+    """Probabilities of rows and, where there is a posterior, derivatives of their averages."""
+    fit, n = model.fit_, X.shape[0]
+    first, link = 1 if len(fit.classes) == 2 else 0, fitted_link(fit)
+    if not has_spread(fit):
+        return Average(proba(model, X, groups)[:, first:], [])
+    slopes: list[Any] = [0.0] * (len(fit.machines) + (link is not None))
     each = []
     for rows in pieces(model._read_new(X, groups), PIECE):
         m, v = (np.stack(x, axis=1) for x in zip(*fit.moments_at(rows), strict=True))
-        n, first = n + len(m), 1 if fit.is_binary else 0
-        each.append(fit.proba(m, v))
+        each.append(fit.proba(m, v)[:, first:])
         for j, machine in enumerate(fit.machines):
             step = np.zeros_like(m)
             step[:, j] = STEP * (1.0 + np.sqrt(v[:, j]))
             rise = (fit.proba(m + step, v) - fit.proba(m - step, v))[:, first:]
             slope = rise / (2.0 * step[:, j, None])
-            pull[j] = pull[j] + np.asarray(_columns(machine, rows).T @ slope).T
+            slopes[j] = slopes[j] + np.asarray(_columns(machine, rows).T @ slope).T / n
         if link is not None:
-            p = each[-1][:, 1]
-            slopes = link.slopes(m[:, 0], v[:, 0])  # (numbers, n)
-            pull[-1] = pull[-1] + (slopes @ (p * (1.0 - p)))[None]
-    return np.concatenate(each), [x / n for x in pull]
+            p = each[-1][:, 0]
+            slopes[-1] = slopes[-1] + (link.slopes(m[:, 0], v[:, 0]) @ (p * (1.0 - p)))[None] / n
+    return Average(np.concatenate(each), slopes)
+
+
+def has_spread(fit: Any) -> bool:
+    """Whether there is a posterior of coefficients."""
+    return isinstance(fit.machines[0], Machine) and fit.machines[0].posterior.has_spread
 
 
 def fitted_link(fit: Any) -> Calibrated | None:
     """The link of two classes, where it has an uncertainty of its own that is to be counted."""
     machine = fit.machines[0]
-    counts = fit.is_binary and machine.width is not None and isinstance(machine.link, Calibrated)
-    return machine.link if counts and machine.link.uncertainty is not None else None
+    counts = has_spread(fit) and fit.is_binary and machine.width is not None
+    link = machine.link if counts and isinstance(machine.link, Calibrated) else None
+    return None if link is None or link.uncertainty is None else link
 
 
 def _columns(machine: Any, rows: Any) -> Any:
@@ -233,29 +224,43 @@ def _columns(machine: Any, rows: Any) -> Any:
     return machine.model.rows(rows).C
 
 
-def _spread(
-    fit: Any, mean: Array, pulls: Sequence[Sequence[Array]], ends: tuple[float, float], error: Array
-) -> dict[str, Array]:
-    """Standard deviations and intervals of effects with given derivatives.
+def table_of(
+    fit: Any,
+    averages: Sequence[Average],
+    errors: Array,
+    index: Any,
+    level: float,
+    limits: tuple[Any, Any],
+) -> Any:
+    """Averages with standard deviations and intervals by the delta method, as a data frame.
 
-    ``error`` are variances of the effects by what is no part of the fit.
+    ``errors`` are variances by what is no part of the fit, ``(averages, classes)``.
     """
-    each = [np.stack(x) for x in zip(*pulls, strict=True)]  # (effects, K) for each machine
-    z, link, machines = ndtri(np.array(ends))[:, None], fitted_link(fit), fit.machines
-    if len(machines) > 1:
-        pairs = zip(machines, each, strict=True)
-        sd = np.sqrt(error + sum(machine.reported.reported(C)[1] for machine, C in pairs))
-        low, high = mean + sd * z
-        return {"sd": sd, "lower": low, "upper": high}
-    (machine,), C, extra = machines, each[0], error
-    post = machine.reported
-    if link is not None:  # what it corrects is not counted twice
-        post = machine.width.posterior(machine.posterior, of_link=True)
-        cov: Any = link.uncertainty
-        extra = error + np.einsum("ei,ij,ej->e", each[-1], cov, each[-1])
-    gap = post.quantiles(C, ends) - C @ post.mean
-    low, high = mean + np.copysign(np.hypot(gap, z * np.sqrt(extra)), z)
-    return {"sd": np.sqrt(post.reported(C)[1] + extra), "lower": low, "upper": high}
+    pd, z, frames = pandas_for("average_effects"), ndtri(np.array(tails(level)))[:, None], []
+    mean = np.array([one.each.mean(axis=0) for one in averages])
+    thetas = fit.thetas(DRAWS, np.random.default_rng(0)) if len(fit.machines) > 1 else []
+    for k in range(mean.shape[1]):
+        table = {"mean": mean[:, k]}
+        if has_spread(fit):
+            pairs = zip(*(one.slopes for one in averages), strict=True)
+            slopes = [np.stack([x[k] for x in each]) for each in pairs]  # (averages, K) each
+            error = errors[:, min(k, errors.shape[1] - 1)]
+            if thetas:  # coefficients of classes fitted together are correlated
+                f = sum(theta @ S.T for theta, S in zip(thetas, slopes, strict=True))
+                table["sd"] = np.sqrt(f.var(axis=0) + error)
+                low, high = mean[:, k] + table["sd"] * z
+            else:
+                post, link, S = fit.machines[0].reported, fitted_link(fit), slopes[0]
+                if link is not None:  # what it corrects is not counted twice
+                    post = fit.machines[0].width.posterior(fit.machines[0].posterior, of_link=True)
+                    cov: Any = link.uncertainty
+                    error = error + np.einsum("ei,ij,ej->e", slopes[1], cov, slopes[1])
+                table["sd"] = np.sqrt(post.reported(S)[1] + error)
+                gap = post.quantiles(S, tails(level)) - S @ post.mean
+                low, high = mean[:, k] + np.copysign(np.hypot(gap, z * np.sqrt(error)), z)
+            table["lower"], table["upper"] = np.clip(low, *limits), np.clip(high, *limits)
+        frames.append(pd.DataFrame(table, index=index))
+    return stacked(frames, fit.classes, pd)
 
 
 # ---------------------------------------------------------------------------------------------

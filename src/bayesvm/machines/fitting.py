@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..blocks import balanced_rows, rows_of_all_classes
-from ..core.arrays import one_against_rest
+from ..core.arrays import one_against_rest, to_numpy
 from ..core.types import Array, Coef
 from ..gaussian.covariances import Point, covariance
 from ..gaussian.gates import gated_coef
@@ -35,7 +35,7 @@ from ..model.problem import Problem
 from .calibration import ProbitLink, fit_link, masses, plain_link
 from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
-from .leave_one_out import Held, Moments, effective
+from .leave_one_out import Held, Moments, effect_scale, effective
 from .machine import Machine
 from .penalty import tuned, with_priors
 from .posterior import (
@@ -89,19 +89,27 @@ def with_link(
         blocks = replace(problem.blocks, X=problem.blocks.y).take(rows)
     c = blocks.c * share
     held = blocks.y, m, v, effective(c, blocks.unit)
-    link = None if fitted else plain_link(probability, likelihood)
+    link, scale = None if fitted else plain_link(probability, likelihood), 1.0
     if link is None:
         shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
         link = (fit_skewed if curved else fit_link)(
             *map(problem.engine.place, shown), engine=problem.engine
         )
+        if curved and not (problem.model.grouped or problem.model.is_latent):
+            inside = means_of_f(sample()[0], machine.posterior) if at is None else at[0][rows]
+            scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors
         rare = float(masses(blocks.y, c / blocks.unit).min())
         wide = find_width(problem, *known, lambda: sample()[0], held, rare, at)
         wide = clustered(problem, *known, wide, marginal)
-    return replace(machine, link=link, width=wide), held
+    return replace(machine, link=link, width=wide, effect_scale=scale), held
+
+
+def means_of_f(problem: Problem, post: Posterior) -> Array:
+    """Posterior mean of f at every row."""
+    return np.concatenate([to_numpy(problem.rows(b).C @ post.mean) for b in problem.blocks])
 
 
 def _at_all_rows(problem: Problem, post: Posterior, widths: bool) -> tuple[Array, Array] | None:

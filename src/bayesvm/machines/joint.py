@@ -26,9 +26,9 @@ from ..model.problem import Problem
 from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
-from .classes import ClassLink, Separate
-from .fitting import CLASSES_ROWS, disagreement, from_draws
-from .leave_one_out import Moments, effective, leave_one_out
+from .classes import ClassLink, Separate, normalised
+from .fitting import CLASSES_ROWS, disagreement, from_draws, means_of_f
+from .leave_one_out import Moments, effect_scale, effective, leave_one_out
 from .machine import Machine
 from .penalty import replaced
 from .posterior import (
@@ -83,10 +83,14 @@ def fit_classes(
         machines = [from_draws(problem, each, disagreement(own)) for each, own in pairs]
     else:
         machines = _machines(Joint(problem, classes), back)
-    moments = left_out_classes(machines, problem)
+    moments, inside = left_out_classes(machines, problem)
     link = link_joint(machines, moments, probability)
-    own = links_of(link, classes)
-    return [replace(m, link=each) for m, each in zip(machines, own, strict=True)], link, moments
+    scale = 1.0
+    if probability == "calibrated" and not problem.model.grouped:
+        proba = normalised(link.logs(inside, moments.v))
+        scale = effect_scale(np.eye(classes)[moments.codes], proba, inside, moments.c)
+    pairs = zip(machines, links_of(link, classes), strict=True)
+    return [replace(m, link=own, effect_scale=scale) for m, own in pairs], link, moments
 
 
 def _machines(joint: Joint, ascents: Sequence[Ascent]) -> list[Machine]:
@@ -123,8 +127,8 @@ def links_of(link: ClassLink, classes: int) -> list[Link]:
     return [ProbitLink()] * classes
 
 
-def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
-    """Moments of f of all classes at some rows, each left out."""
+def left_out_classes(machines: Sequence[Machine], problem: Problem) -> tuple[Moments, Array]:
+    """Moments of f of all classes at some rows, each left out; and means with all rows."""
     reach = _leverages(machines, problem)
     codes, K = np.asarray(problem.blocks.on_host().y).astype(np.intp), len(machines)
     rows = rows_of_all_classes(codes, min(codes.size, CLASSES_ROWS), np.random.default_rng(0))
@@ -134,8 +138,9 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
     some = codes[rows]
     share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
     weight = effective(problem.blocks.c * share[some], problem.blocks.unit)
+    inside = np.stack([means_of_f(problem, machine.posterior) for machine in machines], axis=1)
     if machines[0].draws is not None:
-        return Moments(some, *_left_out_draws(machines, problem, some), weight)
+        return Moments(some, *_left_out_draws(machines, problem, some), weight), inside
     one, grow, rest = problem.blocks.gone, K / (K - 1.0), problem.outside()
     coefs, point = [], False
     for machine in machines:
@@ -152,7 +157,7 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> Moments:
         out_m[:, k] = gone[0]
         if not point:
             out_v[:, k] = gone[1] + rest
-    return Moments(some, out_m, out_v, weight)
+    return Moments(some, out_m, out_v, weight), inside
 
 
 def _leverages(machines: Sequence[Machine], problem: Problem) -> list[Any]:

@@ -43,6 +43,21 @@ def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, A
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
 
 
+def effect_scale(y: Array, proba: Array, mean: Array, c: Array) -> float:
+    r"""What effects on probabilities are multiplied by, from the rows of the fit.
+
+    .. math:: \frac{\sum_i c_i\, y_i^\top (m_i - \bar m)}{\sum_i c_i\, p_i^\top (m_i - \bar m)}
+
+    A link that is fitted to rows left out shrinks f, which predicts best and makes effects too
+    small.  With this factor they meet the equation of maximum likelihood along f, that residuals
+    ``y - proba`` are not correlated with ``mean``.  One where all probabilities are equal.
+    Arrays are ``(n,)`` or ``(n, classes)``.
+    """
+    gap = (c * (mean - np.average(mean, axis=0, weights=c)).T).T
+    own, predicted = float(np.vdot(gap, y)), float(np.vdot(gap, proba))
+    return own / predicted if own > 0.0 and predicted > 0.0 else 1.0
+
+
 class Moments(NamedTuple):
     """Moments of f at training rows, each left out."""
 

@@ -53,6 +53,7 @@ class Machine:
     # covariances of groups' effects, (m, r, r), by term: draws where these were integrated out
     variances: Mapping[str, Array] = field(default_factory=dict)
     width: Width | None = None  # of the data; without it that of the posterior is reported
+    effect_scale: float = 1.0  # of effects on probabilities, which a fitted link shrinks
 
     # ----- f at new rows
 
