@@ -93,11 +93,11 @@ class Columns(Part):
     def reads(self, layout: Layout) -> Array:
         return layout.find(self.columns)
 
-    def bind(self, rows: TrainingRows) -> Picked:
+    def bind(self, rows: TrainingRows, distances: bool = False) -> Picked:
         where = self.reads(rows.layout)
         X = inner(rows.X)[:, where]
         blocks = Blocks(X, np.empty(len(X)), rows.c, block_rows(X.shape[1]))
-        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred)
+        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred, distances)
         return Picked(fitted.center, fitted.scale, fitted.far, fitted.still, where)
 
 
@@ -133,10 +133,8 @@ class Missing(Part):
 
     def bind(self, rows: TrainingRows) -> latent.Missing | latent.Filled:
         inner = self.part.bind(rows)
-        level, spread = np.zeros(inner.width), np.ones(inner.width)
-        if not (self.part.standardize and rows.centred):
-            seen = Columns(self.part.columns).bind(rows._replace(centred=True))
-            level, spread = seen.center / inner.scale, seen.scale / inner.scale
+        seen = Columns(self.part.columns).bind(rows._replace(centred=True), distances=True)
+        level, spread = (seen.center - inner.center) / inner.scale, seen.scale / inner.scale
         imputer = rows.choose_imputer(self.imputer, len(rows.c), inner.width)
         return latent.incomplete(inner, level, spread, imputer, rows.X, rows.c)
 
@@ -227,7 +225,7 @@ class Process(Part):
                 "inducing='optimise' moves the points of BayesianSVC only; choose 'kmeans', "
                 "'random' or give an array of points."
             )
-        inputs = Columns(self.columns, self.standardize).bind(rows._replace(centred=True))
+        inputs = Columns(self.columns, self.standardize).bind(rows._replace(centred=True), True)
         where, groups = inputs.where, None
         if self.standardize and rows.units is not None:
             inputs = inputs.with_units(rows.units[where])

@@ -107,10 +107,10 @@ def test_whole_weights_are_repetitions():
     assert isinstance(a, Spread)
 
 
-def fitted(X, c=None, size=7, standardize=True, engine=None):
+def fitted(X, c=None, size=7, standardize=True, engine=None, **options):
     n = X.shape[0]
     blocks = Blocks(X, np.zeros(n), np.ones(n) if c is None else c, size)
-    return fit_columns(blocks, engine or Serial(), standardize)
+    return fit_columns(blocks, engine or Serial(), standardize, **options)
 
 
 @pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)
@@ -166,14 +166,20 @@ def test_a_faint_column_is_not_a_constant_one(kind):
 
 @pytest.mark.parametrize("offset", [0.0, 10.0, 1e4, 1e8])
 def test_sparse_columns_are_scaled_by_the_size_of_entries_and_not_centred(offset):
-    """The scale is that of the same numbers stored densely, over the root of their share."""
+    """The scale is that of the same numbers stored densely: sd over the root of their share."""
     full = X / [1.0, 30.0, 1e-3] + offset
     full[::4] = 0.0
     full[:, 1] = X[:, 1] / 30 + offset  # a column without a hole
     dense, thin = fitted(full, C), fitted(sparse.csr_array(full), C)
+    plain = fitted(full, C, distances=True)
     share = C @ (full != 0) / C.sum()
     assert share[1] == pytest.approx(1.0)
-    np.testing.assert_allclose(thin.scale, dense.scale / np.sqrt(share), rtol=1e-6)
+    np.testing.assert_allclose(thin.scale, plain.scale / np.sqrt(share), rtol=1e-6)
+    np.testing.assert_allclose(thin.scale, dense.scale, rtol=1e-6)
+    holes = np.where(np.arange(N)[:, None] % 5 == 1, np.nan, full)
+    share = C @ (np.nan_to_num(holes) != 0) / (C @ ~np.isnan(holes))
+    missing = fitted(holes, C, distances=True).scale / np.sqrt(share)
+    np.testing.assert_allclose(fitted(holes, C).scale, missing, rtol=1e-12)
     assert not thin.center.any()
     columns = thin.columns(sparse.csr_array(full))
     assert sparse.issparse(columns)

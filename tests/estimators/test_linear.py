@@ -140,6 +140,20 @@ def test_float32_is_accepted_and_close():
     assert_allclose(a.predict_proba(X), b.predict_proba(X.astype(np.float32)), atol=1e-4)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_have_the_same_model_dense_and_sparse(seed, classes):
+    """But for centres, which only the weak prior of the intercept sees."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(90) % classes
+    X = rng.poisson(rng.gamma(0.5, 0.5, (classes, 12))[y]).astype(float)
+    dense, thin = (BayesianLinearSVC().fit(kind(X), y) for kind in (np.asarray, sparse.csr_array))
+    np.testing.assert_allclose(dense.coef_, thin.coef_, atol=5e-3)
+    np.testing.assert_allclose(
+        dense.predict_proba(X), thin.predict_proba(sparse.csr_array(X)), atol=5e-3
+    )
+
+
 def test_sparse_equals_dense_when_nothing_is_centred():
     S = X * (np.random.default_rng(0).random(X.shape) < 0.4)
     for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix):

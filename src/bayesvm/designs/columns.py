@@ -342,26 +342,15 @@ def _powers(X: Any) -> Array:
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
 
-@dataclass(frozen=True)
-class Present:
-    """Weight of all rows, and of those in which a sparse column is not zero."""
-
-    n: float
-    each: Array
-
-    def __add__(self, other: Present) -> Present:
-        return Present(self.n + other.n, self.each + other.each)
-
-    @property
-    def share(self) -> Array:
-        """Share of entries that are not zero; one where there are none."""
-        share = self.each / self.n if self.n else self.each
-        return np.where(share > 0, np.minimum(share, 1.0), 1.0)
-
-
-def _present(block: Block) -> Present:
-    X, c = arrays.inner(block.X), np.asarray(block.c)
-    return Present(float(c.sum()), _by_columns(X, arrays.double(X.data != 0), c))
+def _present(block: Block) -> Array:
+    """Weight of the rows in which each column is not zero, and of those in which it is known."""
+    X, c = arrays.inner(block.X), block.c
+    if sparse.issparse(X):
+        c = np.asarray(c)
+        some = _by_columns(X, arrays.double(X.data != 0), c)
+        return np.stack([some, np.full(X.shape[1], c.sum())])
+    known = X == X  # NaN are missing
+    return np.stack([arrays.to_numpy(c @ arrays.double(k)) for k in ((X != 0) & known, known)])
 
 
 def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
@@ -374,17 +363,18 @@ def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
 
 
 def fit_columns(
-    blocks: Any, engine: Engine, standardize: bool, centred: bool = True
+    blocks: Any, engine: Engine, standardize: bool, centred: bool = True, distances: bool = False
 ) -> Standardised:
     """Centre and scale of the columns, weighted by the rows' weights; NaN are left out.
 
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
-    ones, which would be filled in; their scale is the standard deviation over the square root of
-    the share of entries that are not zero: that of a column without zeros is the standard
-    deviation, that of a word or level which is rare is the usual size of its entries.  Divided by
-    the standard deviation alone, words that occur in one row or two would outweigh all others.  A
-    constant column gets scale 1, unless it is very large, and is still if its centre is that
-    constant.
+    ones, which would be filled in.  The scale, of sparse and of dense columns alike, is the
+    standard deviation over the square root of the share of entries that are not zero: that of a
+    column without zeros is the standard deviation, that of a word or level which is rare is the
+    usual size of its entries.  Divided by the standard deviation alone, words that occur in one row
+    or two would outweigh all others.  Dense columns of ``distances`` are divided by it all the
+    same, since kernels learn length scales.  A constant column gets scale 1, unless it is very
+    large, and is still if its centre is that constant.
     """
     if not standardize:
         return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
@@ -392,8 +382,9 @@ def fit_columns(
     if is_sparse:  # slices would be copies
         blocks = replace(blocks, size=max(blocks.n, 1))
     mean, sd, constant = column_moments(blocks, engine)
-    if is_sparse:
-        sd = sd / np.sqrt(engine.sum(_present, blocks).share)
+    if is_sparse or not distances:
+        present, known = engine.sum(_present, blocks.unlabelled())
+        sd = sd / np.sqrt(np.divide(present, known, out=np.ones(sd.size), where=present > 0))
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
     centred = centred and not is_sparse
     center = mean if centred else np.zeros(scale.size)

@@ -98,8 +98,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _missing(self) -> MissingCells | None:
         """The distribution of missing cells, if they have one."""
-        centred = bool(self.standardize and self.fit_intercept)
-        return MissingCells(self.missing, centred) if self._models_missing else None
+        return MissingCells(self.missing) if self._models_missing else None
 
     def _of_missing_cells(self) -> str:
         """What a refusal of missing cells recommends."""

@@ -124,7 +124,8 @@ def prepare(
         inputs, named = Standardised(np.zeros(1), np.ones(1)), False
     else:
         rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
-        inputs = fit_columns(rows, Serial(), params["standardize"]).with_units(settings.units)
+        inputs = fit_columns(rows, Serial(), params["standardize"], distances=True)
+        inputs = inputs.with_units(settings.units)
         if settings.is_open:
             other = settings.alike(inputs, data.X)
             inputs = levelled(warped(inputs, data.X[data.at], data.c), data.X)
@@ -388,7 +389,8 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
         )
     given = (params["engine"], data.X, data.c, p, params["n_jobs"], scheme)
     engine, blocks = in_blocks(*given, y=data.codes, unit=data.unit)
-    inputs = fit_columns(blocks, engine, params["standardize"]).with_units(settings.units)
+    inputs = fit_columns(blocks, engine, params["standardize"], distances=True)
+    inputs = inputs.with_units(settings.units)
     codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
     for most in settings.sampled:
         few = blocks.take(rows_of_all_classes(codes, most, rng, engine.over))

@@ -30,7 +30,6 @@ class MissingCells:
     """Missing cells of the columns of a linear predictor."""
 
     value: Any  # "model" or an object of bayesvm.designs.imputation, as given by the user
-    centred: bool = True  # columns are centred and scaled: a cell has level zero and spread one
 
     def check(self, scheme: Any, checkpoint: Any) -> None:
         """Refuse values without a meaning, and what the scheme cannot fit."""
@@ -93,10 +92,8 @@ class MissingCells:
 
     def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing | Filled:
         """The columns with a distribution for cells that are missing."""
-        level, spread = np.zeros(columns.width), np.ones(columns.width)
-        if not self.centred:
-            seen = fit_columns(blocks, engine, standardize=True)
-            level, spread = seen.center / columns.scale, seen.scale / columns.scale
+        seen = fit_columns(blocks, engine, standardize=True, distances=True)
+        level, spread = (seen.center - columns.center) / columns.scale, seen.scale / columns.scale
         imputer = check.choose_imputer(self.value, blocks.n, columns.width)
         return incomplete(columns, level, spread, imputer, blocks.X, blocks.copies)
 

@@ -121,7 +121,7 @@ class VectorTask:
             data = merge(training.X[kept], codes, c)
             n, p = data.c.size, data.X.shape[1]
             blocks = Blocks(data.X[data.at], np.empty(n), data.c, block_rows(p))
-            inputs = fit_columns(blocks, Serial(), standardize)
+            inputs = fit_columns(blocks, Serial(), standardize, distances=True)
             inputs = inputs.with_units(encoding.scales if standardize else None)
             points = inputs.columns(data.X)
             extent = extent_of(points, standardize, encoding.groups)
