@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -16,6 +17,7 @@ import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.inputs.encoding import APART
 from bayesvm.kernels import RBF, with_groups
+from bayesvm.priors import Fixed
 from bayesvm.terms import Columns, Groups, Intercept, Missing, Process
 
 N = 90
@@ -218,7 +220,10 @@ def test_indicators_are_those_made_by_hand(name):
     )
     if name != "additive":
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6, atol=1e-9)
-        assert list(model.summary().index) == ["intercept", *CODED]
+    found = model.summary()
+    rest = [f"{name} - {CODED[2]}" if name in CODED[3:6] else name for name in CODED]
+    labels = list(found.index.get_level_values("name"))
+    assert labels == ["intercept", *(name for name in rest if name != CODED[2])]
 
 
 def test_a_weight_of_two_is_the_row_twice():
@@ -246,6 +251,32 @@ def test_slopes_of_groups_name_columns_of_the_table():
     assert found == {"intercept", *CODED[2:6], "dose"}
     by_place = MixedSVC(random=[2, 4]).fit(FRAME, Y, groups=ward)
     assert by_place.elbo_ == pytest.approx(model.elbo_)
+
+
+@pytest.mark.parametrize("name", ["linear", "additive"])
+def test_levels_are_compared_with_the_first(name):
+    """As a logit with one indicator less, whose estimates and standard errors these are."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"rank": rng.choice(["1st", "2nd", "3rd"], 900), "x": rng.normal(size=900)}
+    )
+    coded = np.column_stack([np.ones(900), frame["rank"] == "2nd", frame["rank"] == "3rd", frame.x])
+    beta = np.array([1.0, -1.0, -2.0, 0.5])
+    y = rng.random(900) < expit(coded @ beta)
+    for _ in range(20):
+        p = expit(coded @ beta)
+        cov = np.linalg.inv((coded * (p * (1 - p))[:, None]).T @ coded)
+        beta = beta + cov @ (coded.T @ (y - p))
+    model = {
+        "linear": BayesianLinearSVC(Fixed(1e-4)),
+        "additive": AdditiveSVC([("level", Intercept()), ("all", Columns(), Fixed(1e-4))]),
+    }[name].fit(frame, y)
+    found = model.summary()
+    names = ["intercept", "rank_2nd - rank_1st", "rank_3rd - rank_1st", "x"]
+    assert list(found.index.get_level_values("name")) == names
+    np.testing.assert_allclose(found["mean"], beta, rtol=0.03)
+    np.testing.assert_allclose(found["sd"], np.sqrt(np.diag(cov)), rtol=0.1)
+    np.testing.assert_allclose(found[["lower", "upper"]].mean(axis=1), found["mean"], rtol=1e-6)
 
 
 def test_terms_name_columns_of_the_table():

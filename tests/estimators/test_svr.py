@@ -263,7 +263,12 @@ def test_tables_with_text_and_missing_cells():
     assert list(model.feature_names_in_) == ["a", "b", "c", "d", "town"]
     town = {name: b for name, b in zip(names, model.coef_, strict=True) if "town" in name}
     assert max(town, key=town.get).endswith("Oslo")
-    assert set(model.summary().index) == {"intercept", *names}
+    found = model.summary()
+    assert set(found.index) == {"intercept"} | {
+        f"{name} - town_Bath" if "town" in name else name for name in names
+    } - {"town_Bath - town_Bath"}
+    gap = town["town_Oslo"] - town["town_Bath"]
+    assert found.loc["town_Oslo - town_Bath", "mean"] == pytest.approx(gap, rel=1e-9)
     assert np.isfinite(model.predict(frame)).all()
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"a": "z"}))

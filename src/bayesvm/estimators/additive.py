@@ -338,7 +338,8 @@ class AdditiveSVC(BayesianClassifier):
         return list(self._fitted().machines[0].model.terms)
 
     def _report(self) -> Terms:
-        return Terms(self._fitted().machines, self.classes_, self._names())
+        names, levels = self._names(), self.encoding_.levels
+        return Terms(self._fitted().machines, self.classes_, names, levels)
 
     # effects of groups, reported as those of a mixed model
     _effects = GroupReports._effects
@@ -426,8 +427,10 @@ class AdditiveSVC(BayesianClassifier):
         -------
         frame : pandas.DataFrame
             Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
-            probability to matter where a prior selects, r_hat and ess where drawn.  Coefficients of
-            smooth functions have no names, see :meth:`partial`; those of groups are in
+            probability to matter where a prior selects, r_hat and ess where drawn.  Levels of a
+            column of categories are differences to its first level, as their names say, unless a
+            prior selects or there is no intercept.  Coefficients of smooth functions have no names,
+            see :meth:`partial`; those of groups are in
             ``random_effects_``.  Beside smooth functions the standard deviation of the intercept
             includes the level that they share with it; that of the average of f over rows is in
             ``partial(X, return_std=True, centred=True)``.
@@ -450,8 +453,9 @@ class AdditiveSVC(BayesianClassifier):
         Returns
         -------
         draws : array of shape (n, coefficients), or (n, rows) with ``X``
-            Coefficients in the order of :meth:`summary`.  One more axis, of classes, after the
-            first when there are more than two.
+            Coefficients in the order of the terms and their columns, one for each level of a
+            column of categories.  One more axis, of classes, after the first when there are more
+            than two.
         """
         if X is not None:
             return draw_f(self, n, X, random_state)

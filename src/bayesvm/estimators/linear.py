@@ -317,7 +317,8 @@ class BayesianLinearSVC(BayesianClassifier):
 
     @property
     def _coefficients(self) -> Coefficients:
-        return Coefficients(self._fitted().machines, self._names(), self.classes_)
+        levels = self.encoding_.levels
+        return Coefficients(self._fitted().machines, self._names(), self.classes_, levels=levels)
 
     @property
     def coef_(self) -> Array:
@@ -438,7 +439,9 @@ class BayesianLinearSVC(BayesianClassifier):
             Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
             r_hat and ess where drawn.  Under EM only the estimate.  A selection prior adds
             ``inclusion``, the probability to matter, and ``positive``, that of a positive sign
-            then; mean and sd are averaged over models, the interval is given inclusion.  Where
+            then; mean and sd are averaged over models, the interval is given inclusion.  Levels of
+            a column of categories are differences to its first level, as their names say, unless a
+            prior selects or there is no intercept; ``coef_`` has one number a level.  Where
             widths can only be those of the posterior, ``frame.attrs["note"]`` says so.
         """
         return self._with_note(self._coefficients.summary(level))

@@ -292,7 +292,8 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
     @property
     def _coefficients(self) -> Coefficients:
         fit = self._fitted()
-        return Coefficients(fit.machines, self._names(), fit.classes, *self.fit_.unit)
+        levels = self.encoding_.levels
+        return Coefficients(fit.machines, self._names(), fit.classes, *self.fit_.unit, levels)
 
     @property
     def coef_(self) -> Array:

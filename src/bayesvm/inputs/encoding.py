@@ -175,6 +175,11 @@ class Encoding:
         return tuple(out)
 
     @property
+    def levels(self) -> list[tuple[int, ...]]:
+        """Columns made that are the indicators of all levels of one column of categories."""
+        return [self.made[each.column] for each in self.categories if each.width > 1]
+
+    @property
     def groups(self) -> tuple[int, ...] | None:
         """Columns made that share a length scale, by the number of their group; None if each has.
 

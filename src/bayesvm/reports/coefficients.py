@@ -13,13 +13,14 @@ from scipy.special import ndtr
 from ..core.types import Array
 from ..machines.diagnostics import ess, r_hat
 from ..machines.machine import Machine
-from .tables import Draws, pandas_for, stacked, tails
+from .tables import Draws, contrasts, pandas_for, stacked, tails
 
 
 class Coefficients:
     """Report on the term ``coef`` of fitted machines, and on an ``intercept`` before it.
 
-    What is reported is f, or ``level + unit * f``.
+    What is reported is f, or ``level + unit * f``.  ``levels`` are positions of the indicators of
+    each column of categories, see :func:`.contrasts`.
     """
 
     def __init__(
@@ -29,9 +30,10 @@ class Coefficients:
         classes: Array,
         level: float = 0.0,
         unit: float = 1.0,
+        levels: Sequence[Sequence[int]] = (),
     ) -> None:
         self.machines, self.names, self.classes = machines, list(names), classes
-        self.level, self.unit = level, unit
+        self.level, self.unit, self.levels = level, unit, levels
         term, self.where = machines[0].model.find("coef")
         self.design, self.prior = term.design, term.prior
         self.scale = term.design.scale / unit  # of columns
@@ -144,23 +146,29 @@ class Coefficients:
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients with their uncertainty, as a data frame."""
-        pd, ends = pandas_for("summary"), tails(level)
-        skip = 0 if self.has_intercept else 1
-        names = pd.Index(["intercept", *self.names][skip:], name="name")
+        pd, ends, skip = pandas_for("summary"), tails(level), 0 if self.has_intercept else 1
+        compared = self.has_intercept and self.machines[0].inclusion is None
+        levels = [[1 + j for j in each] for each in self.levels] if compared else []
+        labels, _, T = contrasts(["intercept", *self.names], levels, 0)
+        names, M = pd.Index(labels[skip:], name="name"), T @ self._matrix
         coef, intercept, frames = self.coef, self.intercept, []
         for j, machine in enumerate(self.machines):
             post, held = machine.reported, machine.draws
-            table = {"mean": np.append(intercept[j], coef[j])}
+            table = {"mean": T @ np.append(intercept[j], coef[j])}
             if post.has_spread:
-                table["sd"] = np.sqrt(post.reported(self._matrix)[1])
-                table["lower"], table["upper"] = self._ends(machine, ends, given=True)
+                table["sd"] = np.sqrt(post.reported(M)[1])
+                if levels:
+                    shift = np.append(self.level, np.zeros(len(labels) - 1))
+                    table["lower"], table["upper"] = post.quantiles(M, ends) + shift
+                else:
+                    table["lower"], table["upper"] = self._ends(machine, ends, given=True)
             if machine.inclusion is not None:
                 m, v = post.moments(self._matrix[:1])
                 sign = ndtr((self.level + m) / np.sqrt(np.maximum(v, 1e-300)))
                 table["inclusion"] = np.append(1.0, machine.inclusion[self.where])
                 table["positive"] = np.append(sign, machine.sign_proba()[self.where])
             if held is not None:
-                user = np.stack([np.asarray(self._matrix @ chain.T).T for chain in held.theta])
+                user = np.stack([np.asarray(M @ chain.T).T for chain in held.theta])
                 table["r_hat"], table["ess"] = r_hat(user), ess(user)
             frames.append(pd.DataFrame({k: x[skip:] for k, x in table.items()}, index=names))
         return stacked(frames, self.classes, pd)

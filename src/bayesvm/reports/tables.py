@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..core.types import Array
 
@@ -27,6 +29,26 @@ def pandas_for(what: str) -> Any:
     except ImportError as error:
         raise ImportError(f"{what} needs pandas: pip install 'bayesvm[cli]'") from error
     return pd
+
+
+def contrasts(
+    names: Sequence[str], levels: Sequence[Sequence[int]], intercept: int
+) -> tuple[list[str], Array, Any]:
+    """Differences of levels to the first level of their column: names, rows kept, and a matrix.
+
+    Coefficients of all levels and the intercept are confounded: only their prior tells them apart.
+    ``levels`` are positions of the indicators of each column among the coefficients.  The
+    intercept becomes the one of the first levels, which have no rows in the matrix.
+    """
+    T, labels, kept = sparse.lil_array(sparse.eye_array(len(names))), list(names), set()
+    for first, *rest in levels:
+        T[intercept, first] = 1.0
+        T[rest, first] = -1.0
+        kept.add(first)
+        for j in rest:
+            labels[j] = f"{names[j]} - {names[first]}"
+    rows = np.array([j for j in range(len(names)) if j not in kept], dtype=int)
+    return [labels[j] for j in rows], rows, sparse.csr_array(T)[rows]
 
 
 Draws = tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]

@@ -16,14 +16,23 @@ from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.latent import predict_rows
 from ..model.passes import moments
-from .tables import Draws, pandas_for, stacked, tails
+from .tables import Draws, contrasts, pandas_for, stacked, tails
 
 
 class Terms:
-    """Report on the terms of fitted machines; ``names`` are those of the columns of numbers."""
+    """Report on the terms of fitted machines; ``names`` are those of the columns of numbers.
 
-    def __init__(self, machines: Sequence[Machine], classes: Array, names: Sequence[str]) -> None:
-        self.machines, self.classes, self.names = machines, classes, names
+    ``levels`` are the columns of numbers that indicate the levels of each column of categories.
+    """
+
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        classes: Array,
+        names: Sequence[str],
+        levels: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self.machines, self.classes, self.names, self.levels = machines, classes, names, levels
 
     def _named(self, machine: Machine) -> tuple[list[tuple[str, str]], Array, Any]:
         """Names of coefficients, their positions, and the matrix from theta to the user's scale.
@@ -58,6 +67,8 @@ class Terms:
         pd, ends, frames = pandas_for("summary"), tails(level), []
         for machine in self.machines:
             (labels, at, T), post = self._named(machine), machine.reported
+            labels, rows, compared = self._compared(labels)
+            at, T = at[rows], compared @ T
             table = {"mean": T @ post.mean}
             if post.has_spread:
                 table["sd"] = np.sqrt(post.reported(T)[1])
@@ -72,8 +83,25 @@ class Terms:
             frames.append(pd.DataFrame(table, index=index))
         return stacked(frames, self.classes, pd)
 
+    def _compared(self, labels: Sequence[tuple[str, str]]) -> tuple[list[Any], Array, Any]:
+        """Coefficients with levels compared to the first of their column, see :func:`.contrasts`.
+
+        Nothing is compared without an intercept, or where a prior selects.
+        """
+        machine, at = self.machines[0], {label: k for k, label in enumerate(labels)}
+        level = [t.name for t in machine.model.terms if isinstance(t.design, Intercept)]
+        every: list[list[int]] = []
+        if level and machine.inclusion is None:
+            for term in dict.fromkeys(name for name, _ in labels):
+                named = ([(term, self.names[j]) for j in each] for each in self.levels)
+                every += [[at[k] for k in each] for each in named if all(k in at for k in each)]
+        names, rows, T = contrasts(
+            [name for _, name in labels], every, at[level[0], "intercept"] if level else 0
+        )
+        return [(labels[k][0], name) for k, name in zip(rows, names, strict=True)], rows, T
+
     def draws(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws of the coefficients of :meth:`summary`; classes after the first axis."""
+        """Draws of the coefficients; classes after the first axis."""
         parts = [np.asarray(m.reported.sample(n, rng) @ self._named(m)[2].T) for m in self.machines]
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
