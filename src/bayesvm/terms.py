@@ -46,6 +46,7 @@ class Part:
 
     default_prior: ClassVar[Any] = "auto"
     incomplete: ClassVar[bool] = False  # whether cells of its columns may be missing
+    learns_length_scale: ClassVar[bool] = False
 
     @property
     def factor(self) -> Any:
@@ -187,15 +188,17 @@ class Process(Part):
     r"""A smooth function of some columns: a Gaussian process of low rank.
 
     :math:`f(x) = k(x, Z)\,K_{ZZ}^{-1/2}\,\theta` at points *Z* among the rows.  Its prior is
-    by default a ridge, whose variance is the squared amplitude of the function, learned; the
-    kernel's other parameters are taken as they are given.
+    by default a ridge, whose variance is the squared amplitude of the function, learned.  The
+    length scale of a kernel given by its name is learned too, by the bound on the evidence; a
+    kernel given as an object is taken as it is.
 
     Parameters
     ----------
     columns : list of names or positions, optional
         Inputs of the function; by default all columns that do not name groups.
     kernel : str or an object of :mod:`bayesvm.kernels`, default="rbf"
-        A name means the kernel with length scale :math:`\sqrt p` of *p* standardised columns.
+        A name means the kernel with length scale :math:`\sqrt p` of *p* standardised columns times
+        4, 2, 1, 1/2, ..., or 1/16, whichever has most evidence (on at most 2,000 rows).
     n_inducing : int, "auto" or None, default=50
         Number of points; ``None`` takes every distinct row, ``"auto"`` every distinct row up to
         1,000, of more up to 500.
@@ -210,6 +213,10 @@ class Process(Part):
     n_inducing: int | str | None = 50
     inducing: Any = "kmeans"
     standardize: bool = True
+
+    @property
+    def learns_length_scale(self) -> bool:  # type: ignore[override]
+        return isinstance(self.kernel, str)
 
     def reads(self, layout: Layout) -> Array:
         return layout.find(self.columns)

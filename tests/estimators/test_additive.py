@@ -7,6 +7,7 @@ from sklearn.feature_selection import SelectFromModel
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.inference import Gibbs
+from bayesvm.kernels import RBF
 from bayesvm.priors import Fixed, LaplaceZero, Ridge
 from bayesvm.terms import Columns, Groups, Intercept, Missing, Process, Term
 
@@ -379,3 +380,63 @@ def test_centred_functions_leave_their_level_to_the_intercept(how):
     for name in ("wave", "level"):
         assert sd[name].mean() < 0.6 * wide[name].mean()
     np.testing.assert_allclose(model.partial(rows, centred=True)["wave"], found["wave"])
+
+
+def curve_data(curve, seed, n=600):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.random(n), rng.standard_normal(n)])
+    f = curve(X[:, 0])
+    return X, rng.random(n) < expit(f - f.mean() + 0.5 * X[:, 1])
+
+
+CURVES = {
+    "bump": lambda x: 3 * np.exp(-(((x - 0.7) / 0.08) ** 2)),
+    "sine": lambda x: 1.5 * np.sin(2 * np.pi * x),
+    "line": lambda x: 2 * (x - 0.5),
+}
+SMOOTH = [("level", Intercept()), ("s", Process([0])), ("z", Columns([1]))]
+
+
+def test_length_scales_and_degrees_of_freedom_follow_the_curve():
+    """Shorter and more for a narrow bump than for a sine and a line, which has about one."""
+    scales, freedom = [], []
+    for curve in CURVES.values():
+        model = AdditiveSVC(SMOOTH, random_state=0).fit(*curve_data(curve, 0))
+        (design,) = (t.design for t in model.terms_ if t.name == "s")
+        scales.append(design.kernel.length_scale)
+        freedom.append(model.summary().loc[("s", "smooth"), "edf"])
+    assert scales[0] < scales[1] < scales[2]
+    assert freedom[0] > freedom[1] > freedom[2]
+    assert freedom[2] == pytest.approx(1.0, abs=0.5)
+
+
+def test_degrees_of_freedom_are_the_trace_of_the_smoother():
+    X, y = curve_data(CURVES["sine"], 1)
+    model = AdditiveSVC([SMOOTH[0], (*SMOOTH[1], Fixed(0.5)), SMOOTH[2]]).fit(X, y)
+    machine = model.machines_[0]
+    covariance = machine.state.coef.cov.dense()
+    P = machine.model.precision(machine.state.priors)
+    at = machine.model.slices[[t.name for t in machine.model.terms].index("s")]
+    S = np.linalg.inv(covariance) - np.diag(P)  # weighted products of the columns
+    edf = np.trace((covariance @ S)[at, at])
+    assert model.summary().loc[("s", "smooth"), "edf"] == pytest.approx(edf, rel=1e-6)
+
+
+def test_a_kernel_that_is_given_is_taken_as_it_is():
+    X, y = curve_data(CURVES["bump"], 0)
+    model = AdditiveSVC([("level", Intercept()), ("s", Process([0], RBF(0.7)))]).fit(X, y)
+    assert model.terms_[1].design.kernel.length_scale == 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CURVES)
+def test_bands_of_smooth_functions_cover(name):
+    """Forty sets, 90 % bands: .85 to .95 of the curve, whatever its length scale."""
+    at, held, curve = np.linspace(0.03, 0.97, 48), [], CURVES[name]
+    for seed in range(40):
+        model = AdditiveSVC(SMOOTH, random_state=0).fit(*curve_data(curve, seed))
+        rows = np.column_stack([at, np.zeros(48)])
+        mean, sd = model.partial(rows, return_std=True, centred=True)
+        gap = mean["s"] - (curve(at) - curve(at).mean())
+        held.append(np.abs(gap) < 1.645 * sd["s"])
+    assert 0.85 <= np.mean(held) <= 0.95

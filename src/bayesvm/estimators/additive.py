@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from ..blocks import Blocks, block_rows
-from ..core.arrays import is_symbolic
+from ..blocks import Blocks, block_rows, rows_of_all_classes
+from ..core.arrays import is_symbolic, one_against_rest
 from ..core.types import Array, Term
 from ..designs.table import beside, learn_groups
+from ..engines import Serial
+from ..inference import VB
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.encoding import Encoding
@@ -33,11 +36,57 @@ from .formula_terms import terms_of
 from .group_reports import GroupReports
 from .groups import check_corner, prior_of
 from .missing import MissingCells
-from .posing import choose_engine, pose
+from .posing import choose_engine, closed, pose
 from .predictions import draw_f
 from .tables import TermTable, of_term
 
 NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
+
+
+def learn_length_scales(
+    model: Model,
+    names: Sequence[str],
+    blocks: Blocks,
+    codes: Array,
+    rng: np.random.Generator,
+    scales: Sequence[float] = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625),
+    most_rows: int = 2000,
+) -> Model:
+    """The model with length scales of its smooth terms ``names`` that have most evidence.
+
+    Coordinate ascent: each term takes the factor of its length scale, one of ``scales``, with the
+    largest bound, the others fixed, until none changes.  The bound is summed over classes, each
+    against the rest if there are more than two, and learns the variances too.
+    """
+    some = rows_of_all_classes(codes, min(codes.size, most_rows), rng)
+    labels = list(one_against_rest(codes[some], int(codes.max()) + 1))
+    blocks, known = blocks.take(some), dict[tuple[float, ...], float]()
+
+    def scaled(factors: Sequence[float]) -> Model:
+        by, terms = dict(zip(names, factors, strict=True)), []
+        for t in model.terms:
+            if t.name in by:
+                kernel = t.design.kernel
+                kernel = replace(kernel, length_scale=by[t.name] * kernel.length_scale)
+                t = t._replace(design=replace(t.design, kernel=kernel))
+            terms.append(t)
+        return replace(model, terms=tuple(terms))
+
+    def evidence(factors: tuple[float, ...]) -> float:
+        if factors not in known:
+            trial, scheme = closed(scaled(factors)), VB()
+            each = (replace(blocks, y=y) for y in labels)
+            fits = (scheme.fit(pose(trial, b, Serial(), scheme, "full"), rng) for b in each)
+            known[factors] = sum(float(fit.bound) for fit in fits)
+        return known[factors]
+
+    best: tuple[float, ...] = (1.0,) * len(names)
+    before: tuple[float, ...] = ()
+    while best != before:
+        before = best
+        for j in range(len(names)):
+            best = max(((*best[:j], by, *best[j + 1 :]) for by in scales), key=evidence)
+    return scaled(best)
 
 
 class AdditiveSVC(BayesianClassifier):
@@ -323,6 +372,9 @@ class AdditiveSVC(BayesianClassifier):
                     prior = check.choose_prior(prior, scheme)
             bound.append(Term(name, design, prior))
         model = Model(arranged(bound), likelihood)
+        if learned := [t.name for t in table.terms if t.design.learns_length_scale]:
+            every = Blocks(X, np.empty(len(c)), c, block_rows(model.width), unit=data.unit)
+            model = learn_length_scales(model, learned, every, np.asarray(data.codes), rng)
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
         check_corner(model.width - sum(widths.values()), widths)
         engine = choose_engine(self.engine, X, model.width, self.n_jobs)
@@ -429,11 +481,12 @@ class AdditiveSVC(BayesianClassifier):
             Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
             probability to matter where a prior selects, r_hat and ess where drawn.  Levels of a
             column of categories are differences to its first level, as their names say, unless a
-            prior selects or there is no intercept.  Coefficients of smooth functions have no names,
-            see :meth:`partial`; those of groups are in
-            ``random_effects_``.  Beside smooth functions the standard deviation of the intercept
-            includes the level that they share with it; that of the average of f over rows is in
-            ``partial(X, return_std=True, centred=True)``.
+            prior selects or there is no intercept.  A smooth function has a row
+            ``smooth`` with its effective degrees of freedom, ``edf``, the trace of the smoother (1
+            for a line); its coefficients have no names, see :meth:`partial`.  Coefficients of
+            groups are in ``random_effects_``.  Beside smooth functions the standard deviation of
+            the intercept includes the level that they share with it; that of the average of f over
+            rows is in ``partial(X, return_std=True, centred=True)``.
         """
         return self._with_note(self._effects.cautioned(self._report().summary(level)))
 

@@ -80,7 +80,10 @@ class Terms:
                 user = held.theta @ T.T.toarray()
                 table["r_hat"], table["ess"] = r_hat(user), ess(user)
             index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
-            frames.append(pd.DataFrame(table, index=index))
+            frame = pd.DataFrame(table, index=index)
+            for name, edf in _degrees_of_freedom(machine).items():
+                frame.loc[(name, "smooth"), "edf"] = edf
+            frames.append(frame)
         return stacked(frames, self.classes, pd)
 
     def _compared(self, labels: Sequence[tuple[str, str]]) -> tuple[list[Any], Array, Any]:
@@ -167,6 +170,25 @@ class Terms:
             if len(pairs) == 1:
                 mean[term.name], std[term.name] = m[:, 0], np.sqrt(v[:, 0])
         return mean, std
+
+
+def _degrees_of_freedom(machine: Machine) -> dict[str, float]:
+    r"""Effective degrees of freedom of the smooth terms of a variational posterior, by name.
+
+    The trace of the smoother: with precisions S of the rows, P of the prior, and
+    :math:`\Sigma = (S + P)^{-1}`, a term of *m* columns has
+    :math:`\mathrm{tr}(\Sigma S)_{jj} = m - \mathrm{tr}(\Sigma_{jj} P_{jj})`.
+    """
+    out: dict[str, float] = {}
+    if not isinstance(machine.posterior, GaussianPosterior):
+        return out
+    variance = machine.state.coef.cov.diag()
+    model = machine.model
+    for term, where, s in zip(model.terms, model.slices, machine.state.priors, strict=True):
+        if not (term.design.has_labels or term.design.is_grouped):
+            precision = term.prior.precisions(s, term.design.width)
+            out[term.name] = term.design.width - float(np.sum(precision * variance[where]))
+    return out
 
 
 def centred(machine: Machine, k: int, X: Any, around: Any) -> tuple[Array, Array | None]:
