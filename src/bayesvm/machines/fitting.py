@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..blocks import balanced_rows, rows_of_all_classes
-from ..core.arrays import one_against_rest, to_numpy
+from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
 from ..gaussian.covariances import Point, covariance
 from ..gaussian.gates import gated_coef
@@ -35,7 +35,7 @@ from ..model.problem import Problem
 from .calibration import ProbitLink, fit_link, masses, plain_link
 from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
-from .leave_one_out import Held, Moments, effect_scale, effective
+from .leave_one_out import Held, Moments, effect_scale, effective, means_of_f
 from .machine import Machine
 from .penalty import tuned, with_priors
 from .posterior import (
@@ -96,7 +96,7 @@ def with_link(
             *map(problem.engine.place, shown), engine=problem.engine
         )
         if curved and not (problem.model.grouped or problem.model.is_latent):
-            inside = means_of_f(sample()[0], machine.posterior) if at is None else at[0][rows]
+            inside = means_of_f(sample()[0], machine.posterior.mean) if at is None else at[0][rows]
             scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])
     wide = None
     if width == "data":
@@ -105,11 +105,6 @@ def with_link(
         wide = find_width(problem, *known, lambda: sample()[0], held, rare, at)
         wide = clustered(problem, *known, wide, marginal)
     return replace(machine, link=link, width=wide, effect_scale=scale), held
-
-
-def means_of_f(problem: Problem, post: Posterior) -> Array:
-    """Posterior mean of f at every row."""
-    return np.concatenate([to_numpy(problem.rows(b).C @ post.mean) for b in problem.blocks])
 
 
 def _at_all_rows(problem: Problem, post: Posterior, widths: bool) -> tuple[Array, Array] | None:

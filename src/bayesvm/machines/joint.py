@@ -26,9 +26,9 @@ from ..model.problem import Problem
 from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
-from .classes import ClassLink, Separate, normalised
-from .fitting import CLASSES_ROWS, disagreement, from_draws, means_of_f
-from .leave_one_out import Moments, effect_scale, effective, leave_one_out
+from .classes import ClassLink, Separate
+from .fitting import CLASSES_ROWS, disagreement, from_draws
+from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
 from .machine import Machine
 from .penalty import replaced
 from .posterior import (
@@ -87,7 +87,7 @@ def fit_classes(
     link = link_joint(machines, moments, probability)
     scale = 1.0
     if probability == "calibrated" and not problem.model.grouped:
-        proba = normalised(link.logs(inside, moments.v))
+        proba = softmax(link.logs(inside, moments.v))[0]
         scale = effect_scale(np.eye(classes)[moments.codes], proba, inside, moments.c)
     pairs = zip(machines, links_of(link, classes), strict=True)
     return [replace(m, link=own, effect_scale=scale) for m, own in pairs], link, moments
@@ -138,7 +138,7 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> tuple[Mom
     some = codes[rows]
     share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
     weight = effective(problem.blocks.c * share[some], problem.blocks.unit)
-    inside = np.stack([means_of_f(problem, machine.posterior) for machine in machines], axis=1)
+    inside = np.stack([means_of_f(problem, machine.posterior.mean) for machine in machines], axis=1)
     if machines[0].draws is not None:
         return Moments(some, *_left_out_draws(machines, problem, some), weight), inside
     one, grow, rest = problem.blocks.gone, K / (K - 1.0), problem.outside()

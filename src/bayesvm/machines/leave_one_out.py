@@ -7,7 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.arrays import to_numpy
 from ..core.types import Array, Local
+from ..model.problem import Problem
 
 Held: TypeAlias = tuple[Array, Array, Array, Array]  # labels, means, variances, weights of rows
 
@@ -41,6 +43,11 @@ def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, A
     weight /= weight.sum(axis=1, keepdims=True)
     mean = np.einsum("ij,ij->i", weight, f)
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
+
+
+def means_of_f(problem: Problem, theta: Array) -> Array:
+    """f at every row by the coefficients ``theta``."""
+    return np.concatenate([to_numpy(problem.rows(b).C @ theta) for b in problem.blocks])
 
 
 def effect_scale(y: Array, proba: Array, mean: Array, c: Array) -> float:
