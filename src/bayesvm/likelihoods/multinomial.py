@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ..core import arrays
 from ..core.types import Array, Local
 
-STEPS = 10  # towards the best tilt; any tilt gives a bound
+STEPS = 30  # towards the best tilt at most; any tilt gives a bound
 
 
 class Shares(NamedTuple):
@@ -50,11 +50,18 @@ def expected(codes: Array, m: Array, v: Array | None) -> Shares:
     own = xp.sum(y * m, axis=1)
     if v is None:
         return Shares(p * (1.0 - p), y - p, own - log_total)
+    # Newton's method for log a_j + a_j v_j + u = m_j + v_j / 2 and sum a = 1; a is at most 1
+    log_a, u = m - log_total[:, None], log_total[:, None]
     a = p
     for _ in range(STEPS):
-        p = softmax(m + (0.5 - a) * v)[0]
-        # Newton's step with the diagonal of the Hessian, twice which exceeds it
-        a = a + (p - a) / (1.0 + 2.0 * v * p * (1.0 - p))
+        gap, slope = m + (0.5 - a) * v - u - log_a, 1.0 + a * v
+        part = a / slope
+        more = xp.sum(part * gap + a, axis=1, keepdims=True) - 1.0
+        move = more / xp.sum(part, axis=1, keepdims=True)
+        log_a, u = xp.clip(log_a + (gap - move) / slope, None, 0.0), u + move
+        a, old = xp.exp(log_a), a
+        if float(xp.max(xp.abs(a - old))) < 1e-9:
+            break
     p, log_total = softmax(m + (0.5 - a) * v)
     w = p * (1.0 - p) + (a - p) ** 2
     return Shares(w, y - p, own - 0.5 * xp.sum(a * a * v, axis=1) - log_total)
