@@ -193,11 +193,10 @@ class Run(Reporter):
         problem = replace(problem, blocks=replace(problem.blocks, y=y))
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         with checkpoint as store:
-            rotation = bases(problem, scheme) if problem.form == "factored" else ()
             part = None if store is None or self.stopped else store.part("classes")
             how = (scheme, self.params["probability"], self.generator("machines"), starts)
             watch = Monitor(self, part)
-            found = fit_classes(problem, n_classes, *how, watch, rotation, **options)
+            found = fit_classes(problem, n_classes, *how, watch, **options)
         machines, link, moments = found
         return machines, {"link": link, "is_joint": True}, moments
 

@@ -11,26 +11,21 @@ import numpy as np
 from ..blocks import rows_of_all_classes
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
-from ..gaussian.covariances import FullCovariance, covariance
+from ..gaussian.covariances import FullCovariance
 from ..inference import EM, VB, Gibbs
-from ..inference.joint import fit_together
-from ..inference.joint_draws import draw_together
 from ..inference.loop import State
-from ..inference.progress import Ascent, Watch, silent
-from ..inference.rotated import Basis, Rotation
+from ..inference.multinomial import draw_classes, fit_em, fit_vb
+from ..inference.progress import Watch, silent
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight
-from ..model.joint import Joint
 from ..model.problem import Problem
-from ..priors import Ridge
 from .averaged import Averaged, fit_averaged
 from .calibration import Calibrated, Link, ProbitLink
 from .classes import ClassLink, Separate
 from .fitting import CLASSES_ROWS, disagreement, from_draws
 from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
 from .machine import Machine
-from .penalty import replaced
 from .posterior import (
     CALIBRATION_DRAWS,
     HELD,
@@ -52,61 +47,43 @@ def can_join(problem: Problem, scheme: Any) -> bool:
 
 def fit_classes(
     problem: Problem,
-    classes: int,
+    n_classes: int,
     scheme: Any,
     probability: str,
     rng: np.random.Generator,
     starts: Sequence[State | None] = (),
     watch: Watch = silent,
-    rotation: tuple[Basis | None, ...] = (),
     **options: Any,
 ) -> tuple[list[Machine], ClassLink, Moments]:
     """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
 
-    Returned with their link and moments at rows left out.  A variance that these would choose is
-    learned by the bound.
+    Returned with their link and moments at rows left out.
     """
-    problem = replaced(problem, lambda _: Ridge())
-    turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
-    small = problem if turn is None else turn.small()
-    if turn is not None:
-        starts, watch = [turn.into(state, small) for state in starts], turn.watching(watch)
-    joint = Joint(small, classes)
-    found: list[Any] = (
-        draw_together(joint, scheme, rng, starts, watch, **options)
-        if isinstance(scheme, Gibbs)
-        else fit_together(joint, scheme, starts, watch)
-    )
-    back = found if turn is None else [turn.back(each, rng) for each in found]
+    weights = None
     if isinstance(scheme, Gibbs):
-        pairs = zip(back, found, strict=True)
-        machines = [from_draws(problem, each, disagreement(own)) for each, own in pairs]
+        drawn = draw_classes(problem, n_classes, scheme, rng, starts, watch, **options)
+        machines = [from_draws(problem, each, disagreement(each)) for each in drawn]
     else:
-        machines = _machines(Joint(problem, classes), back)
-    moments, inside = left_out_classes(machines, problem)
+        fit = fit_vb if isinstance(scheme, VB) else fit_em
+        run, covs, weights = fit(problem, n_classes, scheme, starts, watch)
+        coefs = tuple(state.coef for state in run.state)
+        machines = []
+        for k, state in enumerate(run.state):
+            post: Posterior = CentredPosterior(coefs[k], None, coefs, k)
+            if coefs[k].cov.is_point:
+                post = PointPosterior(coefs[k].mean, covs[k])
+            end = (run.bound, run.path, run.n_iter, run.converged, run.change)
+            machines.append(
+                Machine(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
+            )
+    moments, inside = left_out_classes(machines, problem, weights)
     link = link_joint(machines, moments, probability)
     scale = 1.0
     if probability == "calibrated" and not problem.model.grouped:
         proba = softmax(link.logs(inside, moments.v))[0]
-        scale = effect_scale(np.eye(classes)[moments.codes], proba, inside, moments.c)
-    pairs = zip(machines, links_of(link, classes), strict=True)
+        scale = effect_scale(np.eye(n_classes)[moments.codes], proba, inside, moments.c)
+    pairs = zip(machines, links_of(link, n_classes), strict=True)
     return [replace(m, link=own, effect_scale=scale) for m, own in pairs], link, moments
-
-
-def _machines(joint: Joint, ascents: Sequence[Ascent]) -> list[Machine]:
-    problem, coefs = joint.problem, [ascent.state.coef for ascent in ascents]
-    sums = joint.stats(coefs) if coefs[0].cov.is_point else None
-    machines = []
-    for k, ascent in enumerate(ascents):
-        post: Posterior = CentredPosterior(coefs[k], None, tuple(coefs), k)
-        if sums is not None:
-            P = problem.model.precision(ascent.state.priors)
-            post = PointPosterior(coefs[k].mean, covariance(sums.each[k].S, P))
-        end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
-        machines.append(
-            Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
-        )
-    return machines
 
 
 def link_joint(machines: Sequence[Machine], moments: Moments, probability: str) -> ClassLink:
@@ -127,9 +104,13 @@ def links_of(link: ClassLink, classes: int) -> list[Link]:
     return [ProbitLink()] * classes
 
 
-def left_out_classes(machines: Sequence[Machine], problem: Problem) -> tuple[Moments, Array]:
-    """Moments of f of all classes at some rows, each left out; and means with all rows."""
-    reach = _leverages(machines, problem)
+def left_out_classes(
+    machines: Sequence[Machine], problem: Problem, weights: Array | None
+) -> tuple[Moments, Array]:
+    """Moments of f of all classes at some rows, each left out; and means with all rows.
+
+    ``weights`` are the weights of all rows, (n, classes), of which the covariances are made.
+    """
     codes, K = np.asarray(problem.blocks.on_host().y).astype(np.intp), len(machines)
     rows = rows_of_all_classes(codes, min(codes.size, CLASSES_ROWS), np.random.default_rng(0))
     if rows.size < codes.size or not problem.blocks.in_memory:
@@ -139,35 +120,18 @@ def left_out_classes(machines: Sequence[Machine], problem: Problem) -> tuple[Mom
     share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
     weight = effective(problem.blocks.c * share[some], problem.blocks.unit)
     inside = np.stack([means_of_f(problem, machine.posterior.mean) for machine in machines], axis=1)
-    if machines[0].draws is not None:
+    if weights is None:
         return Moments(some, *_left_out_draws(machines, problem, some), weight), inside
-    one, grow, rest = problem.blocks.gone, K / (K - 1.0), problem.outside()
-    coefs, point = [], False
-    for machine in machines:
-        post: Any = machine.posterior
-        point = isinstance(post, PointPosterior)
-        coefs.append(Coef(post.mean, post.curvature) if point else post.coef)
-    m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
-    shares = expected(some.astype(float), m, None if point else v)
-    out_m, out_v = np.empty_like(m), np.zeros_like(v)
-    for k in range(K):
-        w, g = grow * shares.w[:, k], shares.g[:, k]
-        own = problem.moments(Coef(coefs[k].mean, reach[k]))[1] if reach else v[:, k]
-        gone = leave_one_out(m[:, k], own - rest, Local(w, g, g, w), one)
-        out_m[:, k] = gone[0]
-        if not point:
-            out_v[:, k] = gone[1] + rest
-    return Moments(some, out_m, out_v, weight), inside
-
-
-def _leverages(machines: Sequence[Machine], problem: Problem) -> list[Any]:
-    """Covariances by the sums at the end of a fit: with them no row has a leverage of one."""
     posts: list[Any] = [machine.posterior for machine in machines]
-    if not isinstance(posts[0], CentredPosterior):
-        return []
-    each = Joint(problem, len(posts)).stats([post.coef for post in posts]).each
-    P = [problem.model.precision(machine.state.priors) for machine in machines]
-    return [covariance(stats.S, own) for stats, own in zip(each, P, strict=True)]
+    point = isinstance(posts[0], PointPosterior)
+    coefs = [Coef(post.mean, post.curvature) if point else post.coef for post in posts]
+    m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
+    g, w = expected(some.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
+    rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
+    gone = problem.blocks.gone[:, None]
+    out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), gone)
+    left = Moments(some, out_m, np.zeros_like(v) if point else out_v + rest, weight)
+    return left, inside
 
 
 def _left_out_draws(
