@@ -650,9 +650,9 @@ def test_probabilities_hold_for_known_and_for_new_groups():
 
 
 def test_a_pseudo_likelihood_keeps_its_fitted_link():
-    from bayesvm.machines.calibration import Calibrated, Normalised
+    from bayesvm.machines.links import CalibratedLink, NormalisedLink
 
-    options = {"hinge": Calibrated, "soft_hinge": Calibrated, "logistic": Normalised}
+    options = {"hinge": CalibratedLink, "soft_hinge": CalibratedLink, "logistic": NormalisedLink}
     for likelihood, kind in options.items():
         model = MixedSVC(likelihood=likelihood).fit(X[:300], Y[:300], groups=G[:300])
         assert isinstance(model.machines_[0].link, kind)

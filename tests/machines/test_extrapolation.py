@@ -41,7 +41,7 @@ def test_far_away_the_shares_of_the_classes(estimator, classes):
     y = np.digitize(X[:, 0] + 0.5 * RNG.standard_normal(150), [-0.8, 0.8][: classes - 1])
     model = estimator(random_state=0).fit(X, y)
     far = 1e6 * np.array([[1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])
-    share = np.bincount(y) / 150
+    share = (np.bincount(y) + 1.0 / classes) / 151.0  # no more certain than 150 rows can be
     np.testing.assert_allclose(model.predict_proba(far), [share, share], atol=1e-3)
     assert np.all(model.predict(far) == share.argmax())
     score = model.decision_function(far)
@@ -51,3 +51,27 @@ def test_far_away_the_shares_of_the_classes(estimator, classes):
     p = model.predict_proba(far)
     assert np.all((low <= p) & (p <= high))
     np.testing.assert_array_equal(model.novelty(far), 1.0)
+
+
+def test_rows_a_little_farther_than_all_others_are_less_certain():
+    """From the farthest training row on, not from twice its distance."""
+    far = Extrapolation.of(MOMENTS, MASSES, np.inf)
+    logs = np.log([[0.001, 0.999]])
+    near, beyond = (far.mixed(logs, np.array([[by * V.max()]])) for by in (1.0, 1.5))
+    np.testing.assert_array_equal(near, logs)
+    assert np.diff(beyond)[0, 0] < 0.8 * np.diff(logs)[0, 0]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_nothing_is_more_certain_than_the_rows(classes):
+    """Also where f is large and the classes are separated: no zeros, and no ends next to them."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 4))
+    y = np.digitize(X[:, 0], [-0.5, 0.5][: classes - 1])
+    model = BayesianLinearSVC().fit(X, y)
+    new = np.array([1.0, 2.0, 3.0, 5.0])[:, None] * np.eye(4)[0] * [[-4.0]]
+    P, (low, high) = model.predict_proba(new), model.predict_interval(new, level=0.9)
+    assert P.min() >= 1.0 / (classes * 301.0)
+    never = 1.0 - 0.05 ** (1.0 / 300.0)
+    assert high.min() >= never * (1 - 1e-9)
+    assert low.max() <= 1.0 - never * (1 - 1e-9)

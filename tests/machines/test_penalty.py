@@ -13,7 +13,7 @@ from bayesvm.inference.loop import BoundFell
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.machines import penalty
-from bayesvm.machines.calibration import score_link
+from bayesvm.machines.link_fitting import LogisticFamily, score_link
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge, TunedRidge
@@ -57,7 +57,7 @@ def test_the_score_is_close_to_that_of_fits_without_each_row(likelihood):
         ).fit(Z[rest], Y[rest])
         moments.append([x[0] for x in model.machines_[0].moments(Z[i : i + 1])])
     m, v = np.array(moments).T
-    want = score_link(SIGNS, m, v, np.ones(len(Y)))[1]
+    want = score_link(LogisticFamily(), SIGNS, m, v, np.ones(len(Y)))
     assert have == pytest.approx(want, rel=0.02)
 
 

@@ -1,7 +1,5 @@
 """Widths of the data: sums, matrices, factors, and coverage on simulated sets."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,9 +13,9 @@ from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.machines.calibration import Scale, fit_link
+from bayesvm.machines.link_fitting import LogisticFamily, fit_link
+from bayesvm.machines.links import COUNTED, FITTED_SHAPE, CalibratedLink
 from bayesvm.machines.posterior import DrawsPosterior
-from bayesvm.machines.skewed import COUNTED, FAR, Skewed, Spread, fit_skewed
 from bayesvm.machines.width import (
     GRID,
     SPREAD,
@@ -176,54 +174,36 @@ def test_the_factor_of_a_true_model_is_near_one():
     assert factor(Hinge(), y, c, m / 2, v, (m / 2, v)) > 1.5  # its scale is not the data's
 
 
-def test_variance_of_the_link():
-    """By differences of the log odds in its parameters, on the scale of the rows."""
-    scale, x = Scale(0.4, 1.7), np.array([np.log(2.0), 0.2, np.log(0.5)])
-    R = np.random.default_rng(0).standard_normal((3, 3))
-    V, m, v = R @ R.T, np.linspace(-2, 3, 7), np.linspace(0, 2, 7)
-    eps = 1e-6
-    D = [scale.link(x + e).logit(m, v) - scale.link(x - e).logit(m, v) for e in eps * np.eye(3)]
-    D = np.stack(D) / (2 * eps)
-    found = scale.link(x, V)
-    own = found.variance(m, v) - replace(found, cov=None).variance(m, v)
-    expected = (1.0 + found.c * v) * np.einsum("in,ij,jn->n", D, V, D)
-    assert_allclose(own, expected, rtol=1e-6)
-
-
 def test_ends_of_a_curved_link_where_it_is_well_known():
     """Then f and its numbers vary little: by differences of the log odds."""
     x, centre, size = np.array([np.log(1.2), 0.2, np.log(0.5), 0.3, -0.2]), 0.4, 1e-8
     R = np.random.default_rng(0).standard_normal((5, 5))
     V, m, v = size * R @ R.T, np.linspace(-1.0, 1.5, 7), np.zeros(7)
 
-    def link(x, known=None):
+    def link(x):
         a = np.exp(x[0])
-        return Skewed(a, x[1] - a * centre, 1.0, centre, None, *x[3:], known)
+        return CalibratedLink(
+            a, x[1] - a * centre, np.exp(x[2]) * a * a, *x[3:], centre=centre, cov=V
+        )
 
     eps, sd = 1e-6, np.sqrt(size) * np.linspace(1.0, 2.0, 7)
     D = [link(x + e).logit(m, v) - link(x - e).logit(m, v) for e in eps * np.eye(5)]
     D, rise = np.stack(D) / (2 * eps), (link(x).logit(m + eps, v) - link(x).logit(m, v)) / eps
     levels = (0.05, 0.5, 0.9)
-    found = link(x, Spread(x, centre, V, 0.0)).band(
-        m + sd * ndtri(np.array(levels))[:, None], m, v, levels
-    )
+    found = link(x).band(m + sd * ndtri(np.array(levels))[:, None], m, v, levels)
     all_of_it = np.sqrt(COUNTED * (np.einsum("in,ij,jn->n", D, V, D) + (rise * sd) ** 2))
     expected = ndtri(np.array(levels))[:, None] * all_of_it
     assert_allclose(found - link(x).logit(m, v), expected, rtol=2e-3, atol=1e-12)
 
 
 def test_far_from_the_boundary_ends_reach_to_the_probit_curve_and_to_heavier_tails():
-    known, m, v = (
-        Spread(np.zeros(5), 0.0, 1e-12 * np.eye(5), -0.5),
-        np.array([-6.0, 6.0]),
-        np.zeros(2),
-    )
-    low, middle, high = Skewed(1.0, 0.0, 1.0, spread=known).band(
+    m, v = np.array([-6.0, 6.0]), np.zeros(2)
+    low, middle, high = CalibratedLink(1.0, 0.0, 1.0, cov=1e-12 * np.eye(5), heavier=-0.5).band(
         np.tile(m, (3, 1)), m, v, (0.05, 0.5, 0.95)
     )
     far = np.log(ndtr(6.0 / 1.7)) - np.log(ndtr(-6.0 / 1.7)) - 6.0
     assert_allclose(middle, m)
-    near, out = 6.0 / (1.0 + 0.5 * far / 6.0), 6.0 + FAR * ndtri(0.95) * far
+    near, out = 6.0 / (1.0 + 0.5 * far / 6.0), 6.0 + FITTED_SHAPE * ndtri(0.95) * far
     assert_allclose(high, [-near, out], rtol=1e-4)
     assert_allclose(low, [-out, near], rtol=1e-4)
 
@@ -233,10 +213,10 @@ def test_curved_links_of_repeated_labels_vary_as_they_say():
     rng = np.random.default_rng(5)
     m, v, c = rng.normal(0, 2.5, 3000), np.zeros(3000), np.ones(3000)
     known = [
-        fit_skewed(np.where(rng.random(3000) < expit(m), 1.0, -1.0), m, v, c).spread
+        fit_link(LogisticFamily(True), np.where(rng.random(3000) < expit(m), 1.0, -1.0), m, v, c)
         for _ in range(40)
     ]
-    drawn = np.var([one.x[[0, 1, 3]] for one in known], axis=0)
+    drawn = np.var([one.numbers[[0, 1, 3]] for one in known], axis=0)
     said = np.mean([np.diag(one.cov)[[0, 1, 3]] for one in known], axis=0)
     assert np.all((drawn < 1.6 * said) & (drawn > 0.4 * said))
 
@@ -245,9 +225,9 @@ def test_uncertainty_of_the_link_is_that_of_repeated_labels():
     rng = np.random.default_rng(3)
     m, v, c = rng.normal(0, 1.5, 400), np.zeros(400), np.ones(400)
     links = [
-        fit_link(np.where(rng.random(400) < expit(1.2 * m), 1.0, -1.0), m, v, c) for _ in range(150)
+        fit_link(LogisticFamily(), np.where(rng.random(400) < expit(1.2 * m), 1.0, -1.0), m, v, c)
+        for _ in range(150)
     ]
-    assert np.isclose(links[0].centre, Scale.of(m, c).mean)
     drawn = np.var([np.log(link.a) for link in links])
     assert 0.7 < drawn / np.mean([link.cov[0, 0] for link in links]) < 1.4
 

@@ -6,7 +6,7 @@ import pytest
 from bayesvm.core.arrays import one_against_rest
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import SoftHinge
-from bayesvm.machines.classes import score_softmax
+from bayesvm.machines.link_fitting import SoftmaxFamily, score_link
 from bayesvm.processes import process as processes
 from bayesvm.processes.amplitude import FOLDS, FoldedAmplitude, held_out, part_of, predicted
 from bayesvm.processes.evidence import Search
@@ -68,7 +68,7 @@ def test_loss_is_that_of_fits_without_the_fold(Z):
         both = process.at(np.vstack([seen.X[rest], seen.X[left]]))
         m, v = predicted(both, fits, np.arange(rest.size), rest.size + np.arange(left.size))
         pool.append((codes[left], m, np.repeat(v[:, None], 3, axis=1), np.ones(left.size)))
-    loss = score_softmax(*(np.concatenate(x) for x in zip(*pool)))[1]
+    loss = score_link(SoftmaxFamily(), *(np.concatenate(x) for x in zip(*pool)))
     assert score(at) == pytest.approx(0.5 * at**2 + loss, rel=1e-5)
     assert score(at) == score.losses[at]
 

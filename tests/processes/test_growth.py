@@ -11,7 +11,7 @@ from bayesvm import BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF, Scaled, column_scales
 from bayesvm.likelihoods import Logistic, SoftHinge
-from bayesvm.machines.calibration import score_link
+from bayesvm.machines.link_fitting import LogisticFamily, score_link
 from bayesvm.processes import growth
 from bayesvm.processes.evidence import Search
 from bayesvm.processes.growth import (
@@ -114,7 +114,7 @@ def test_the_loss_is_that_of_the_machines_that_judge():
     process = Prior(Scaled(16.0, RBF(0.4)), 9.0, X[:30])
     labels = seen_of(X, y).machines[0]
     fit = fit_sites(process.at(X), labels, SITE, tol=growth.SETTLED)
-    expected = score_link(y, *fit.left_out(labels, SITE), labels.c)[1]
+    expected = score_link(LogisticFamily(), y, *fit.left_out(labels, SITE), labels.c)
     assert left_out_loss(process, seen_of(X, y), SITE)[0] == pytest.approx(expected, rel=1e-12)
 
 

@@ -16,8 +16,8 @@ from ..core.types import Array
 from ..inputs.parameters import is_number
 from ..inputs.reading import column_names, column_of
 from ..inputs.tables import cells_of
-from ..machines.calibration import Calibrated
 from ..machines.fit import DRAWS
+from ..machines.links import CalibratedLink
 from ..machines.machine import Machine
 from ..model.latent import predict_rows
 from ..reports.tables import pandas_for, stacked, tails
@@ -209,11 +209,11 @@ def has_spread(fit: Any) -> bool:
     return isinstance(fit.machines[0], Machine) and fit.machines[0].posterior.has_spread
 
 
-def fitted_link(fit: Any) -> Calibrated | None:
+def fitted_link(fit: Any) -> CalibratedLink | None:
     """The link of two classes, where it has an uncertainty of its own that is to be counted."""
     machine = fit.machines[0]
     counts = has_spread(fit) and fit.is_binary and machine.width is not None
-    link = machine.link if counts and isinstance(machine.link, Calibrated) else None
+    link = machine.link if counts and isinstance(machine.link, CalibratedLink) else None
     return None if link is None or link.uncertainty is None else link
 
 

@@ -21,8 +21,8 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array
 from ..factors.sheet import Sheet
 from ..inputs.labels import Training
-from ..machines.calibration import score_link
 from ..machines.leave_one_out import Moments, effective
+from ..machines.link_fitting import LogisticFamily, fit_link
 
 SIZES = (10, 30, 100, 300, 1000)  # numbers of columns that are tried, beside all
 FOLDS = 5
@@ -118,6 +118,6 @@ def _losses(Y: Array, moments: Moments) -> Array:
     """Log loss of each row, by links fitted to all of them, summed over the machines."""
     loss = np.zeros(len(Y))
     for y, m, v in zip(Y.T, moments.m.T, moments.v.T, strict=True):
-        p = score_link(y, m, v, moments.c)[0].proba(m, v)
+        p = fit_link(LogisticFamily(), y, m, v, moments.c).proba(m, v)
         loss -= np.log(np.maximum(np.where(y > 0, p, 1.0 - p), 1e-300))
     return loss

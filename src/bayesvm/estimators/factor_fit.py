@@ -24,10 +24,11 @@ from ..inference.progress import Progress
 from ..inputs.labels import Training
 from ..inputs.parameters import is_among, is_number
 from ..likelihoods import Hinge
-from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.fitting import AGREED
 from ..machines.leave_one_out import Moments
+from ..machines.link_fitting import LogisticFamily, fit_link
+from ..machines.links import plain_link
 from ..machines.machine import Machine
 from ..model.model import Model
 from ..model.problem import Problem
@@ -185,7 +186,8 @@ def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: in
     machines = found.machines
     if plain_link(settings.params["probability"], settings.likelihood) is None:
         each = zip(machines, one_against_rest(codes, classes), m.T, v.T, strict=True)
-        machines = [replace(one, link=fit_link(y, mj, vj, c)) for one, y, mj, vj in each]
+        family = LogisticFamily()
+        machines = [replace(k, link=fit_link(family, y, mj, vj, c)) for k, y, mj, vj in each]
     return found._replace(machines=machines, moments=choice.moments)
 
 

@@ -16,8 +16,9 @@ from ..inputs.encoding import Encoding
 from ..kernels import Scaled, with_groups
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
-from ..machines.classes import Softmax, fit_softmax
 from ..machines.leave_one_out import Moments
+from ..machines.link_fitting import SoftmaxFamily, fit_link
+from ..machines.links import SoftmaxLink
 from ..model.model import Model
 from ..processes.evidence import (
     FEW,
@@ -153,10 +154,10 @@ class Settings:
         )
         return tune(self.rule or "", weighted, seen, self.likelihood, rng, **how)
 
-    def link(self, moments: Moments) -> Softmax | None:
+    def link(self, moments: Moments) -> SoftmaxLink | None:
         """The link over more than two classes, unless each has its own."""
         fitted = self.params["probability"] == "calibrated" and moments.m.shape[1] > 1
-        return fit_softmax(*moments) if fitted else None
+        return fit_link(SoftmaxFamily(), *moments) if fitted else None
 
     @property
     def moves(self) -> bool:

@@ -25,10 +25,10 @@ from ..inference.progress import Monitor, Reporter
 from ..inference.rotated import bases
 from ..inputs import reading
 from ..inputs.sources import is_dask
-from ..machines.classes import ClassLink
 from ..machines.fitting import find_posterior, moments_of_classes, with_link
 from ..machines.joint import can_join, fit_classes
 from ..machines.leave_one_out import Held, Moments
+from ..machines.links import ClassLink
 from ..machines.machine import Machine
 from ..machines.regression import LeftOutResiduals, with_residuals
 from ..model.problem import Problem

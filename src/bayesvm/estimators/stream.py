@@ -26,15 +26,14 @@ from ..inference.loop import State, bound_of
 from ..inference.progress import Progress, Reporter
 from ..inputs.labels import check_weights, class_masses, plain_labels
 from ..inputs.reading import check_in_memory
-from ..machines.calibration import Calibrated, Link, masses, plain_link
-from ..machines.classes import ClassLink, fit_softmax
 from ..machines.fit import Fit
 from ..machines.fitting import find_posterior
 from ..machines.joint import against_rest, link_against_rest
-from ..machines.leave_one_out import Moments, effective
+from ..machines.leave_one_out import Moments, effective, masses
+from ..machines.link_fitting import LogisticFamily, SoftmaxFamily, fit_link
+from ..machines.links import CalibratedLink, ClassLink, Link, plain_link
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior, PointPosterior
-from ..machines.skewed import fit_skewed
 from ..model.model import Model
 from ..model.past import Past
 from ..model.problem import Problem
@@ -281,7 +280,7 @@ class Stream:
     def _link(self, moments: Moments) -> ClassLink:
         """The link over classes, by the rows kept; a class without rows has an f of its prior."""
         earlier = None if self.link is None else (self.link, self.fitted[0].weight)
-        return fit_softmax(*moments, earlier=earlier)
+        return fit_link(SoftmaxFamily(), *moments, earlier)
 
     def _posed(self, setup: Setup) -> tuple[Stream, Problem]:
         """The rows kept as a problem; while none has gone its model may be made anew."""
@@ -326,7 +325,7 @@ class Stream:
         link = plain_link(probability, problem.model.likelihood)
         if link is None:
             earlier = (self.fitted[j].link, self.fitted[j].weight) if self.fitted else None
-            link = fit_skewed(problem.blocks.y, *left_out, weight, earlier=earlier)
+            link = fit_link(LogisticFamily(True), problem.blocks.y, *left_out, weight, earlier)
         bound = machine.bound + (0.0 * self.fitted[j].bound if self.fitted else 0.0)
         return replace(machine, link=link, bound=bound), left_out
 
@@ -371,7 +370,7 @@ def _unmet(problem: Problem, weight: Array) -> Machine:
         model,
         GaussianPosterior(state.coef),
         state,
-        Calibrated(1.0, float(np.log(share[0] / share[1])), 0.0),  # the mean of f is zero
+        CalibratedLink(1.0, float(np.log(share[0] / share[1])), 0.0),  # the mean of f is zero
         bound_of(problem, state),
         [],
         0,

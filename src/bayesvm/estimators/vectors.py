@@ -24,9 +24,10 @@ from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, is_number, w
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Likelihood
-from ..machines.calibration import ProbitLink, fit_link, plain_link
 from ..machines.fit import Fit
 from ..machines.leave_one_out import Moments
+from ..machines.link_fitting import LogisticFamily, fit_link
+from ..machines.links import ProbitLink, plain_link
 from ..machines.machine import Machine
 from ..machines.posterior import GaussianPosterior
 from ..model.model import Model
@@ -184,7 +185,7 @@ class VectorTask:
             coef = sparse.among(columns, 1 + used.size)
             link: Any = plain_link(self.run.params["probability"], model.likelihood)
             if link is None:
-                link = ProbitLink() if held is None else fit_link(*held)
+                link = ProbitLink() if held is None else fit_link(LogisticFamily(), *held)
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
             machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
         told = training.classes, training.masses, training.chosen, self.run.stopped

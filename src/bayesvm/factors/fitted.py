@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
-from ..machines.calibration import Link
+from ..machines.links import Link
 from ..machines.machine import Machine
 from .alignment import aligned, places
 from .kernel import KernelDraw, KernelFactors, KernelState, collapse

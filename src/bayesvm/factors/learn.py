@@ -17,10 +17,11 @@ from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress
 from ..likelihoods import Likelihood
-from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.fitting import AGREED
 from ..machines.leave_one_out import effective
+from ..machines.link_fitting import LogisticFamily, fit_link
+from ..machines.links import plain_link
 from ..processes.sites import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import KernelDraw, KernelFactors, KernelState, first_draw, infer, run_cycles, sweep
@@ -71,7 +72,9 @@ def fit_kernel(
     m, v = fitted.moments(sheet, left_out=True)
     machines, weight = [], effective(c, c / sheet.c)
     for j, y in enumerate(Y.T):
-        link = plain_link(probability, likelihood) or fit_link(y, m[:, j], v[:, j], weight)
+        link = plain_link(probability, likelihood)
+        if link is None:
+            link = fit_link(LogisticFamily(), y, m[:, j], v[:, j], weight)
         share = end / Y.shape[1]  # one bound for all machines, which share their factors
         draws = fitted.draws if isinstance(fitted, KernelDraws) else None
         machines.append(

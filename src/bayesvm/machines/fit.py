@@ -11,11 +11,21 @@ from scipy.special import expit, ndtri
 
 from ..core.arrays import logsumexp
 from ..core.types import Array, Rows
-from .calibration import decisive, enclosing, of_both
-from .classes import ClassLink, Separate, class_bands, class_odds, normalised
 from .extrapolation import Extrapolation
 from .fitting import r_hat_of
 from .leave_one_out import Moments
+from .links import (
+    ClassLink,
+    SeparateLinks,
+    both_labels,
+    bounded,
+    class_bands,
+    class_odds,
+    decisive,
+    enclosing,
+    never_seen,
+    normalised,
+)
 from .machine import Machine
 from .prediction_sets import LeftOut
 
@@ -208,7 +218,7 @@ class Fit:
     @property
     def over_classes(self) -> ClassLink:
         """The link of more than two classes."""
-        return self.link or Separate([m.link for m in self.machines])
+        return self.link or SeparateLinks([m.link for m in self.machines])
 
     @property
     def offsets(self) -> Array:
@@ -220,24 +230,30 @@ class Fit:
     def scores(self, m: Array, v: Array) -> Array:
         """Decision values from moments of f."""
         if not self.is_binary:
-            return self.odds(m, v)
+            logs, rows = self._logs(m, v), self.over_classes.rows
+            if not np.isinf(rows):
+                logs = np.log(bounded(normalised(logs), rows, len(self.classes)))
+            return class_odds(logs)
         link: Any = self.machines[0].link
         score: Array = link.score(m[:, 0], v[:, 0])
         near = self._near(v)
-        return np.where(near, score, self._judged(m, v)[1] / getattr(link, "a", 1.0))
+        return np.where(near, score, self._log_odds(m, v)[1] / getattr(link, "a", 1.0))
 
     def proba(self, m: Array, v: Array) -> Array:
         """Class probabilities from moments of f, ``(n, classes)``."""
         if not self.is_binary:
-            return normalised(self._logs(m, v))
-        p = self._judged(m, v)[2]
+            return bounded(normalised(self._logs(m, v)), self.over_classes.rows, len(self.classes))
+        link, near, z = self.machines[0].link, self._near(v), self._log_odds(m, v)[1]
+        p, score = link.proba(m[:, 0], v[:, 0]), link.score(m[:, 0], v[:, 0])
+        p = np.where(near, p, bounded(expit(z), link.rows, 2))
+        p = decisive(p, np.where(near, score, z))
         return np.stack([1.0 - p, p], axis=1)
 
     def odds(self, m: Array, v: Array) -> Array:
-        """Log odds of each class against the others, ``(n, classes)``."""
+        """Log odds of each class against the others, ``(n, classes)``, however certain."""
         if not self.is_binary:
             return class_odds(self._logs(m, v))
-        logit = self._judged(m, v)[1][:, None]
+        logit = self._log_odds(m, v)[1][:, None]
         return np.hstack([-logit, logit])
 
     def _near(self, v: Array) -> Array:
@@ -246,15 +262,13 @@ class Fit:
             return np.ones_like(v[:, 0], dtype=bool)
         return self.far.weight(v) == 1.0
 
-    def _judged(self, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        """Log odds of the second of two classes by the link, and beyond; its probabilities."""
-        link, near = self.machines[0].link, self._near(v)
-        plain, p = link.judged(m[:, 0], v[:, 0])
-        if self.far is None or np.all(near):
-            return plain, plain, p
+    def _log_odds(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """Log odds of the second of two classes by the link, and with the shares far away."""
+        plain = self.machines[0].link.logit(m[:, 0], v[:, 0])
+        if self.far is None:
+            return plain, plain
         logs = self.far.mixed(np.stack([np.zeros_like(plain), plain], axis=1), v)
-        z = np.where(near, plain, logs[:, 1] - logs[:, 0])
-        return plain, z, np.where(near, p, decisive(expit(z), z))
+        return plain, np.where(self._near(v), plain, logs[:, 1] - logs[:, 0])
 
     def _logs(self, m: Array, v: Array) -> Array:
         """Logs of the probabilities of more than two classes, up to a constant."""
@@ -271,17 +285,19 @@ class Fit:
         They have the probabilities inside.
         """
         at = self.at(X) if at is None else at
-        if not self.is_binary:
-            logs = self._logs(at.m, at.v)
-            p, odds = normalised(logs), class_odds(logs)
-            at = at._replace(z=odds)
-            low, high = enclosing(odds, *self.bands(X, tails, at))
-            return np.minimum(expit(low), p), np.maximum(expit(high), p)
-        plain, z, second = self._judged(at.m, at.v)
-        p = np.stack([1.0 - second, second], axis=1)
-        low, high = enclosing(z, *self.bands(X, tails, at._replace(z=plain))[..., 1])
-        least, most = of_both(low, high)
-        return np.minimum(least, p), np.maximum(most, p)
+        p = self.proba(at.m, at.v)
+        if self.is_binary:
+            plain, z = self._log_odds(at.m, at.v)
+            rows, bands = self.machines[0].link.rows, self.bands(X, tails, at._replace(z=plain))
+            lower, upper = (both_labels(end) for end in enclosing(z, *bands[..., 1]))
+            least = np.stack([upper[0], lower[1]], axis=1)
+            most = np.stack([lower[0], upper[1]], axis=1)
+        else:
+            odds, rows = self.odds(at.m, at.v), self.over_classes.rows
+            low, high = enclosing(odds, *self.bands(X, tails, at._replace(z=odds)))
+            least, most = expit(low), expit(high)
+        least = np.minimum(np.minimum(least, p), 1.0 - never_seen(rows, 1.0 - tails[1]))
+        return least, np.maximum(np.maximum(most, p), never_seen(rows, tails[0]))
 
     def bands(self, X: Any, tails: tuple[float, float], at: At | None = None) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.

@@ -32,10 +32,11 @@ from ..inference.vb import VB, learned, predicts_gain
 from ..inference.wide import WIDE, moments_of_f, regressed
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
-from .calibration import ProbitLink, fit_link, masses, plain_link
 from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
-from .leave_one_out import Held, Moments, effect_scale, effective, means_of_f
+from .leave_one_out import Held, Moments, effect_scale, effective, masses, means_of_f
+from .link_fitting import LogisticFamily, fit_link
+from .links import ProbitLink, plain_link
 from .machine import Machine
 from .penalty import tuned, with_priors
 from .posterior import (
@@ -46,7 +47,6 @@ from .posterior import (
     Posterior,
     response,
 )
-from .skewed import fit_skewed
 from .width import find_width
 
 CALIBRATION_ROWS = 50_000  # enough for five numbers,
@@ -92,9 +92,7 @@ def with_link(
     link, scale = None if fitted else plain_link(probability, likelihood), 1.0
     if link is None:
         shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
-        link = (fit_skewed if curved else fit_link)(
-            *map(problem.engine.place, shown), engine=problem.engine
-        )
+        link = fit_link(LogisticFamily(curved), *shown)
         if curved and not (problem.model.grouped or problem.model.is_latent):
             inside = means_of_f(sample()[0], machine.posterior.mean) if at is None else at[0][rows]
             scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])

@@ -20,11 +20,17 @@ from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
-from .averaged import Averaged, fit_averaged
-from .calibration import Calibrated, Link, ProbitLink
-from .classes import ClassLink, Separate
 from .fitting import CLASSES_ROWS, disagreement, from_draws
 from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
+from .link_fitting import AveragedSoftmaxFamily, fit_link
+from .links import (
+    AveragedSoftmaxLink,
+    CalibratedLink,
+    ClassLink,
+    Link,
+    ProbitLink,
+    SeparateLinks,
+)
 from .machine import Machine
 from .posterior import (
     CALIBRATION_DRAWS,
@@ -93,14 +99,18 @@ def link_joint(machines: Sequence[Machine], moments: Moments, probability: str) 
         # draws of f sum to zero, so that they are correlated: differences vary K / (K - 1) times as
         # much as if they were not
         weight = np.pi / 8.0 * (1.0 if machines[0].draws is None else K / (K - 1.0))
-        return Separate([ProbitLink()] * K) if probability == "probit" else Averaged(K, 1.0, weight)
-    return fit_averaged(*moments)
+        if probability == "probit":
+            return SeparateLinks([ProbitLink()] * K)
+        return AveragedSoftmaxLink(K, 1.0, weight)
+    # each row has an exponential for every pair of classes, and two numbers need few rows
+    few = moments.thinned(max(2000, 2**20 // len(machines) ** 2))
+    return fit_link(AveragedSoftmaxFamily(), *few)
 
 
 def links_of(link: ClassLink, classes: int) -> list[Link]:
     """The log odds of each class as a function of its own f, that of the others fixed."""
-    if isinstance(link, Averaged):
-        return [Calibrated(link.a, 0.0, link.c)] * classes
+    if isinstance(link, AveragedSoftmaxLink):
+        return [CalibratedLink(link.a, 0.0, link.c)] * classes
     return [ProbitLink()] * classes
 
 
@@ -169,8 +179,8 @@ def against_rest(machine: Machine, classes: int) -> Machine:
         if term.name == "intercept":
             mean[where] -= np.log(classes - 1.0)
     coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
-    if isinstance(link, Calibrated):
-        link = Calibrated(link.a / grow, link.b, link.c / grow**2)
+    if isinstance(link, CalibratedLink):
+        link = CalibratedLink(link.a / grow, link.b, link.c / grow**2)
     state, spread = machine.state._replace(coef=coef), GaussianPosterior(coef)
     return replace(machine, posterior=spread, state=state, link=link, bound=np.nan)
 
@@ -178,6 +188,6 @@ def against_rest(machine: Machine, classes: int) -> Machine:
 def link_against_rest(link: ClassLink, classes: int) -> ClassLink:
     """The link over classes for the f of such machines; a softmax does not see the shift."""
     grow = classes / (classes - 1.0)
-    if isinstance(link, Averaged):
-        return Averaged(classes, link.a / grow, link.c / grow**2)
+    if isinstance(link, AveragedSoftmaxLink):
+        return AveragedSoftmaxLink(classes, link.a / grow, link.c / grow**2, link.rows)
     return link

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core import arrays
 from ..core.arrays import to_numpy
 from ..core.types import Array, Local
 from ..model.problem import Problem
@@ -34,6 +35,12 @@ def effective(c: Array, unit: Array | float) -> Array:
     if isinstance(unit, float) and unit == 1.0:
         return c
     return c * (float(np.sum(c)) / float(np.sum(c * unit)))
+
+
+def masses(y: Array, c: Array) -> Array:
+    """Weight of the rows of either label, positive ones first."""
+    positive = float(arrays.total(c[y > 0]))
+    return np.array([positive, float(arrays.total(c[~(y > 0)]))])
 
 
 def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from ..inference.loop import State
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model
 from ..model.passes import latent_variance
-from .calibration import Calibrated, Link
+from .links import CalibratedLink, Link
 from .posterior import (
     GaussianPosterior,
     Posterior,
@@ -131,7 +131,7 @@ class Machine:
         """
         levels, rows = (tails[0], 0.5, tails[1]), self.columns(X) if rows is None else rows
         m, v = self.moments(X, rows) if moments is None else moments
-        f = self.quantiles(X, levels, rows, isinstance(self.link, Calibrated), (m, v))
+        f = self.quantiles(X, levels, rows, isinstance(self.link, CalibratedLink), (m, v))
         if self.width is None:
             return self.link.logit(f, np.zeros_like(f))
         known = 1.0 - self.absent(X) / np.maximum(v, 1e-300)

@@ -44,8 +44,8 @@ from ..likelihoods.tight import Tight
 from ..model.model import Model
 from ..model.problem import Problem
 from ..priors import Prior, Ridge, TunedRidge
-from .calibration import masses, score_link
-from .leave_one_out import effective
+from .leave_one_out import effective, masses
+from .link_fitting import LogisticFamily, score_link
 from .posterior import GaussianPosterior, response
 
 SOUND_ROWS_A_COEFFICIENT = 4  # for products in float32, at least
@@ -191,7 +191,7 @@ class Search:
             one = with_variances(self.some, self.variances(t))
             one = one.with_likelihood(Tight(self.likelihood))
             m, v = self.left_out(one, t)
-            loss = score_link(one.blocks.y, m, v, self.c)[1]
+            loss = score_link(LogisticFamily(), one.blocks.y, m, v, self.c)
             prior = -0.5 * (t - CENTRE) ** 2
             self.scores[t] = loss - (np.logaddexp(prior, -ANYWHERE) if self.is_far else prior)
         return self.scores[t]

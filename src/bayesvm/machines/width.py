@@ -43,6 +43,7 @@ from scipy.special import ndtri
 from ..core.arrays import PANEL
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Columns, Engine
+from ..engines import Serial
 from ..gaussian.columns import unit
 from ..gaussian.covariances import FullCovariance, RootCovariance
 from ..inference.draws import Pair
@@ -50,10 +51,10 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..model.passes import Slopes, contributions
 from ..model.problem import Problem
-from .calibration import ONE_THREAD
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
+ONE_THREAD = Serial()
 FEW_ROWS = 50_000  # rows up to which A and J are found anew where the penalty is P / s,
 PASSES = 8  # at most so often,
 SETTLED = 0.05  # or until s changes by less than this share

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..core.types import Array
 from ..kernels import Scaled
-from ..machines.calibration import score_link
-from ..machines.classes import score_softmax
 from ..machines.leave_one_out import effective
+from ..machines.link_fitting import LogisticFamily, SoftmaxFamily, score_link
 from .evidence import Search
 from .labelled import LabelledPoints
 from .process import Gram, LowRank, Prior
@@ -108,8 +107,9 @@ class FoldedAmplitude:
         unit = self.seen.machines[0].unit
         c = effective(c, unit if isinstance(unit, float) else unit[rows])
         if m.shape[1] > 1:
-            return score_softmax(self.codes[rows], m, v, c)[1]
-        return score_link(self.seen.machines[0].y[rows], m[:, 0], v[:, 0], c)[1]
+            return score_link(SoftmaxFamily(), self.codes[rows], m, v, c)
+        y = self.seen.machines[0].y[rows]
+        return score_link(LogisticFamily(), y, m[:, 0], v[:, 0], c)
 
     def sites_at(self, kernel: Scaled) -> list[Sites]:
         """Sites that predictions of the folds touch, at the best amplitude that was tried."""

@@ -20,8 +20,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..kernels import Scaled, column_scales
-from ..machines.calibration import score_link
-from ..machines.classes import score_softmax
+from ..machines.link_fitting import LogisticFamily, SoftmaxFamily, score_link
 from .evidence import Ended, Evidence, Search, WarmFits, ascend_evidence, parameter_prior
 from .labelled import LabelledPoints
 from .process import LowRank, Prior
@@ -63,7 +62,8 @@ def left_out_loss(
     fit.sites = [*near] or fit.sites
     fits, loss = fit(process.at(seen.X)), 0.0
     for one, labels in zip(fits, seen.machines, strict=True):
-        loss += score_link(labels.y, *one.left_out(labels, site), labels.effective)[1]
+        m, v = one.left_out(labels, site)
+        loss += score_link(LogisticFamily(), labels.y, m, v, labels.effective)
     return loss, [one.sites for one in fits]
 
 
@@ -75,7 +75,8 @@ def left_out_loss_of_classes(
     pairs = [fit.left_out(labels, site) for fit, labels in zip(fits, seen.machines, strict=True)]
     m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
     codes = np.argmax([labels.y for labels in seen.machines], axis=0)
-    return score_softmax(codes, m, v, seen.machines[0].effective)[1], sites_of(fits)
+    loss = score_link(SoftmaxFamily(), codes, m, v, seen.machines[0].effective)
+    return loss, sites_of(fits)
 
 
 def look_closer(

@@ -23,11 +23,12 @@ from ..gaussian.covariances import DualCovariance, FullCovariance, Point
 from ..inference.draws import LIKELIHOOD, Draws
 from ..inference.loop import State
 from ..inference.progress import Watch, silent
-from ..machines.calibration import fit_link, plain_link
 from ..machines.diagnostics import r_hat
 from ..machines.fit import At, Fit
 from ..machines.fitting import AGREED
 from ..machines.leave_one_out import leave_one_out_draws
+from ..machines.link_fitting import LogisticFamily, fit_link
+from ..machines.links import plain_link
 from ..machines.machine import Machine
 from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
 from ..machines.width import Width, factor
@@ -309,7 +310,9 @@ def found_at(
     """The machine of a fit, its link, and what is known of the training rows."""
     likelihood, m, v = model.likelihood, fit.m[labels.at], fit.v[labels.at]
     left_out = fit.left_out(labels, likelihood.expected)
-    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.effective)
+    link = plain_link(probability, likelihood)
+    if link is None:
+        link = fit_link(LogisticFamily(), labels.y, *left_out, labels.effective)
     posterior = (
         ExactPosterior(state) if isinstance(state, ExactState) else GaussianPosterior(state.coef)
     )
@@ -447,7 +450,9 @@ def machine_from_chains(
         compared = np.concatenate([chains.f, beside], axis=2)
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
     left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.gone)
-    link = plain_link(probability, likelihood) or fit_link(labels.y, *left_out, labels.effective)
+    link = plain_link(probability, likelihood)
+    if link is None:
+        link = fit_link(LogisticFamily(), labels.y, *left_out, labels.effective)
     at_rows = (labels.y, labels.c, f.mean(axis=1), f.var(axis=1), left_out)
     worst = float(np.max(r_hat(compared)))
     machine = Machine(

@@ -32,7 +32,7 @@ from ..core.types import Array
 from ..inference.progress import Watch, silent
 from ..kernels import Scaled
 from ..likelihoods import Logistic
-from ..machines.calibration import score_link
+from ..machines.link_fitting import LogisticFamily, score_link
 from .amplitude import FoldedAmplitude
 from .evidence import (
     FARTHEST,
@@ -111,7 +111,7 @@ class Amplitude:
             total = 0.5 * log_amplitude**2
             for fit, labels in zip(self.fits_at(log_amplitude), self.seen.machines, strict=True):
                 m, v = fit.left_out(labels, self.site)
-                total += score_link(labels.y, m, v, labels.effective)[1]
+                total += score_link(LogisticFamily(), labels.y, m, v, labels.effective)
             best = min(self.losses.values(), default=np.inf)
             self.losses[log_amplitude] = total
             self.search.report("amplitude", len(self.losses), LOOKS, -total, best - total)
@@ -225,7 +225,8 @@ class Folds:
             m, v = fit.predictor(K[np.ix_(at, points)], np.diag(K)[at])
             part = np.stack([labels.y[test], m, v, labels.effective[test]])
             pool.setdefault(id(labels), []).append(part)
-        return sum(score_link(*np.concatenate(part, axis=1))[1] for part in pool.values())
+        each = (np.concatenate(part, axis=1) for part in pool.values())
+        return sum(score_link(LogisticFamily(), *rows) for rows in each)
 
 
 def _stratified(y: Array, rng: np.random.Generator) -> Array:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_expit
 from sklearn.model_selection import StratifiedKFold
 
 from ..core.types import Array
-from ..machines.calibration import fit_link
+from ..machines.link_fitting import LogisticFamily, fit_link
 
 MOST_PIECES = 10**6  # of the rows of a class
 
@@ -65,6 +64,6 @@ def fold_count(y: Array, c: Array, most: int) -> int:
 
 def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
     """Log loss of each row, counted once, under the link fitted to all of them."""
-    link = fit_link(y, m, v, c)
-    out: Array = -log_expit(y * link.logit(m, v))
+    p = fit_link(LogisticFamily(), y, m, v, c).proba(m, v)
+    out: Array = -np.log(np.where(y > 0, p, 1.0 - p))
     return out

@@ -1,0 +1,480 @@
+r"""Links: class probabilities from the posterior of f.
+
+The hinge is not a model of *y*: the pseudo-likelihoods of the labels do not sum to one.  The
+default links are therefore fitted to training rows, each with moments of f from which the row
+itself is left out; see :mod:`.link_fitting`.  :class:`Link` is for two labels, :class:`ClassLink`
+for more.
+
+No link says more than its rows can: with *n* rows and *K* classes the probability of a class is
+:math:`(np + 1/K)/(n + 1)`, as if one more row had been seen that was of every class in equal parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
+
+from ..core.arrays import logsumexp
+from ..core.types import Array
+from ..likelihoods import Likelihood
+
+PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one
+# Chosen on simulated sets by the coverage of intervals: the standard deviation of log odds for the
+# shape of the curve, as a share of the distance between logistic and probit curve, without and with
+# a fitted link, and the share of the variance of a fitted link that counts.
+SHAPE, FITTED_SHAPE, COUNTED = 0.5, 0.6, 0.85
+LARGE = 350.0  # exponents beyond would overflow when they are squared
+
+
+class Link:
+    """Probability of the positive label where f ~ N(m, v)."""
+
+    rows: float = np.inf  # weight of the rows to which the link was fitted
+
+    @property
+    def offset(self) -> float:
+        """What is added to f before its sign decides."""
+        return 0.0
+
+    def logit(self, m: Array, v: Array) -> Array:
+        """Log odds of the positive label, without the bound that the number of rows sets."""
+        raise NotImplementedError
+
+    def score(self, m: Array, v: Array) -> Array:
+        """Decision values: they rank rows as ``proba`` does and are positive above one half."""
+        return self.logit(m, v)
+
+    def proba(self, m: Array, v: Array) -> Array:
+        """Probabilities of the positive label."""
+        return bounded(expit(self.logit(m, v)), self.rows, 2)
+
+    def band(
+        self,
+        f: Array,
+        m: Array,
+        v: Array,
+        levels: tuple[float, ...],
+        known: Array | float = 1.0,
+        centre: Array | None = None,
+    ) -> Array:
+        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+
+        ``f`` are quantiles of f, the median between the ends; the link averages over f ~ N(m, v).
+        There are two intervals, around the log odds of the median and around the prediction; the
+        ends are the outer ones.  ``known`` is the share of ``v`` that is of coefficients: the
+        prediction averages over the rest, the effect of a new group.  ``centre`` are the log odds
+        at ``m`` and ``v``, if they are known.  Added is a variance for the shape of the curve: in
+        the tails no rows tell a logistic from a probit one.
+        """
+        z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v) if centre is None else centre
+        sd = SHAPE * np.sqrt(known) * to_probit(z[1])
+        below, above = (np.hypot(z[k] - z[1], ndtri(levels[k]) * sd) for k in (0, 2))
+        low = np.minimum(z[1] - below, centre - known * below)
+        return np.stack([low, centre, np.maximum(z[1] + above, centre + known * above)])
+
+
+@dataclass(frozen=True)
+class NormalisedLink(Link):
+    """The likelihood averaged over f and normalised over the two labels."""
+
+    likelihood: Likelihood
+
+    def logit(self, m: Array, v: Array) -> Array:
+        return np.copysign(self.likelihood.log_odds(m, v), m)  # the sign survives rounding
+
+    def proba(self, m: Array, v: Array) -> Array:
+        return self.likelihood.proba(m, v)
+
+
+@dataclass(frozen=True)
+class ProbitLink(Link):
+    r"""The averaged probit :math:`\Phi(m/\sqrt{1 + v})` (two papers print it without the root)."""
+
+    def score(self, m: Array, v: Array) -> Array:
+        out: Array = m / np.sqrt(1.0 + v)
+        return out
+
+    def logit(self, m: Array, v: Array) -> Array:
+        z = self.score(m, v)
+        out: Array = log_ndtr(z) - log_ndtr(-z)
+        return out
+
+    def proba(self, m: Array, v: Array) -> Array:
+        out: Array = ndtr(self.score(m, v))
+        return out
+
+
+@dataclass(frozen=True)
+class CalibratedLink(Link):
+    r"""Logistic link of log odds that are a skewed curve with tails in f.
+
+    .. math::
+
+        \mathrm{logit}\,p = \sinh\big(e^\tau \operatorname{arsinh} r\big), \qquad
+        r = \frac{s\cosh\delta + 2\sinh\delta\,\log\cosh(s/2)}{\sqrt{1 + cv}}, \qquad
+        s = am + b .
+
+    Far from the boundary :math:`s = 0` the slopes of r in s are :math:`e^\delta` and
+    :math:`e^{-\delta}`, and the log odds rise as the power :math:`e^\tau` of r.  With
+    :math:`\delta = \tau = 0` it is :math:`(am + b)/\sqrt{1 + cv}`; without variance and with
+    :math:`\tau = 0` it is beta calibration of :math:`\sigma(s)`.
+
+    Parameters
+    ----------
+    a, b, c : float
+        Slope, offset, and weight of the variance of f.
+    skew, tail : float
+        The numbers :math:`\delta` and :math:`\tau`.
+    rows : float
+        Weight of the rows to which the link was fitted.
+    centre : float
+        Mean of f over these rows.
+    numbers, cov : arrays of shape (5,) and (5, 5), optional
+        Estimate and covariance of (log a, log odds at the centre, log c/a^2, delta, tau), from
+        which intervals are; those of the link itself unless f does not rank the labels.
+    heavier : float
+        At most zero: by how much left-out rows ask for heavier tails, as a share of the way from
+        the probit to the logistic curve.
+
+    References
+    ----------
+    Kull, Silva Filho & Flach (2017), *Beta calibration: a well-founded and easily implemented
+    improvement on logistic calibration for binary classifiers*; Jones & Pewsey (2009),
+    *Sinh-arcsinh distributions*.
+    """
+
+    a: float
+    b: float
+    c: float
+    skew: float = 0.0
+    tail: float = 0.0
+    rows: float = np.inf
+    centre: float = 0.0
+    numbers: Array | None = field(default=None, compare=False, repr=False)
+    cov: Array | None = field(default=None, compare=False, repr=False)
+    heavier: float = field(default=0.0, compare=False, repr=False)
+
+    @property
+    def offset(self) -> float:
+        return self.b / self.a
+
+    @property
+    def _numbers(self) -> Array:
+        if self.numbers is not None:
+            return self.numbers
+        log_a, b = np.log(self.a), self.b + self.a * self.centre
+        with np.errstate(divide="ignore"):  # without a variance its weight may be zero
+            return np.array([log_a, b, np.log(self.c) - 2.0 * log_a, self.skew, self.tail])
+
+    @property
+    def uncertainty(self) -> Array | None:
+        """The covariance that counts in intervals; ``None`` if it is not known."""
+        return None if self.cov is None else COUNTED * self.cov
+
+    def logit(self, m: Array, v: Array) -> Array:
+        # the offset is added to m, so that the sign is that of m + offset
+        s, root = self.a * (m + self.offset), np.sqrt(1.0 + self.c * v)
+        return stretched(bent(s, self.skew) / root, self.tail)
+
+    def score(self, m: Array, v: Array) -> Array:
+        return self.logit(m, v) / self.a
+
+    def slopes(self, m: Array, v: Array) -> Array:
+        """Derivatives of the log odds in :attr:`numbers`, ``(5, n)``."""
+        return log_odds(self._numbers, m - self.centre, v)[1]
+
+    def band(
+        self,
+        f: Array,
+        m: Array,
+        v: Array,
+        levels: tuple[float, ...],
+        known: Array | float = 1.0,
+        centre: Array | None = None,
+    ) -> Array:
+        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+
+        At either end f and the numbers of the link are moved together, in the direction in which
+        the log odds change most for their covariance.  Where the curve leads on to more extreme
+        log odds than those of the rows, it may also be the probit one, and on the other side as
+        much heavier as left-out rows allow.
+        """
+        x, cov = self._numbers, np.zeros((5, 5)) if self.cov is None else self.cov
+        middle = self.logit(m, v) if centre is None else centre
+        z, D = log_odds(x, f[1] - self.centre, np.zeros_like(f[1]))
+        each, gap = cov @ D, beyond(z)
+        square, rise = np.einsum("ij,ij->j", D, each), np.exp(x[0]) * D[1]
+        ends = []
+        for k, outer in ((0, np.minimum), (2, np.maximum)):
+            far = ndtri(levels[k])
+            sd = (f[k] - f[1]) / far
+            size = np.sqrt((rise * sd) ** 2 + square)
+            steps = np.sqrt(COUNTED) * far / np.where(size > 0.0, size, 1.0)
+            log_a, b, _, skew, tail = (
+                number + steps * by for number, by in zip(x, each, strict=True)
+            )
+            s = np.exp(log_a) * (f[1] + steps * rise * sd * sd - self.centre) + b
+            moved = outer(stretched(bent(s, skew), tail) - z, 0.0)
+            bound = (FITTED_SHAPE * far) * outer(gap, 0.0)
+            end = z + np.sign(far) * np.sqrt(moved * moved + bound * bound)
+            if self.heavier != 0.0:
+                less = z * far < 0.0
+                end = np.where(
+                    less,
+                    end / (1.0 - self.heavier * beyond(end) / np.where(end == 0.0, 1.0, end)),
+                    end,
+                )
+            ends.append(outer(end, middle))
+        return np.stack([ends[0], middle, ends[1]])
+
+
+def log_odds(x: Array, m: Array, v: Array) -> tuple[Array, Array]:
+    """Log odds of :class:`CalibratedLink`, ``(n,)``, and their derivatives in x, ``(5, n)``.
+
+    x = (log a, b, log kappa, delta, tau) with c = kappa a^2, and m is measured from the centre.
+    """
+    a, b, skew, power = np.exp(x[0]), x[1], x[3], np.exp(x[4])
+    even, odd = np.cosh(skew), np.sinh(skew)
+    q = 1.0 + np.exp(x[2]) * a * a * v
+    s, inverse, share = a * m + b, 1.0 / np.sqrt(q), 1.0 - 1.0 / q
+    curve = 2.0 * log_cosh(s)
+    r = (s * even + curve * odd) * inverse
+    rise, turn = (even + odd * np.tanh(0.5 * s)) * inverse, (s * odd + curve * even) * inverse
+    far = np.arcsinh(r)
+    up = np.exp(np.clip(power * far, -LARGE, LARGE))
+    z, last = 0.5 * (up - 1.0 / up), (0.5 * power) * (up + 1.0 / up)
+    steep = last / np.sqrt(1.0 + r * r)
+    slope, part = steep * rise, steep * r * share
+    return z, np.stack([slope * a * m - part, slope, -0.5 * part, steep * turn, last * far])
+
+
+def log_cosh(s: Array) -> Array:
+    """log cosh(s / 2)."""
+    size = np.abs(s)
+    out: Array = 0.5 * size + np.log1p(np.exp(-size)) - np.log(2.0)
+    return out
+
+
+def bent(s: Array, skew: Array | float) -> Array:
+    """Log odds of a skewed link without variance and tails."""
+    out: Array = s * np.cosh(skew) + log_cosh(s) * (2.0 * np.sinh(skew))
+    return out
+
+
+def stretched(r: Array, tail: Array | float) -> Array:
+    """Log odds with tails."""
+    if np.ndim(tail) == 0 and tail == 0.0:
+        return r
+    out: Array = np.sinh(np.clip(np.arcsinh(r) * np.exp(tail), -LARGE, LARGE))
+    return out
+
+
+def to_probit(z: Array) -> Array:
+    """From log odds to those of the probit curve that is nearest to the logistic one."""
+    other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
+    out: Array = np.clip(other - z, -1e150, 1e150)  # squares of larger numbers would overflow
+    return out
+
+
+def beyond(z: Array) -> Array:
+    """:func:`to_probit` where the log odds of the probit curve are the larger ones, else zero."""
+    gap = to_probit(z)
+    return np.where(gap * z > 0.0, gap, 0.0)
+
+
+def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
+    """A link that needs no fitting; ``None`` for the calibrated one."""
+    if probability == "calibrated":
+        return None
+    return ProbitLink() if probability == "probit" else NormalisedLink(likelihood)
+
+
+def bounded(p: Array, rows: float, classes: int) -> Array:
+    """Probabilities no more certain than so many rows can say."""
+    return p if np.isinf(rows) else (rows * p + 1.0 / classes) / (rows + 1.0)
+
+
+def never_seen(rows: float, tail: float) -> float:
+    """The probability with which so many rows would all be of other classes in ``tail`` cases.
+
+    Rows that agree can say no more of a class that they have not shown (Clopper & Pearson 1934).
+    """
+    return float(-np.expm1(np.log(tail) / rows))
+
+
+# ---------------------------------------------------------------------------------------------
+# More than two classes
+
+
+class ClassLink:
+    """Probabilities of classes where their f are independent and Gaussian; classes come last."""
+
+    rows: float = np.inf
+
+    @property
+    def offsets(self) -> Array:
+        """What is added to the f of each class."""
+        raise NotImplementedError
+
+    def logs(self, m: Array, v: Array) -> Array:
+        """Logs of the probabilities up to a constant, without the bound of :func:`bounded`."""
+        raise NotImplementedError
+
+    def proba(self, m: Array, v: Array) -> Array:
+        """Probabilities of the classes."""
+        p = normalised(self.logs(m, v))
+        return bounded(p, self.rows, p.shape[-1])
+
+    def odds(self, m: Array, v: Array) -> Array:
+        """Log odds of each class against the others, without that bound."""
+        return class_odds(self.logs(m, v))
+
+
+@dataclass(frozen=True)
+class SeparateLinks(ClassLink):
+    """Each class against the rest by a link of its own, then normalised."""
+
+    links: Sequence[Link]
+
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        return min(link.rows for link in self.links)
+
+    @property
+    def offsets(self) -> Array:
+        return np.array([link.offset for link in self.links])
+
+    def logs(self, m: Array, v: Array) -> Array:
+        each = [link.logit(m[..., j], v[..., j]) for j, link in enumerate(self.links)]
+        out: Array = log_expit(np.stack(each, axis=-1))
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxLink(ClassLink):
+    r"""The softmax of :math:`z_k = (a m_k + b_k)/\sqrt{1 + c v_k}`.
+
+    Slope and weight of the variance are shared, every class has an offset.
+    """
+
+    a: float
+    b: Array  # (classes,)
+    c: float
+    rows: float = np.inf
+
+    @property
+    def offsets(self) -> Array:
+        return self.b / self.a
+
+    def logs(self, m: Array, v: Array) -> Array:
+        out: Array = (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
+        return out
+
+
+@dataclass(frozen=True)
+class AveragedSoftmaxLink(ClassLink):
+    r"""The softmax of :math:`af` averaged over independent f, approximately.
+
+    .. math::
+
+        p_k \propto \Big(\sum_j e^{z_{kj}}\Big)^{-1}, \qquad
+        z_{kj} = \frac{a(m_j - m_k)}{\sqrt{1 + c(v_j + v_k)}},\quad z_{kk} = 0 .
+
+    Without variance it is the softmax, of two classes the usual approximation of an averaged
+    logistic function.
+
+    References
+    ----------
+    Lu, Ie & Sha (2020), *Mean-field approximation to Gaussian-softmax integral with application to
+    uncertainty estimation*.
+    """
+
+    classes: int
+    a: float = 1.0
+    c: float = np.pi / 8.0
+    rows: float = np.inf
+
+    @property
+    def offsets(self) -> Array:
+        return np.zeros(self.classes)
+
+    def logs(self, m: Array, v: Array) -> Array:
+        if not np.any(v):
+            return self.a * m
+        each = []
+        for k in range(self.classes):
+            own = slice(k, k + 1)
+            z = self.a * (m - m[..., own]) / np.sqrt(1.0 + self.c * (v + v[..., own]))
+            each.append(-logsumexp(z, axis=-1))
+        return np.stack(each, axis=-1)
+
+
+def normalised(logs: Array) -> Array:
+    """Probabilities from their logs up to a constant, along the last axis."""
+    out: Array = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
+    return out
+
+
+def class_odds(logs: Array) -> Array:
+    """Log odds from logs of probabilities up to a constant, accurate for certain classes too."""
+    logs = logs - logsumexp(logs, axis=-1, keepdims=True)
+    # all others are at most one half
+    first = np.arange(logs.shape[-1]) == np.argmax(logs, axis=-1)[..., None]
+    rest = np.where(first, -np.inf, logs)
+    total = logsumexp(rest, axis=-1, keepdims=True)
+    out: Array = logs - np.where(first, total, np.log1p(-np.exp(rest)))
+    return out
+
+
+def class_bands(logs: Array) -> Array:
+    r"""Log odds of each class at lower end, middle and upper end, ``(3, n, classes)``.
+
+    ``logs`` are those of the classes where their f are at lower end, median and upper end, each
+    independent of the others.  As one class moves to an end and the others stay, the log odds
+    :math:`z_k = l_k - \log\sum_{j \ne k} e^{l_j}` move by a known amount; the squares of what
+    moves them in one direction add up.
+    """
+    low, middle, high = logs
+    odds = class_odds(middle)
+    others = middle - odds  # log of the sum over the other classes
+    below, above = np.square(low - middle), np.square(high - middle)
+    for j in range(logs.shape[-1]):
+        own = slice(j, j + 1)
+        # among the others of class k, the share of class j
+        share = np.exp(np.minimum(middle[..., own] - others, 0.0))
+        share = np.where(np.arange(logs.shape[-1]) == j, 0.0, share)
+        down, up = (np.expm1(np.minimum(end - middle, LARGE))[..., own] for end in (low, high))
+        below += np.square(np.log1p(share * up))
+        above += np.square(np.log1p(np.maximum(share * down, -np.nextafter(1.0, 0.0))))
+    return np.stack([odds - np.sqrt(below), odds, odds + np.sqrt(above)])
+
+
+# ---------------------------------------------------------------------------------------------
+# From log odds to what is reported
+
+
+def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:
+    """Ends of an interval of log odds that has those of the averaged probability inside.
+
+    ``odds`` averages over f; the others are lower end, median and upper end of the distribution of
+    f.  As far as averaging moves the median, it moves the end on that side.
+    """
+    moved = odds - middle
+    return low + np.minimum(moved, 0.0), high + np.maximum(moved, 0.0)
+
+
+def both_labels(z: Array) -> tuple[Array, Array]:
+    """Probabilities of either label, with all digits of both."""
+    e = np.exp(-np.abs(z))
+    large = 1.0 / (1.0 + e)
+    small, up = e * large, z > 0
+    return np.where(up, small, large), np.where(up, large, small)
+
+
+def decisive(p: Array, score: Array) -> Array:
+    """Probabilities that agree with the sign of the score, ties and rounding included."""
+    half_up = np.nextafter(0.5, 1.0)
+    return np.where(score > 0, np.maximum(p, half_up), np.minimum(p, 0.5))
