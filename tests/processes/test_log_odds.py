@@ -116,7 +116,7 @@ def test_classes_may_share_a_factor(monkeypatch):
     assert len(shared.fit_.log_odds.parts[0].posterior.spread) == 1
     ends = model.predict_interval(X), shared.predict_interval(X)
     assert np.mean(np.abs(ends[0][0] - ends[1][0])) < 0.05
-    np.testing.assert_allclose(expit(shared.fit_.odds(*shared._moments(X))), model.predict_proba(X))
+    np.testing.assert_allclose(expit(shared.decision_function(X)), model.predict_proba(X))
 
 
 def test_a_weight_of_two_is_two_rows():

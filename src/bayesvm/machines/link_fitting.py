@@ -322,10 +322,9 @@ def _median(x: Array, c: Array) -> float:
         return 0.0
     order = np.argsort(x)
     mass = np.cumsum(c[order])
-    at = [
-        min(int(np.searchsorted(mass, 0.5 * mass[-1], side)), x.size - 1)
-        for side in ("left", "right")
-    ]
+    # both rows next to one half, where it is reached but for rounding
+    half = 0.5 * mass[-1] * np.array([1.0 - 1e-9, 1.0 + 1e-9])
+    at = np.minimum(np.searchsorted(mass, half), x.size - 1)
     return float(x[order][at].mean())
 
 
@@ -360,5 +359,13 @@ def _minimise(family: LinkFamily, rows: LinkRows) -> tuple[Array, float]:
             minimize(loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
             for start in family.starts(rows)
         ]
-    best = min(found, key=lambda each: float(each.fun))
-    return mean + sd * best.x, float(best.fun)
+        best = min(found, key=lambda each: float(each.fun))
+        u, value, slope = best.x, float(best.fun), best.jac
+        # digits that the rounding of the loss hides from a line search
+        for _ in range(10):
+            new = np.clip(u - best.hess_inv @ slope, -6.0, 6.0)
+            new_value, new_slope = loss(new)
+            if not np.linalg.norm(new_slope) < np.linalg.norm(slope):
+                break
+            u, value, slope = new, new_value, new_slope
+    return mean + sd * u, value

@@ -219,7 +219,8 @@ class CalibratedLink(Link):
             s = np.exp(log_a) * (f[1] + steps * rise * sd * sd - self.centre) + b
             moved = outer(stretched(bent(s, skew), tail) - z, 0.0)
             bound = (FITTED_SHAPE * far) * outer(gap, 0.0)
-            end = z + np.sign(far) * np.sqrt(moved * moved + bound * bound)
+            out = np.sign(far) * np.sqrt(moved * moved + bound * bound)
+            end = z + out
             if self.heavier != 0.0:
                 less = z * far < 0.0
                 end = np.where(
@@ -227,7 +228,7 @@ class CalibratedLink(Link):
                     end / (1.0 - self.heavier * beyond(end) / np.where(end == 0.0, 1.0, end)),
                     end,
                 )
-            ends.append(outer(end, middle))
+            ends.append(outer(end, middle + 1e-3 * out))  # the prediction is inside
         return np.stack([ends[0], middle, ends[1]])
 
 
