@@ -184,7 +184,9 @@ def test_a_model_of_a_formula_can_be_searched_over_a_grid(frame):
     model = MixedSVC.from_formula("ill ~ 0 + a + b + (1 | g)", frame, prior=Fixed(1.0))
     grid = {"prior__precision": [1e-2, 1e4], "formula": ["ill ~ 0 + a", "ill ~ 0 + b + (1 | g)"]}
     search = GridSearchCV(model, grid, cv=GroupKFold(3)).fit(frame, frame["ill"], groups=GROUP)
-    assert search.best_params_ == {"prior__precision": 1e-2, "formula": "ill ~ 0 + a"}
+    # of one column the link has the slope, so that its prior precision decides about little
+    assert search.best_params_["formula"] == "ill ~ 0 + a"
+    assert len(search.cv_results_["params"]) == 4
     assert search.predict(frame).shape == (60,)
 
 

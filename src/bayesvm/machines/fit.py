@@ -296,8 +296,11 @@ class Fit:
             odds, rows = self.odds(at.m, at.v), self.over_classes.rows
             low, high = enclosing(odds, *self.bands(X, tails, at._replace(z=odds)))
             least, most = expit(low), expit(high)
-        least = np.minimum(np.minimum(least, p), 1.0 - never_seen(rows, 1.0 - tails[1]))
-        return least, np.maximum(np.maximum(most, p), never_seen(rows, tails[0]))
+        # the bound by the number of rows moves predictions inwards, and may only widen intervals
+        inner = (bounded(end, rows, len(self.classes)) for end in (least, most))
+        inside = 1.0 - never_seen(rows, 1.0 - tails[1]), never_seen(rows, tails[0])
+        least = np.minimum(np.minimum(least, next(inner)), np.minimum(p, inside[0]))
+        return least, np.maximum(np.maximum(most, next(inner)), np.maximum(p, inside[1]))
 
     def bands(self, X: Any, tails: tuple[float, float], at: At | None = None) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
