@@ -33,9 +33,8 @@ from scipy.linalg import solve_triangular
 from ..core.precision import split
 from ..core.types import Array, Coef
 from ..gaussian.arrow import ArrowCovariance
+from ..inference.group_quadrature import Marginal, marginal
 from ..inference.loop import State
-from ..inference.quadrature import Marginal, marginal
-from ..inference.slopes import marginal_of_slopes
 from ..model.problem import Problem
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 from .width import EIGEN, FREE, Width, gaussian, prior_scale, tight
@@ -90,9 +89,7 @@ def clustered(
     if few or not 0 < p <= EIGEN or sum(sizes) * p > HELD or not np.all(np.isfinite(split(P)[0])):
         return width
     if found is None:
-        several = model.terms[-1].prior.is_blocked
-        state = State(gaussian(post), priors)
-        found = (marginal_of_slopes if several else marginal)(problem, state)
+        found = marginal(problem, State(gaussian(post), priors))
     V = _approximate(problem, post, P, p, sizes) if found is None else _exact(found)
     W = post.covariance(slice(0, p))
     V = _at_least(V, width.by * np.diag(W))
@@ -105,7 +102,7 @@ def clustered(
 
 def _exact(found: Marginal) -> Array:
     """The covariance of the shared coefficients with the effects integrated out."""
-    p, W = found.beta.size, np.linalg.inv(found.bend + np.diag(found.P))
+    p, W = found.beta.size, np.linalg.inv(found.hessian + np.diag(found.P))
     pull = found.P.copy()
     pull[:p] = _pull(W[:p, :p], found.beta, found.P[:p])
     return _sandwich(W, found.P, pull, [found.scores])[:p, :p]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,17 +17,10 @@ from ..gaussian.gates import gated_coef
 from ..inference.draws import Draws
 from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
+from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
-from ..inference.quadrature import (
-    Integrated,
-    Marginal,
-    can_integrate,
-    integrate_groups,
-    needs_no_start,
-)
 from ..inference.rotated import Basis, Rotation, bases
-from ..inference.slopes import integrate_slopes
 from ..inference.vb import VB, learned, predicts_gain
 from ..inference.wide import WIDE, moments_of_f, regressed
 from ..likelihoods.tight import Tight
@@ -52,8 +45,6 @@ from .width import find_width
 CALIBRATION_ROWS = 50_000  # enough for five numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
 JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
-ROUGH_TOL = 1e-5  # of a variational fit from which groups are integrated out,
-ROUGH_ROWS = 20_000  # with so many rows or more
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
@@ -171,7 +162,7 @@ def find_posterior(
     """Run a scheme on a problem, in the columns of its rotation.
 
     ``rotation`` may be given: problems that differ in labels only have the same one.
-    With many rows in groups that can be integrated out, no scheme is run before that is done.
+    Effects of one grouping factor are integrated out by quadrature where that can be done.
     """
     rotation = bases(problem, scheme) if rotation is None else rotation
     turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
@@ -185,65 +176,30 @@ def find_posterior(
         small, near = tuned(small, start)
         start = near if isinstance(scheme, VB) or start is not None else None
         problem = small if turn is None else with_priors(problem, small.model)
-    grouped = isinstance(scheme, VB) and scheme.bound == "auto" and bool(problem.model.grouped)
-    if grouped and start is None and needs_no_start(problem):
-        whole = integrate_groups(problem, None, watch, scheme.max_iter)
+    if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
+        whole = integrate_groups(problem, start, watch, scheme.max_iter)
         if whole is not None:
             return _integrated(problem, whole)
-    rough = scheme
-    # which starts from the fit and goes further; small problems are cheap and are fitted well
-    if grouped and problem.n >= ROUGH_ROWS and can_integrate(problem):
-        rough = replace(scheme, tol=max(scheme.tol, ROUGH_TOL))
-    found = rough.fit(small, rng, start=start, watch=watch, **options)
+    found = scheme.fit(small, rng, start=start, watch=watch, **options)
     result = found if turn is None else turn.back(found, rng)
     if isinstance(result, Draws):
         problem = result.typical(problem)
         machine = from_draws(problem, result, disagreement(found))
-    elif grouped:
-
-        def finished() -> Ascent:
-            more = scheme.fit(small, rng, start=found.state, watch=watch, **options)
-            whole = replace(more, path=found.path + more.path, n_iter=found.n_iter + more.n_iter)
-            return whole if turn is None else turn.back(whole, rng)
-
-        return _with_groups(problem, result, None if rough is scheme else finished)
     else:
         machine = _from_ascent(problem, result)
         problem = replace(problem, sums=result.sums if turn is None else None)
     return Found(machine, problem.at(machine.state.latents))
 
 
-def _with_groups(problem: Problem, ascent: Ascent, finished: Callable[[], Ascent] | None) -> Found:
-    """The machine with groups integrated out, where that can be done.
-
-    A rough fit is ``finished`` where it cannot be done.
-    """
-    found = None
-    if not ascent.stopped:
-        several = problem.model.terms[-1].prior.is_blocked
-        found = (integrate_slopes if several else integrate_groups)(problem, ascent.state)
-    if found is not None:
-        return _integrated(problem, found, ascent)
-    if finished is not None and not ascent.stopped:
-        ascent = finished()
-    machine = _from_ascent(problem, ascent)
-    return Found(machine, problem.at(machine.state.latents))
-
-
-def _integrated(problem: Problem, found: Integrated, ascent: Ascent | None = None) -> Found:
-    """The machine with groups integrated out, whose rows contribute what they do without a bound.
-
-    ``ascent`` is the variational fit from which that began, if there was one.
-    """
-    likelihood, sums = problem.model.likelihood, None
+def _integrated(problem: Problem, found: Integrated) -> Found:
+    """The machine with groups integrated out, whose rows contribute their expected likelihood."""
+    likelihood = problem.model.likelihood
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
         problem = problem.with_likelihood(Tight(likelihood))
-    if ascent is None:
-        assert found.ascent is not None
-        sums = problem.stats(found.state.coef)
-        bound = float(sums.bound + problem.model.bound(*found.state))
-        ascent = replace(found.ascent, bound=bound, path=[bound])
-    machine = _from_ascent(problem, replace(ascent, state=found.state, sums=sums))
+    sums = problem.stats(found.state.coef)
+    bound = float(sums.bound + problem.model.bound(*found.state))
+    ascent = replace(found.ascent, state=found.state, bound=bound, path=[bound], sums=sums)
+    machine = _from_ascent(problem, ascent)
     name = problem.model.terms[-1].name
     return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
 

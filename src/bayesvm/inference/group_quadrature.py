@@ -1,0 +1,561 @@
+r"""Random effects of one grouping factor, integrated out by adaptive Gauss-Hermite quadrature.
+
+Each group has *r* effects, one to three, with :math:`u_g \sim N(0, \Sigma)`, and the likelihood of
+the shared coefficients and of the covariance factors over groups,
+
+.. math::
+
+    p(y \mid \beta, \Sigma) = \prod_g \int N(u; 0, \Sigma)
+        \prod_{i \in g} p(y_i \mid a_i^\top\beta + z_i^\top u)^{c_i}\, du .
+
+A Gaussian :math:`q(u_g)` cannot follow the skewed posterior of a group whose labels are all equal,
+and a variational bound then favours variances that are too small.  Here
+
+1. :func:`group_sums` finds the mode of each group's integrand, and integrates over a tensor grid
+   of Gauss-Hermite nodes about it: the log likelihood, its gradient (Fisher's identity) and its
+   Hessian (Louis's identity);
+2. :func:`find_mode` maximises the log posterior of :math:`\beta` and of :math:`\phi`, the entries
+   of the Cholesky factor of :math:`\Sigma` with logarithms on the diagonal, by Newton's method;
+3. :func:`integrate_groups` follows the posterior of :math:`\phi` along the principal axes of its
+   covariance, with the Gaussian of :math:`\beta` given :math:`\phi` at each point, and returns the
+   moments of coefficients and groups averaged over these points.
+
+References
+----------
+Pinheiro & Bates (1995) for the quadrature; Louis (1982) for the Hessian; Rue, Martino & Chopin
+(2009), section 3, for the points along the axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from scipy import sparse
+from scipy.interpolate import CubicSpline
+
+from ..core import arrays
+from ..core.distributions import LOG_2PI
+from ..core.types import Array, Block, Coef, Own
+from ..gaussian.arrow import ArrowCovariance, Eliminated
+from ..likelihoods import Likelihood
+from ..likelihoods.base import Derivatives
+from ..likelihoods.tight import Tight
+from ..model.problem import Problem
+from .loop import State
+from .progress import Ascent, Progress, Watch, silent
+
+MAX_ENTRIES = 2**25  # of the columns, which are gathered in memory
+
+
+class GroupRows(NamedTuple):
+    """Rows in the order of their groups; those of group *g* are ``ends[g]`` to ``ends[g + 1]``."""
+
+    A: Array  # (n, p), columns with shared coefficients
+    Z: Array  # (n, r), columns with effects of groups
+    y: Array  # (n,)
+    c: Array  # (n,), weights
+    ends: Array  # (G + 1,)
+    likelihood: Likelihood
+    v: Any = 0.0  # (n, 1), variance of A beta given the effects, for a likelihood with a kink
+
+    def chunks(self, nodes: int, entries: int = 2**17) -> Any:
+        """Consecutive groups with about so many entries, rows times nodes: a core's cache."""
+        first, G = 0, self.ends.size - 1
+        while first < G:
+            last = int(np.searchsorted(self.ends, self.ends[first] + entries // nodes, "right")) - 1
+            last = max(first + 1, last)
+            yield slice(first, last), slice(int(self.ends[first]), int(self.ends[last]))
+            first = last
+
+    def derivatives(self, rows: slice, f: Array, v: Any) -> Derivatives:
+        """Log likelihood and its derivatives in f, ``(n, nodes)``.
+
+        A likelihood with a kink is averaged over the variance *v* about each node, and over that
+        of beta: its posterior is not Gaussian about a mode at a kink.
+        """
+        if not self.likelihood.is_kinked:
+            return self.likelihood.derivatives(self.y[rows, None], f)
+        v = v + (self.v[rows] if np.ndim(self.v) else self.v)
+        local = self.likelihood.tight(self.y[rows, None], f, v)
+        return Derivatives(local.bound, local.g, local.h)
+
+
+def group_rows(problem: Problem) -> GroupRows:
+    """All rows of a problem, from wherever they are."""
+    read, likelihood = problem.read, problem.model.likelihood
+
+    def visit(b: Block) -> tuple[Array, ...]:
+        C = read(b).C
+        parts = (C.A, C.factors[-1].Z, b.y, b.c, C.factors[-1].codes)
+        return tuple(np.asarray(arrays.to_numpy(x)) for x in parts)
+
+    found = problem.engine.collect(visit, problem.blocks)
+    *parts, codes = (np.concatenate(x) for x in zip(*found, strict=True))
+    order = np.argsort(codes, kind="stable")
+    A, Z, y, c = (np.asarray(x[order], dtype=float) for x in parts)
+    ends = np.searchsorted(codes[order], np.arange(problem.model.terms[-1].design.G + 1))
+    plain = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
+    return GroupRows(A, Z, y, c, ends, plain)
+
+
+class GroupSums(NamedTuple):
+    """The log likelihood of (beta, phi), its derivatives, and the effects given (beta, phi)."""
+
+    value: float
+    scores: Array  # (G, p + d), the gradient, group by group
+    hessian: Array  # (p + d, p + d), minus the second derivatives
+    gram: Array  # (p, p), minus the second derivatives in beta given the effects
+    mode: Array  # (G, r)
+    mean: Array  # (G, r)
+    cov: Array  # (G, r, r)
+    slope: Array  # (G, r, p + d), derivatives of the means
+
+
+def cholesky_factor(phi: Array, r: int) -> Array:
+    """The lower factor of the covariance from its entries, with logarithms on the diagonal."""
+    L = np.zeros((r, r))
+    L[np.tril_indices(r)] = phi
+    L[np.diag_indices(r)] = np.exp(np.diag(L))
+    return L
+
+
+def group_modes(rows: GroupRows, beta: Array, Lambda: Array, start: Array) -> tuple[Array, Array]:
+    """Modes of the integrands, ``(G, r)``, by Newton's method, and curvatures there.
+
+    A step changes f by at most two at any row, the range over which a label informs about f.
+    """
+    mode, curvature = start.copy(), np.empty((*start.shape, start.shape[1]))
+    longest = 2.0 / np.maximum(np.max(np.abs(rows.Z), axis=0), 1e-300) / start.shape[1]
+    for some, at in rows.chunks(1):
+        Z, c, offset, u = rows.Z[at], rows.c[at], rows.A[at] @ beta, mode[some]
+        ends = rows.ends[some.start : some.stop + 1] - at.start
+        codes, total = np.repeat(np.arange(len(u)), np.diff(ends)), _sums(c, ends)
+        ZZ = (Z[:, :, None] * Z[:, None]).reshape(len(Z), -1)
+        for _ in range(50):
+            f = (offset + np.einsum("nr,nr->n", Z, u[codes]))[:, None]
+            local = rows.derivatives(at, f, 1.0)
+            gradient = total @ (local.g * Z) - u @ Lambda
+            H = (total @ (local.h * ZZ)).reshape(-1, *Lambda.shape) + Lambda
+            step = np.linalg.solve(H, gradient[..., None])[..., 0]
+            gain = np.einsum("gr,gr->g", step, gradient)
+            u += np.clip(step, -longest, longest)
+            if np.all(gain < 1e-2):  # nodes need not be about the mode itself
+                break
+        curvature[some] = H
+    return mode, curvature
+
+
+def _sums(weights: Array, ends: Array) -> Any:
+    """The sparse matrix of weighted sums over the rows of each group."""
+    n = weights.size
+    return sparse.csr_array((weights, np.arange(n), ends), shape=(ends.size - 1, n))
+
+
+def group_sums(rows: GroupRows, beta: Array, phi: Array, k: int, start: Array) -> GroupSums:
+    """The integrals by *k* nodes along each axis; modes are found from ``start``."""
+    (G, r), p, d = start.shape, beta.size, phi.size
+    L = cholesky_factor(phi, r)
+    inverse = np.linalg.inv(L)
+    mode, curvature = group_modes(rows, beta, inverse.T @ inverse, start)
+    root = np.swapaxes(np.linalg.inv(np.linalg.cholesky(curvature)), 1, 2)  # root root' = H^-1
+    axis, weight = hermegauss(k)
+    x = np.array(list(product(axis, repeat=r)))  # (nodes, r)
+    log_weight = np.log(weight)[np.array(list(product(range(k), repeat=r)))].sum(axis=1)
+    log_weight = log_weight + 0.5 * np.sum(x * x, axis=1) - 0.5 * r * LOG_2PI
+    smooth = (0.25 * np.pi) ** 2 / k  # a quarter of the distance of nodes near the mode, squared
+
+    # With u = L w, the derivative of log N(u; 0, L L') in phi_a is w'X_a w, X_a = L^-1 dL/dphi_a,
+    # less one for the diagonal entries.
+    j, i = np.tril_indices(r)
+    on_diagonal = (j == i).astype(float)
+    X = np.zeros((d, r, r))
+    X[np.arange(d), :, i] = inverse[:, j].T * np.where(j == i, L[j, i], 1.0)[:, None]
+
+    value, hessian, gram = 0.0, np.zeros((p + d, p + d)), np.zeros((p, p))
+    second = np.zeros((r, r))
+    scores, slope = np.empty((G, p + d)), np.empty((G, r, p + d))
+    mean, cov = np.empty((G, r)), np.empty((G, r, r))
+    for some, at in rows.chunks(len(x)):
+        A, Z, c = rows.A[at], rows.Z[at], rows.c[at]
+        ends = rows.ends[some.start : some.stop + 1] - at.start
+        codes = np.repeat(np.arange(ends.size - 1), np.diff(ends))
+        u = mode[some, None] + np.einsum("kj,gij->gki", x, root[some])  # (G, nodes, r)
+        f = np.repeat((A @ beta)[:, None], len(x), axis=1)
+        for m in range(r):
+            f += Z[:, m, None] * u[..., m].take(codes, axis=0)
+        v = smooth * np.sum(np.einsum("ni,nij->nj", Z, root[some][codes]) ** 2, axis=1)[:, None]
+        local = rows.derivatives(at, f, v)
+        w = u @ inverse.T
+        log_p = _sums(c, ends) @ local.value - 0.5 * np.sum(w * w, axis=2) + log_weight
+        top = log_p.max(axis=1, keepdims=True)
+        share = np.exp(log_p - top)
+        mass = share.sum(axis=1, keepdims=True)
+        share /= mass
+        half = np.sum(np.log(np.einsum("gii->gi", root[some]) / np.diag(L)))
+        value += float(np.sum(top + np.log(mass)) + half)
+
+        mean[some] = np.einsum("gk,gki->gi", share, u)
+        gap = u - mean[some, None]
+        cov[some] = np.einsum("gk,gki,gkj->gij", share, gap, gap)
+        second += np.einsum("gk,gki,gkj->ij", share, w, w)
+        # Fisher: the gradient is the mean of the complete-data scores over the effects
+        score = np.empty((ends.size - 1, p + d, len(x)))
+        for m in range(p):
+            score[:, m] = _sums(c * A[:, m], ends) @ local.g
+        for m in range(d):
+            score[:, p + m] = np.einsum("gki,ij,gkj->gk", w, X[m], w) - on_diagonal[m]
+        scores[some] = (score @ share[..., None])[..., 0]
+        slope[some] = np.swapaxes(score @ (share[..., None] * gap), 1, 2)
+        # Louis: the Hessian is the mean of the complete-data Hessians less the scores' covariance
+        h = c * np.einsum("nk,nk->n", share.take(codes, axis=0), local.h)
+        gram += (A * h[:, None]).T @ A
+        score -= scores[some, :, None]
+        score *= np.sqrt(share)[:, None]
+        flat = score.swapaxes(0, 1).reshape(p + d, -1)
+        hessian -= flat @ flat.T
+    pairs = np.einsum("aij,bjk->abik", X, X)
+    bend = pairs + np.swapaxes(pairs, 0, 1) + np.einsum("aji,bjk->abik", X, X)
+    hessian[:p, :p] += gram
+    hessian[p:, p:] += np.einsum("abik,ki->ab", bend, second)
+    hessian[p:, p:] -= np.diag(on_diagonal * np.einsum("aij,ji->a", X, second))
+    return GroupSums(value, scores, hessian, gram, mode, mean, cov, slope)
+
+
+class Mode(NamedTuple):
+    """The mode of (beta, phi), with the posterior precision there."""
+
+    beta: Array
+    phi: Array
+    priors: tuple[Any, ...]  # states of the priors
+    rows: GroupRows
+    k: int  # nodes along an axis that are enough
+    sums: GroupSums
+    cov: Array  # (p + d, p + d), the covariance of (beta, phi) by Laplace's approximation
+    ascent: Ascent
+
+
+class _Posterior:
+    """The log posterior of (beta, phi) of a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.model, self.rows = problem.model, group_rows(problem)
+        self.p, self.r = self.rows.A.shape[1], self.rows.Z.shape[1]
+
+    def precision(self, priors: tuple[Any, ...]) -> Array:
+        """Prior precisions of the shared coefficients, ``(p,)``."""
+        parts = self.model.parts(priors)[:-1]
+        each = [prior.precisions(s, at.stop - at.start) for prior, s, at in parts]
+        return np.concatenate([np.empty(0), *each])
+
+    def updated(self, priors: tuple[Any, ...], mean: Array, var: Array) -> tuple[Any, ...]:
+        """States of the priors of the shared coefficients, given these."""
+        parts = self.model.parts(priors)[:-1]
+        return (*(prior.update(s, Own(mean[at], var[at])) for prior, s, at in parts), priors[-1])
+
+    def with_covariance(self, s: Any, Sigma: Array) -> Any:
+        """The state of the prior of the effects with this covariance."""
+        blocked = self.model.terms[-1].prior.is_blocked
+        return s._replace(covariance=Sigma) if blocked else s._replace(variance=float(Sigma[0, 0]))
+
+    def entries(self, s: Any) -> Array:
+        """The parameters phi of a state of the prior of the effects."""
+        blocked = self.model.terms[-1].prior.is_blocked
+        L = np.linalg.cholesky(s.covariance if blocked else np.array([[s.variance]]))
+        L[np.diag_indices(self.r)] = np.log(np.diag(L))
+        return L[np.tril_indices(self.r)]
+
+    def log_prior(self, s: Any) -> Callable[[Array], float]:
+        """Log density of phi: of the precision matrix, and the Jacobian of the factor."""
+        r, none, prior = self.r, Own(np.empty(0), np.empty(0)), self.model.terms[-1].prior
+        powers = r - np.arange(r) + 1.0 - 2.0 * (r + 1.0)
+
+        def density(phi: Array) -> float:
+            L = cholesky_factor(phi, r)
+            log_prob = prior.log_prob(self.with_covariance(s, L @ L.T), none)
+            return float(log_prob) + float(powers @ np.log(np.diag(L)))
+
+        return density
+
+
+def _differences(fun: Callable[[Array], float], x: Array, e: float = 1e-3) -> tuple[Array, Array]:
+    """Gradient and Hessian of a function of few numbers by central differences."""
+    steps = e * np.eye(x.size)
+    at = np.array([[fun(x + a + b) - fun(x + a - b) for b in steps] for a in (*steps, *-steps)])
+    up, down = at[: x.size], at[x.size :]
+    return np.diag(up + down) / (4 * e), (up - down) / (4 * e * e)
+
+
+def find_mode(
+    posterior: _Posterior,
+    start: State | None = None,
+    watch: Watch = silent,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    max_nodes: int = 4096,
+    loosest: float = 2.0,
+) -> Mode | None:
+    """The mode of beta and phi together.
+
+    Steps that lower the log posterior are halved, and after three of these there are twice the
+    nodes.  Newton's method ends when a step would gain less than ``tol`` nats, with twice the nodes along
+    each axis too; ``None`` if that takes a grid of more than ``max_nodes`` for a group.  Rules of
+    any size converge slowly for a likelihood with a kink, which has forty nodes and averages
+    between them.  Standard deviations along the axes of phi count as ``loosest`` at most.
+    """
+    model, rows, p, r = posterior.model, posterior.rows, posterior.p, posterior.r
+    state = State(model.start(), model.init()) if start is None else start
+    priors, beta = state.priors, state.coef.mean[:p].copy()
+    mode = state.coef.mean[p:].reshape(-1, r)
+    phi = posterior.entries(priors[-1])
+    density = posterior.log_prior(priors[-1])
+    is_kinked = rows.likelihood.is_kinked
+    k, checked, stopped, change = 40 if is_kinked else 5, is_kinked, False, np.inf
+    last, step, halved, history = None, np.zeros(p + phi.size), 0, []
+    for _ in range(max_iter):
+        P, log_prior = posterior.precision(priors), density(phi)
+        sums = group_sums(rows, beta, phi, k, mode)
+        if last is not None:
+            old = last[0].value - 0.5 * float(P @ last[1] ** 2) + last[3]
+            new = sums.value - 0.5 * float(P @ beta**2) + log_prior
+            if not new > old - tol:  # too long a step, or too coarse a rule
+                halved, step = halved + 1, 0.5 * step
+                beta, phi = last[1] + step[:p], last[2] + step[p:]
+                if halved == 3:
+                    k, halved, (_, beta, phi, _), last = 2 * k, 0, last, None
+                if k**r > max_nodes:
+                    return None
+                continue
+        if is_kinked:
+            given = np.linalg.inv(sums.gram + np.diag(P))
+            rows = rows._replace(v=np.einsum("ij,jk,ik->i", rows.A, given, rows.A)[:, None])
+        mode, (gradient, bend) = sums.mode, _differences(density, phi)
+        total, H = sums.scores.sum(axis=0), sums.hessian.copy()
+        total[:p] -= P * beta
+        total[p:] += gradient
+        H[:p, :p] += np.diag(P)
+        H[p:, p:] -= bend
+        cov = _inverse(H, p, loosest)
+        step = cov @ total
+        change = 0.5 * float(total @ step)
+        value = sums.value - 0.5 * float(P @ beta**2) + log_prior
+        history.append(value)
+        if is_kinked or not checked:
+            stopped = watch(Progress("vb", len(history), max_iter, value, change), None)
+        if stopped or (change < tol and checked):
+            break
+        if change < tol:  # with more nodes at the same place
+            k, checked, last = 2 * k, True, None
+            if k**r > max_nodes:
+                return None
+            continue
+        checked = is_kinked
+        step *= min(1.0, 1.0 / max(float(np.max(np.abs(step[p:]))), 1e-300))
+        last = None if is_kinked else (sums, beta, phi, log_prior)
+        beta, phi, halved = beta + step[:p], phi + step[p:], 0
+        priors = posterior.updated(priors, beta, np.diag(cov)[:p])
+    ascent = Ascent(None, history[-1], history, len(history), change < tol, change, stopped)
+    k = k // 2 if checked and not is_kinked else k
+    return Mode(beta, phi, priors, rows, k, sums, cov, ascent)
+
+
+def _inverse(H: Array, p: int, loosest: float) -> Array:
+    """The inverse of a precision of (beta, phi), which may be indefinite in phi.
+
+    The Schur complement of phi has eigenvalues of at least ``1 / loosest**2``.
+    """
+    inner = np.linalg.inv(H[:p, :p])
+    follow = -inner @ H[:p, p:]  # how beta follows phi
+    values, vectors = np.linalg.eigh(H[p:, p:] + H[p:, :p] @ follow)
+    own = (vectors / np.maximum(values, loosest**-2)) @ vectors.T
+    across = follow @ own
+    return np.block([[inner + across @ follow.T, across], [across.T, own]])
+
+
+class Point(NamedTuple):
+    """The Gaussian of beta given phi, and of the effects given beta and phi."""
+
+    log_density: float
+    beta: Array  # (p,)
+    cov: Array  # (p, p)
+    mean: Array  # (G, r)
+    own: Array  # (G, r, r)
+    slope: Array  # (G, r, p)
+
+
+def _point(posterior: _Posterior, top: Mode, phi: Array, beta: Array, tol: float) -> Point:
+    """The mode of beta given phi by Newton's method, and the log density of phi."""
+    p, P = posterior.p, posterior.precision(top.priors)
+    mode = top.sums.mode
+    for _ in range(20):
+        sums = group_sums(top.rows, beta, phi, top.k, mode)
+        mode, gradient = sums.mode, sums.scores[:, :p].sum(axis=0) - P * beta
+        cov = np.linalg.inv(sums.hessian[:p, :p] + np.diag(P))
+        step = cov @ gradient
+        gain = 0.5 * float(gradient @ step)
+        beta = beta + step
+        if gain < tol:
+            break
+    value = sums.value - 0.5 * float(P @ (beta - step) ** 2) + gain
+    log_density = value + 0.5 * np.linalg.slogdet(cov)[1]
+    log_density += posterior.log_prior(top.priors[-1])(phi)
+    slope = sums.slope[..., :p]
+    return Point(log_density, beta, cov, sums.mean + slope @ step, sums.cov, slope)
+
+
+class Marginal(NamedTuple):
+    """Derivatives of the log likelihood without the groups' effects, at its penalised mode.
+
+    Derivatives in beta come first; those in phi follow where the rows inform about it.
+    """
+
+    beta: Array  # (p,)
+    P: Array  # (q,), prior precisions
+    hessian: Array  # (q, q), minus the second derivatives
+    scores: Array  # (G, q), first derivatives, group by group
+
+
+def _marginal(posterior: _Posterior, top: Mode, loosest: float = 2.0) -> Marginal:
+    p, sums, P = posterior.p, top.sums, posterior.precision(top.priors)
+    bend = -_differences(posterior.log_prior(top.priors[-1]), top.phi)[1]
+    whole = np.append(P, np.maximum(np.diag(bend), 0.0))
+    if np.linalg.eigvalsh(top.cov[p:, p:])[-1] < 0.99 * loosest**2:
+        return Marginal(top.beta, whole, sums.hessian, sums.scores)
+    return Marginal(top.beta, P, sums.hessian[:p, :p], sums.scores[:, :p])
+
+
+class Integrated(NamedTuple):
+    """The posterior of coefficients and groups, and draws of the covariance of the effects."""
+
+    state: State
+    variances: Array  # (draws, r, r)
+    marginal: Marginal
+    ascent: Ascent  # to the mode
+
+
+def can_integrate(problem: Problem) -> bool:
+    """Whether the effects are of one factor, at most three a group, with a learned covariance."""
+    model = problem.model
+    if len(model.grouped) != 1 or model.is_latent or model.has_gates or model.has_residual:
+        return False
+    prior, r = model.terms[-1].prior, model.terms[-1].design.r
+    known = prior.is_learned and r <= 3 and (r == 1 or prior.is_blocked)
+    held = problem.n * (model.slices[-1].start + r) <= MAX_ENTRIES
+    return known and held and problem.past is None and not (r > 1 and model.likelihood.is_kinked)
+
+
+def _finite(search: Callable[[], Any]) -> Any:
+    """What a search finds; ``None`` where numbers overflow or a precision is singular."""
+    try:
+        with np.errstate(invalid="raise", over="raise", divide="raise"):
+            return search()
+    except (np.linalg.LinAlgError, FloatingPointError):
+        return None
+
+
+def marginal(problem: Problem, state: State) -> Marginal | None:
+    """Derivatives with the effects integrated out; ``None`` where that cannot be done."""
+
+    def search() -> Marginal | None:
+        posterior = _Posterior(problem)
+        top = find_mode(posterior, state)
+        return None if top is None else _marginal(posterior, top)
+
+    return _finite(search) if can_integrate(problem) else None
+
+
+def integrate_groups(
+    problem: Problem, start: State | None = None, watch: Watch = silent, max_iter: int = 2000
+) -> Integrated | None:
+    """The posterior with the effects integrated out; ``None`` where that cannot be done."""
+
+    def search() -> Integrated | None:
+        posterior = _Posterior(problem)
+        top = find_mode(posterior, start, watch, max_iter)
+        return None if top is None else _explore(posterior, top)
+
+    return _finite(search) if can_integrate(problem) else None
+
+
+def _explore(
+    posterior: _Posterior,
+    top: Mode,
+    spacing: float = 1.5,
+    depth: float = 4.0,
+    draws: int = 2000,
+    tol: float = 1e-3,
+) -> Integrated:
+    """The posterior of phi along its principal axes, and the moments of all else over it.
+
+    Points are ``spacing`` standard deviations of phi apart, up to the first whose log density is
+    ``depth`` nats or more below the highest.  A trapezoidal sum over them is right to one percent
+    for a Gaussian.
+    """
+    p, r, phi = posterior.p, posterior.r, top.phi
+    values, vectors = np.linalg.eigh(top.cov[p:, p:])
+    follow = np.linalg.solve(top.cov[p:, p:], top.cov[p:, :p])  # (d, p), how beta follows phi
+    centre = _point(posterior, top, phi, top.beta, tol)
+    cov, own, u = np.zeros((p, p)), np.zeros_like(centre.own), centre.mean.copy()
+    across, beta = np.zeros((*u.shape, p)), centre.beta.copy()
+    rng, drawn = np.random.default_rng(0), np.tile(phi, (draws, 1))
+    axes = [] if top.ascent.stopped else list((vectors * np.sqrt(values)).T)
+    for a in axes:
+        at, points = [0.0], [centre]
+        for sign in (-1, 1):
+            near, s = centre.beta, 0.0
+            while True:
+                s += sign * spacing
+                near = near + sign * spacing * (a @ follow)
+                one = _point(posterior, top, phi + s * a, near, tol)
+                near = one.beta
+                at, points = (at + [s], points + [one]) if sign > 0 else ([s] + at, [one] + points)
+                if one.log_density < max(x.log_density for x in points) - depth:
+                    break
+        logs = np.array([x.log_density for x in points])
+        share = np.exp(logs - logs.max())
+        share /= share.sum()
+        # moments over this axis, of which there are d; shifts and variances of the axes add up
+        b = sum(k * x.beta for k, x in zip(share, points, strict=True))
+        m = sum(k * x.mean for k, x in zip(share, points, strict=True))
+        beta, u = beta + b - centre.beta, u + m - centre.mean
+        for k, x in zip(share, points, strict=True):
+            db, dm, even = x.beta - b, x.mean - m, k / len(axes)
+            lean = x.slope @ x.cov
+            cov += k * np.outer(db, db) + even * x.cov
+            across += k * dm[..., None] * db + even * lean
+            own += k * dm[..., None] * dm[:, None]
+            own += even * (x.own + lean @ np.swapaxes(x.slope, 1, 2))
+        levels = rng.permutation(draws) if r > 1 else np.arange(draws)
+        drawn += _quantiles(np.array(at), logs, draws)[levels, None] * a
+    if not axes:
+        lean = centre.slope @ centre.cov
+        cov, across = centre.cov, lean
+        own = centre.own + lean @ np.swapaxes(centre.slope, 1, 2)
+    L = np.array([cholesky_factor(x, r) for x in drawn])
+    Sigmas = L @ np.swapaxes(L, 1, 2)
+    mean_precision = np.linalg.inv(Sigmas).mean(axis=0)
+    last = posterior.with_covariance(top.priors[-1], np.linalg.inv(mean_precision))
+    state = State(_arrow(beta, u, cov, across, own), (*top.priors[:-1], last))
+    return Integrated(state, Sigmas, _marginal(posterior, top), top.ascent)
+
+
+def _arrow(beta: Array, u: Array, cov: Array, across: Array, own: Array) -> Coef:
+    """The Gaussian of beta and the effects from covariances of both, and between them."""
+    slope = np.swapaxes(np.linalg.solve(cov, np.swapaxes(across, 1, 2)), 1, 2)
+    given = own - slope @ np.swapaxes(across, 1, 2)  # of effects given beta
+    R = np.linalg.cholesky(np.linalg.inv(given))
+    groups = Eliminated(R, -np.swapaxes(R, 1, 2) @ slope, None)
+    L = np.linalg.cholesky(np.linalg.inv(cov))
+    return Coef(np.concatenate([beta, u.ravel()]), ArrowCovariance(L, groups))
+
+
+def _quantiles(x: Array, log_density: Array, n: int) -> Array:
+    """Evenly spaced quantiles of a number, from its log density at some points."""
+    fine = np.linspace(x[0], x[-1], 100 * x.size)
+    density = np.exp(CubicSpline(x, log_density)(fine) - log_density.max())
+    mass = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
+    out: Array = np.interp((np.arange(n) + 0.5) / n, mass / mass[-1], fine)
+    return out
