@@ -19,6 +19,7 @@ from ..inputs.parameters import warn
 from ..machines.fit import Fit
 from ..model.model import Model, arranged
 from ..model.problem import Problem
+from ..priors import Fixed
 from ..reports.effects import GroupEffects, second_moments
 from ..reports.tables import Draws
 from . import choices as check
@@ -30,6 +31,10 @@ from .group_reports import GroupReports
 from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
 from .posing import in_blocks, pose
+
+# Of the few coefficients that all groups share: a learned variance would shrink those of unequal
+# size by a third.  Normal(0, 2.5) on standardised columns, as in rstanarm.
+WEAK = Fixed(2.5**-2)
 
 
 class MixedSVC(BayesianClassifier):
@@ -53,8 +58,9 @@ class MixedSVC(BayesianClassifier):
     Parameters
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
-        Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`; ``"auto"`` is
-        ``"ridge"`` here.
+        Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`.  ``"auto"``
+        is weak here, the same for every ``inference``: normal with standard deviation 2.5 for
+        standardised columns, ``Fixed(0.16)``.  Use ``"ridge"`` for many columns.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` maximises the tight bound of a normalised likelihood;
         the augmented bound makes variances of groups too small.
@@ -255,6 +261,8 @@ class MixedSVC(BayesianClassifier):
     def _problem(self, data: Training, levels: Levels, random: Any, chosen: check.Parts) -> Problem:
         K, names = data.X.shape[1] + bool(self.fit_intercept), self._names()
         scheme, prior, level, likelihood = chosen
+        if levels.names and isinstance(self.prior, str) and self.prior == "auto":
+            prior = WEAK
         parts = parts_of(levels, random, self.random_prior, self._layout(), scheme)
         total = check_sizes(K, parts, data.X, scheme)
         how = (self.n_jobs, scheme, total)
@@ -356,10 +364,12 @@ class MixedSVC(BayesianClassifier):
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients that all groups share, as :meth:`BayesianLinearSVC.summary` reports them.
 
-        Where the variances in ``variance_components_`` are known to be biased,
-        ``frame.attrs["note"]`` has a note.
+        ``frame.attrs["prior"]`` is the prior of the coefficients.  Where the variances in
+        ``variance_components_`` are known to be biased, ``frame.attrs["note"]`` has a note.
         """
-        return self._with_note(self._effects.cautioned(self._coefficients.summary(level)))
+        frame = self._effects.cautioned(self._coefficients.summary(level))
+        frame.attrs["prior"] = repr(self.machines_[0].model.find("coef")[0].prior)
+        return self._with_note(frame)
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
         pairs = zip(self._coefficients.group(thetas), self._effects.group(thetas), strict=True)

@@ -14,12 +14,13 @@ shared coefficients are the diagonal of
 
 whichever is larger: with few groups *J* is uncertain, which the factor 1 + 2 / G of Student's
 distribution in it counts too.  For the same reason correlations are those with
-:math:`(GJ + qH) / (G + q)` in the place of *J*, for *q* coefficients.  Of one factor *J* and *H*
-are found by quadrature, at the mode of the shared coefficients and, with one effect a group, of
-the logarithm of its variance together, whatever scheme was run.  Of several factors, and where a
-quadrature cannot be done, the posterior of the effects is taken to be Gaussian with its mean and
-covariance, and each factor is taken in turn.  Effects of groups follow the coefficients as in the
-posterior.
+:math:`(GJ + qH) / (G + q)` in the place of *J*, for *q* coefficients.  *J* and *H* are found by
+quadrature, at the mode of the shared coefficients and of the covariance of the effects together,
+whatever scheme was run.  Effects of groups follow the coefficients as in the posterior.
+
+With several grouping factors no rows are independent, and the likelihood does not factor over the
+groups of any of them: standard errors there, and where a quadrature cannot be done, are those of
+the model.
 """
 
 from __future__ import annotations
@@ -30,16 +31,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.precision import split
 from ..core.types import Array, Coef
 from ..gaussian.arrow import ArrowCovariance
 from ..inference.group_quadrature import Marginal, marginal
 from ..inference.loop import State
 from ..model.problem import Problem
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
-from .width import EIGEN, FREE, Width, gaussian, prior_scale, tight
-
-HELD = 2**24  # numbers that sums over groups may take
+from .width import EIGEN, FREE, Width, gaussian, prior_scale
 
 
 @dataclass(frozen=True)
@@ -83,16 +81,16 @@ def clustered(
     model, drawn = problem.model, isinstance(post, DrawsPosterior)
     if width is None or problem.form != "arrow" or problem.past is not None or model.is_latent:
         return width
-    P, p = model.precision(priors), model.slices[model.grouped[0]].start
-    sizes = [model.terms[k].design.G for k in model.grouped]
+    p = model.slices[model.grouped[0]].start
     few = problem.weight < model.width or (drawn and post.flat.shape[0] <= 2 * model.width)
-    if few or not 0 < p <= EIGEN or sum(sizes) * p > HELD or not np.all(np.isfinite(split(P)[0])):
+    if few or not 0 < p <= EIGEN:
         return width
     if found is None:
         found = marginal(problem, State(gaussian(post), priors))
-    V = _approximate(problem, post, P, p, sizes) if found is None else _exact(found)
+    if found is None:
+        return width
     W = post.covariance(slice(0, p))
-    V = _at_least(V, width.by * np.diag(W))
+    V = _at_least(_covariance(found), width.by * np.diag(W))
     try:
         old, new = (np.linalg.cholesky(np.linalg.inv(x)) for x in (W, V))
     except np.linalg.LinAlgError:
@@ -100,42 +98,22 @@ def clustered(
     return ClusteredWidth(width.by, shared=solve_triangular(new, old.T, lower=True, trans=1))
 
 
-def _exact(found: Marginal) -> Array:
+def _covariance(found: Marginal) -> Array:
     """The covariance of the shared coefficients with the effects integrated out."""
     p, W = found.beta.size, np.linalg.inv(found.hessian + np.diag(found.P))
     pull = found.P.copy()
     pull[:p] = _pull(W[:p, :p], found.beta, found.P[:p])
-    return _sandwich(W, found.P, pull, [found.scores])[:p, :p]
+    return _sandwich(W, found.P, pull, found.scores)[:p, :p]
 
 
-def _approximate(problem: Problem, post: Any, P: Any, p: int, sizes: list[int]) -> Array:
-    """The same with the posterior of all effects taken to be Gaussian."""
-    drawn, likelihood = isinstance(post, DrawsPosterior), problem.model.likelihood
-    problem = problem.with_likelihood(tight(likelihood))
-    coef, mean = gaussian(post), post.mean
-    if drawn or likelihood is not problem.model.likelihood:
-        # the covariance of a bound is too small, and draws are of priors that vary
-        sums = problem.slopes(coef)
-        coef = Coef(coef.mean, ArrowCovariance.of(sums.A, P))
-        if drawn:  # a Newton step: the error of their mean would count as an effect
-            mean = mean + coef.cov.solve(sums.g - P * mean)
-    W, own = coef.cov.block(slice(0, p)), split(P)[0][:p]
-    scores = np.split(problem.slopes_by_group(coef), np.cumsum(sizes)[:-1])
-    return _sandwich(W, own, _pull(W, mean[:p], own), scores)
-
-
-def _sandwich(W: Array, P: Array, pull: Array, factors: list[Array]) -> Array:
-    """W(J + tP)W from the slopes of the groups of each factor; W(H + tP)W where that is larger."""
-    rest, moved = (W * pull) @ W, np.zeros_like(W)
-    model = W - (W * P) @ W
-    least = np.diag(model)
-    for scores in factors:
-        G = float(np.count_nonzero(np.any(scores != 0.0, axis=1)))
-        each = scores @ W
-        J = (1.0 + 2.0 / max(G, 1.0)) * G / max(G - 1.0, 1.0) * each.T @ each
-        moved += (G * J + P.size * model) / (G + P.size) / len(factors)
-        least = np.maximum(least, np.diag(J))
-    return _at_least(moved + rest, least + np.diag(rest), exact=True)
+def _sandwich(W: Array, P: Array, pull: Array, scores: Array) -> Array:
+    """W(J + tP)W from the scores of the groups; W(H + tP)W where that is larger."""
+    rest, model = (W * pull) @ W, W - (W * P) @ W
+    G = float(np.count_nonzero(np.any(scores != 0.0, axis=1)))
+    each = scores @ W
+    J = (1.0 + 2.0 / max(G, 1.0)) * G / max(G - 1.0, 1.0) * each.T @ each
+    moved = (G * J + P.size * model) / (G + P.size) + rest
+    return _at_least(moved, np.maximum(np.diag(model), np.diag(J)) + np.diag(rest), exact=True)
 
 
 def _at_least(V: Array, least: Array, exact: bool = False) -> Array:

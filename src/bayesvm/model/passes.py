@@ -134,20 +134,6 @@ def squared_slopes(
     return sandwich(C, c * unit * out * out, form)
 
 
-def group_slopes(rows: Rows, y: Array, c: Array, coef: Coef, likelihood: Likelihood) -> Array:
-    """Slopes times the dense columns, summed over the rows of each group, one factor after another.
-
-    ``(groups, p)``.
-    """
-    local, factors = likelihood.expected(y, *moments(rows, coef)), rows.C.factors
-    each = double(rows.C.A) * (c * local.g)[:, None]
-    out: Any = 0.0
-    first, G = 0, sum(factor.G for factor in factors)
-    for factor in factors:
-        out, first = out + arrays.sums_by(factor.codes + first, each, G), first + factor.G
-    return out
-
-
 def draw_block(
     rows: Rows,
     y: Array,

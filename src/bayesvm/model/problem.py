@@ -27,7 +27,6 @@ from .passes import (
     expected,
     filled,
     gather,
-    group_slopes,
     moments,
     pass_block,
     pull_block,
@@ -260,14 +259,6 @@ class Problem:
             return slope_block(read(b), b.y, b.c, coef, lik, form, bent, own(b), b.unit)
 
         sums: Slopes = self.engine.sum(visit, self.blocks)
-        return sums
-
-    def slopes_by_group(self, coef: Coef) -> Array:
-        """Sums of slopes over the rows of each group, ``(groups, p)``."""
-        read, lik = self.read, self.model.likelihood
-        sums: Array = self.engine.sum(
-            lambda b: group_slopes(read(b), b.y, b.c, coef, lik), self.blocks
-        )
         return sums
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:

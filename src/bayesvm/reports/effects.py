@@ -37,6 +37,10 @@ CAUTION_NARROW = (
     "the variances may be too small by a quarter. For the variances themselves use "
     "inference='gibbs'."
 )
+MODEL_ERRORS = (
+    "Standard errors of the coefficients are those of the model with these variances: somewhat too "
+    "small for columns that are constant within groups."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +199,7 @@ class GroupEffects:
         """A frame with a note in ``attrs`` if variances of effects are known to be biased."""
         machine = self.fit.machines[0]
         if any(self._note(machine, term) for _, term, _ in self._terms(machine)):
-            frame.attrs["note"] = self._caution
+            frame.attrs["note"] = f"{self._caution} {MODEL_ERRORS}"
         return frame
 
 
