@@ -136,7 +136,7 @@ def test_groups_and_missing_cells_are_the_mixed_machine():
     X, y = ward()
     terms = [("i", Intercept()), ("x", Missing(Columns(list("abcd")))), ("h", Groups("h"))]
     sums = AdditiveSVC(terms).fit(X, y)
-    mixed = MixedSVC(missing="model").fit(X[list("abcd")], y, groups=X["h"])
+    mixed = MixedSVC("ridge", missing="model").fit(X[list("abcd")], y, groups=X["h"])
     assert sums.elbo_ == pytest.approx(mixed.elbo_, rel=1e-8)
     got = sums.predict_proba(X)
     assert np.allclose(got, mixed.predict_proba(X[list("abcd")], groups=X["h"]), atol=1e-6)
@@ -275,7 +275,7 @@ def test_cells_are_filled_in_as_by_the_mixed_machine(inference):
     X = X.assign(c=X.c + 2.0 * X.d)
     terms = [("i", Intercept()), ("x", Missing(Columns(list("abcd")))), ("h", Groups("h"))]
     sums = AdditiveSVC(terms, inference, random_state=0).fit(X, y)
-    mixed = MixedSVC(missing="model", inference=inference, random_state=0)
+    mixed = MixedSVC("ridge", missing="model", inference=inference, random_state=0)
     mixed.fit(X[list("abcd")], y, groups=X["h"])
     for a, b in zip(sums.impute(X), mixed.impute(X[list("abcd")]), strict=True):
         assert np.allclose(a, b, atol=1e-5)

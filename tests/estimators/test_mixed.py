@@ -8,6 +8,8 @@ import pandas as pd
 import polars
 import pytest
 import sklearn
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, logsumexp
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
@@ -303,14 +305,15 @@ def test_bad_effects_are_refused(random, message):
 
 
 def test_priors_of_effects():
-    fixed = MixedSVC(random_prior=Fixed(1e9)).fit(X, Y, groups=G)
+    fixed = MixedSVC("ridge", random_prior=Fixed(1e9)).fit(X, Y, groups=G)
     plain = BayesianLinearSVC("ridge", VB(bound="tight")).fit(X, Y)
     np.testing.assert_allclose(fixed.coef_, plain.coef_, atol=1e-3)
     MixedSVC(random=[0], random_prior=Ridge()).fit(X, Y, groups=G)  # independent, alike
     by_factor = {"group": InverseWishart(2, scale=0.1)}
     found = MixedSVC(random=[0], random_prior=by_factor).fit(X, Y, groups=G)
     assert found.machines_[0].model.terms[-1].prior is by_factor["group"]
-    known = MixedSVC(random=[0], random_prior=Fixed(1e9 * np.eye(2))).fit(X, Y, groups=G)
+    known = MixedSVC("ridge", random=[0], random_prior=Fixed(1e9 * np.eye(2)))
+    known.fit(X, Y, groups=G)
     np.testing.assert_allclose(known.coef_, plain.coef_, atol=1e-3)
     with pytest.raises(ValueError, match=r"use InverseWishart\(2\)"):
         MixedSVC(random=[0], random_prior=InverseWishart(3)).fit(X, Y, groups=G)
@@ -409,8 +412,8 @@ def test_checkpoint_is_gone_on_from(tmp_path, random):
     path = tmp_path / "fit.npz"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        MixedSVC(random=random, checkpoint=path, max_iter=6).fit(X, Y, groups=G)
-        short = MixedSVC(random=random, max_iter=6).fit(X, Y, groups=G)
+        MixedSVC(random=random, checkpoint=path, max_iter=2).fit(X, Y, groups=G)
+        short = MixedSVC(random=random, max_iter=2).fit(X, Y, groups=G)
     whole = MixedSVC(random=random).fit(X, Y, groups=G)
     assert short.n_iter_ < whole.n_iter_
     other = MixedSVC(random=random, checkpoint=tmp_path / "fit2.npz").fit(X, Y, groups=G)
@@ -418,6 +421,29 @@ def test_checkpoint_is_gone_on_from(tmp_path, random):
     resumed = MixedSVC(random=random, checkpoint=tmp_path / "fit2.npz").fit(X, Y, groups=G)
     np.testing.assert_allclose(resumed.coef_, other.coef_, rtol=1e-6, atol=1e-9)
     assert resumed.n_iter_ == other.n_iter_
+
+
+@pytest.mark.parametrize("inference", ["vb", Gibbs(draws=300, burn_in=100, chains=1)], ids=str)
+def test_fixed_effects_are_those_of_maximum_likelihood(inference):
+    """Under the same weak prior by every scheme; by 61 nodes of a plain quadrature.
+
+    The chain's means have a Monte Carlo error of about a tenth of a standard error.
+    """
+    rng = np.random.default_rng(4)
+    g, z = np.repeat(np.arange(200), 4), np.linspace(-8, 8, 61)
+    A = np.column_stack([np.ones(800), np.tile([-2.0, -1, 0, 1], 200), (rng.random(200) < 0.4)[g]])
+    f = A @ [-1.5, -0.2, 0.5] + 2.0 * rng.standard_normal(200)[g]
+    sign = np.where(rng.random(800) < expit(f), 1.0, -1.0)[:, None]
+
+    def loss(theta):
+        log_p = np.zeros((200, 61)) - 0.5 * z * z
+        np.add.at(log_p, g, log_expit(sign * ((A @ theta[:3])[:, None] + np.exp(theta[3]) * z)))
+        return -logsumexp(log_p, axis=1).sum()
+
+    best = minimize(loss, np.zeros(4)).x[1:3]
+    model = MixedSVC(inference=inference, random_state=0).fit(A[:, 1:], sign[:, 0], groups=g)
+    np.testing.assert_array_less(np.abs(model.coef_[0] - best), 0.25 * model.coef_std_.ravel())
+    assert model.summary().attrs["prior"] == "Fixed(precision=0.16)"
 
 
 def test_groups_are_routed_through_grid_search_and_pipeline():
@@ -601,10 +627,13 @@ def test_classes_far_apart_are_predicted_with_confidence(seed):
 
 
 def test_separable_classes_under_the_logistic_likelihood():
-    """Extrapolated steps on the way may be absurd; they are refused, not raised."""
+    """Steps on the way may be absurd; they are refused, not raised.
+
+    Four of the 400 rows are within 0.01 of the boundary; the intercept is not known so well.
+    """
     A = np.random.default_rng(0).standard_normal((400, 2))
-    model = MixedSVC(likelihood="logistic").fit(A, A[:, 0] > 0, groups=np.arange(400) % 20)
-    assert model.score(A, A[:, 0] > 0) == 1.0
+    model = MixedSVC("ridge").fit(A, A[:, 0] > 0, groups=np.arange(400) % 20)
+    assert model.score(A, A[:, 0] > 0) >= 399 / 400
 
 
 # ----- the tight bound

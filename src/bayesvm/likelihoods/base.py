@@ -62,7 +62,6 @@ class Likelihood(ABC):
 
     normalised: ClassVar[bool] = True  # the values of the two labels sum to one
     is_kinked: ClassVar[bool] = False  # not differentiable somewhere: EM smooths it first
-    strip: ClassVar[float] = 0.0  # distance from the real axis to where log p(y | f) is singular
 
     @abstractmethod
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:

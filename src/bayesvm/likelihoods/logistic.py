@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -78,8 +78,6 @@ class Logistic(Likelihood):
     >>> float(Logistic().expected(np.array([1.0]), np.array([0.0]), 0.0).w[0])
     0.25
     """
-
-    strip: ClassVar[float] = np.pi
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -35,8 +34,6 @@ class Probit(Likelihood):
     >>> Probit().proba(np.array([0.0]), np.array([1.0]))
     array([0.5])
     """
-
-    strip: ClassVar[float] = 2.8  # to the nearest zero of Phi
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
