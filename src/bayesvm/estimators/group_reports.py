@@ -53,7 +53,7 @@ class GroupReports:
         Indexed by factor and component (and class, for more than two): mean, and the lower and
         upper ends of 90 % intervals, under EM those of the variational fit that learned them.
         Where one factor has up to three effects for each group, VB integrates them out by
-        quadrature: on the toenail data the variance of patients is 16.6 (12.0 to 22.4), by Gibbs
+        quadrature: on the toenail data the variance of patients is 16.9 (12.2 to 22.8), by Gibbs
         16.7 (12.0 to 22.2).  Other variances that are learned and not drawn are too small, and
         their intervals too narrow; a column ``note`` marks them.
         """
