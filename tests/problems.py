@@ -9,10 +9,12 @@ import pytest
 from scipy import sparse, stats
 
 from bayesvm.blocks import Blocks
-from bayesvm.core.types import Local, Term
+from bayesvm.core.types import Coef, Local, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
 from bayesvm.estimators import kernel_settings, posing
+from bayesvm.gaussian.covariances import DiagonalCovariance, DualCovariance, FullCovariance
+from bayesvm.inference.loop import State
 from bayesvm.likelihoods import Hinge
 from bayesvm.machines import fitting
 from bayesvm.model.model import Model
@@ -92,6 +94,38 @@ def ridge_log_ratio(prior, s, theta, rng):
     xi = q_xi.rvs(n, random_state=rng)
     value += stats.invgamma.logpdf(v, 0.5, scale=1 / xi) - q_xi.logpdf(xi)
     return value + stats.invgamma.logpdf(xi, 0.5, scale=prior.half_cauchy**-2)
+
+
+def pack(state):
+    """A state with Ridge or Fixed priors as unconstrained numbers: mean, log scales, covariance."""
+    cov = state.coef.cov
+    if isinstance(cov, FullCovariance):
+        L = cov.L.copy()
+        L[np.diag_indices_from(L)] = np.log(np.diag(L))
+        numbers = L[np.tri(len(L), dtype=bool)]
+    elif isinstance(cov, DualCovariance):
+        numbers = np.log(np.concatenate([np.maximum(cov.w, 1e-300), cov.P]))
+    else:
+        numbers = np.log(cov.variance)
+    hyper = [np.log(np.array(s)) for s in state.priors]
+    return np.concatenate([state.coef.mean, *hyper, numbers])
+
+
+def unpack(like, x):
+    """Undo :func:`pack`, for a state of the shape of another."""
+    cov, sizes = like.coef.cov, [like.coef.mean.size, *map(len, like.priors)]
+    mean, *hyper, numbers = np.split(x, np.cumsum(sizes))
+    priors = tuple(s and type(s)(*np.exp(h).tolist()) for s, h in zip(like.priors, hyper))
+    if isinstance(cov, FullCovariance):
+        L = np.zeros_like(cov.L)
+        L[np.tri(len(L), dtype=bool)] = numbers
+        L[np.diag_indices_from(L)] = np.exp(np.diag(L))
+        new = FullCovariance(L)
+    elif isinstance(cov, DualCovariance):
+        new = DualCovariance(cov.C, *np.split(np.exp(numbers), [cov.w.size]))
+    else:
+        new = DiagonalCovariance(np.exp(numbers))
+    return State(Coef(mean, new), priors)
 
 
 def differences(value, x, h=1e-6):

@@ -395,7 +395,7 @@ def test_unfinished_fits_warn():
 
 
 def test_warm_start_needs_fewer_passes():
-    model = BayesianLinearSVC(warm_start=True).fit(X, Y)
+    model = BayesianLinearSVC("ridge", warm_start=True).fit(X, Y)
     first = model.n_iter_
     assert model.fit(X, Y).n_iter_ < first
 

@@ -28,7 +28,7 @@ def test_the_posterior_is_that_of_plain_sweeps(fitted):
     """To the tolerance of the fit: its bound to 1e-8, the mean to 0.01 standard deviations."""
     plain = BayesianLinearSVC(inference=VB(accelerate=False, tol=1e-11, max_iter=50_000)).fit(X, Y)
     assert isinstance(fitted.machines_[0].posterior.coef.cov, DiagonalCovariance)
-    assert fitted.n_iter_ < 5 < plain.n_iter_
+    assert fitted.n_iter_ < 0.1 * plain.n_iter_
     assert fitted.elbo_ == pytest.approx(plain.elbo_, rel=1e-7)
     a, b = (model.machines_[0].posterior for model in (fitted, plain))
     np.testing.assert_allclose(np.sqrt(a.variance() / b.variance()), 1.0, atol=1e-3)

@@ -122,7 +122,7 @@ def test_selection_with_few_rows_is_that_with_a_matrix_of_the_columns(prior):
         at, one = State(problem.model.start(), problem.model.init()), _in_form(problem, form)
         for _ in range(4):
             step = sweep(one, at)
-            at = step.safe()
+            at = step.state
         found[form] = (step.bound, at, one.stats(at.coef).S)
     assert isinstance(found["dense"][2], Dense)
     assert isinstance(found["factored"][2], Factored)

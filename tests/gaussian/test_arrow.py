@@ -145,7 +145,6 @@ def test_covariance(case):
     np.testing.assert_allclose(cov.quad(sparse.csr_array(case.A)), expected, **tight)
     where = slice(1, 1 + P)
     np.testing.assert_allclose(cov.cross(case.C, where), (case.A @ Sigma)[:, where], **tight)
-    np.testing.assert_allclose(cov.shrunk(4.0).dense(), Sigma / 4, **tight)
 
 
 def test_variance_of_a_row_whose_group_is_not_known(case):

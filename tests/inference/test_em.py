@@ -354,7 +354,7 @@ def test_evidence_scale_is_the_variational_one_and_is_held():
     X, y, c = simulate(60, 5, 11, weighted=True)
     problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(0.01))
     found = fit(problem)
-    variational = VB(tol=1e-10, warm_rows=False).fit(problem, RNG)
+    variational = VB(tol=1e-10, warm_rows=0).fit(problem, RNG)
     variance = found.state.priors[1].variance
     assert variance == pytest.approx(variational.state.priors[1].variance, rel=0.02)  # tol 1e-6
     P = np.array([0.01, *[1 / variance] * 5])

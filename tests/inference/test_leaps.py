@@ -114,7 +114,7 @@ def test_tight_rows_are_averages_with_their_slopes(likelihood):
 
 
 def test_the_tight_gaussian_has_the_posteriors_spread():
-    """On these six rows augmentation loses a quarter of the spread, a tight Gaussian a seventh."""
+    """On these six rows augmentation loses a quarter of the spread, a tight Gaussian 5 %."""
     problem, rng = tiny(), np.random.default_rng(0)
     start = VB().fit(problem, rng).state.coef
     coef = tight_gaussian(problem, start, np.ones(2))
@@ -125,7 +125,7 @@ def test_the_tight_gaussian_has_the_posteriors_spread():
             truth.mean(lambda b, u: u**2) - truth.mean(lambda b, u: u) ** 2,
         ]
     )
-    np.testing.assert_allclose(np.sqrt(coef.cov.diag()) / want, 0.86, atol=0.01)
+    np.testing.assert_allclose(np.sqrt(coef.cov.diag()) / want, [0.963, 0.944], atol=2e-3)
     np.testing.assert_allclose(np.sqrt(start.cov.diag()) / want, [0.730, 0.746], atol=1e-3)
 
 

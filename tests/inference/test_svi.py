@@ -63,7 +63,7 @@ def test_rates_decay_and_never_pass_one():
 @pytest.mark.parametrize("prior", [Fixed(0.8), Ridge(), Ridge(half_cauchy=1.0)], ids=str)
 def test_the_variational_optimum_is_where_a_whole_batch_rests(prior):
     problem = make_problem(X, Y, WEIGHTS, prior=prior, intercept=Fixed(0.25))
-    best = VB(tol=1e-15, max_iter=5000, warm_rows=False).fit(problem, np.random.default_rng(0))
+    best = VB(tol=1e-15, max_iter=5000, warm_rows=0).fit(problem, np.random.default_rng(0))
     coef, priors, _ = best.state
     precision = np.linalg.inv(coef.cov.dense())
     leaky = Leaky(precision, precision @ coef.mean, priors, 4)
@@ -95,7 +95,7 @@ def test_eight_epochs_come_within_a_tenth_of_the_batch_bound(options):
     """4000 x 8: after eight epochs within 0.1 of the bound of the whole batch, and below it."""
     X, y, c = simulate(4000, 8, seed=3)
     problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(1e-4), size=1000)
-    best = VB(tol=1e-10, warm_rows=False).fit(problem, np.random.default_rng(0))
+    best = VB(tol=1e-10, warm_rows=0).fit(problem, np.random.default_rng(0))
     found = SVI(max_iter=8, **options).fit(problem, np.random.default_rng(1))
     assert -0.1 < found.bound - best.bound <= 1e-6
     assert found.bound == pytest.approx(bound_of(problem, found.state), rel=1e-12)
@@ -108,7 +108,7 @@ def test_other_likelihoods_approach_their_batch_bound(lik):
     """2000 x 4, eight epochs: within 0.2, four times what the noise of the last steps leaves."""
     X, y, c = simulate(2000, 4, seed=4)
     problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(1e-4), likelihood=lik)
-    best = VB(tol=1e-10, warm_rows=False).fit(problem, np.random.default_rng(0))
+    best = VB(tol=1e-10, warm_rows=0).fit(problem, np.random.default_rng(0))
     found = SVI(max_iter=8).fit(problem, np.random.default_rng(1))
     assert -0.2 < found.bound - best.bound <= 1e-6
 
@@ -139,7 +139,7 @@ def test_a_start_is_where_it_starts():
     """From the batch optimum two epochs stay near it, where from nothing they do not get."""
     X, y, c = simulate(1000, 4, seed=8)
     problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(0.1))
-    best = VB(tol=1e-10, warm_rows=False).fit(problem, np.random.default_rng(0))
+    best = VB(tol=1e-10, warm_rows=0).fit(problem, np.random.default_rng(0))
     scheme = SVI(max_iter=1, batch_size=50, delay=50.0)
     warm = scheme.fit(problem, np.random.default_rng(1), start=best.state)
     cold = scheme.fit(problem, np.random.default_rng(1))

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 from scipy.optimize import minimize
 from tests.papers import exact, luts, oracle
-from tests.problems import Z, frozen, make_problem, plain, ridge_log_ratio, simulate
+from tests.problems import (
+    Z,
+    frozen,
+    make_problem,
+    pack,
+    plain,
+    ridge_log_ratio,
+    simulate,
+    unpack,
+)
 
 from bayesvm.blocks import Blocks
 from bayesvm.core.distributions import inverse_gaussian, polya_gamma
@@ -17,8 +26,7 @@ from bayesvm.core.types import Coef, Term
 from bayesvm.engines import Serial
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
-from bayesvm.inference import vb as vb_module
-from bayesvm.inference.loop import BoundFell, State, bound_of, extrapolate, pack, unpack
+from bayesvm.inference.loop import BoundFell, State, bound_of
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
@@ -30,7 +38,7 @@ RNG = np.random.default_rng(0)  # only thinned starts draw from it
 
 
 def fit(problem, **options):
-    return VB(**{"tol": 1e-13, "warm_rows": False, **options}).fit(problem, RNG)
+    return VB(**{"tol": 1e-13, "warm_rows": 0, **options}).fit(problem, RNG)
 
 
 def iterates(problem, count, start=None):
@@ -41,7 +49,7 @@ def iterates(problem, count, start=None):
         seen.append((state, progress.bound))
         return len(seen) == count
 
-    VB(tol=0, accelerate=False, warm_rows=False).fit(problem, RNG, start=start, watch=watch)
+    VB(tol=0, accelerate=False, warm_rows=0).fit(problem, RNG, start=start, watch=watch)
     return seen
 
 
@@ -317,8 +325,8 @@ def test_no_start_lets_the_bound_fall(seed, form, prior, lik):
         X, y, c = simulate(8, 3, seed + k, weighted=True)
         problem = make_problem(X, y, c, prior=prior, likelihood=lik, form=form)
         like = iterates(problem, 1)[0][0]
-        x = pack(problem.model, like)
-        start = unpack(problem.model, like, x + rng.normal(0, 2, x.size))
+        x = pack(like)
+        start = unpack(like, x + rng.normal(0, 2, x.size))
         bounds = [bound_of(problem, start)]
         bounds += [bound for _, bound in iterates(problem, 6, start)]
         assert_never_falls(bounds)
@@ -340,9 +348,8 @@ def test_a_step_that_lowers_its_bound_is_an_error():
             row = super().expected(y, m, v)
             return row._replace(bound=-2 * row.bound)
 
-    for accelerate in (False, True):
-        with pytest.raises(BoundFell, match=r"the bound fell from .* to .*"):
-            fit(toy(likelihood=Liar()), accelerate=accelerate)
+    with pytest.raises(BoundFell, match=r"the bound fell from .* to .*"):
+        fit(toy(likelihood=Liar()), accelerate=False)
 
 
 # ----- the optimum
@@ -357,11 +364,11 @@ def test_optimum_is_where_another_optimiser_ends(lik):
     like = found.state
 
     def loss(x):
-        return -bound_of(problem, unpack(problem.model, like, x))
+        return -bound_of(problem, unpack(like, x))
 
     best = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
     assert found.bound >= -best.fun - 1e-9
-    np.testing.assert_allclose(best.x, pack(problem.model, like), atol=1e-5)
+    np.testing.assert_allclose(best.x, pack(like), atol=1e-5)
 
 
 @pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
@@ -376,7 +383,7 @@ def test_no_small_move_raises_the_bound(form, prior):
     problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1), form=form)
     found = fit(problem, tol=1e-14, max_iter=20_000)
     assert found.converged
-    x, rng = pack(problem.model, found.state), np.random.default_rng(1)
+    x, rng = pack(found.state), np.random.default_rng(1)
     moving = np.ones_like(x)
     if isinstance(prior, Ridge) and prior.half_cauchy is None:
         moving[4 + 1] = 0  # xi has no part in the inverse gamma
@@ -384,7 +391,7 @@ def test_no_small_move_raises_the_bound(form, prior):
         for _ in range(30):
             move = rng.standard_normal(x.size) * moving
             move *= length / np.linalg.norm(move)
-            value = bound_of(problem, unpack(problem.model, found.state, x + move))
+            value = bound_of(problem, unpack(found.state, x + move))
             assert value <= found.bound + 1e-11 * abs(found.bound)
             if length == 0.1:
                 assert value < found.bound - 1e-7
@@ -409,18 +416,10 @@ def test_acceleration_reaches_the_same_optimum_sooner(n, p, noise):
     assert (np.abs(quick.state.coef.mean - plain.state.coef.mean) < 0.02 * sd).all()
 
 
-def test_extrapolation_of_a_geometric_sequence_is_its_limit():
-    """x_k = x + r^k d in one direction: SQUAREM's step lands on x."""
-    x, d = np.array([1.0, -2.0, 3.0]), np.array([0.5, 1.0, -1.0])
-    sequence = [x + 0.9**k * d for k in range(3)]
-    np.testing.assert_allclose(extrapolate(*sequence, 3), x, atol=1e-12)
-    assert extrapolate(*(x + (-0.9) ** k * d for k in range(3)), 3) is None  # no longer than plain
-
-
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
-def test_extrapolations_that_go_too_far_are_dropped_in_silence(form):
-    """Wide, separable, weakly penalised: long steps overflow, and nobody needs to hear of it."""
+def test_steps_that_go_too_far_are_dropped_in_silence(form):
+    """Wide, separable, weakly penalised: long steps may overflow, without a warning."""
     for seed in range(10):
         X, y, _ = simulate(4, 5, seed, noise=0.0)
         for lik, scale in ((Hinge(), 1.0), (Logistic(), 30.0)):
@@ -430,16 +429,15 @@ def test_extrapolations_that_go_too_far_are_dropped_in_silence(form):
 
 
 @pytest.mark.parametrize("prior", [Fixed(1.0), Ridge()], ids=str)
-def test_a_start_on_some_rows_changes_nothing(monkeypatch, prior):
-    X, y, c = simulate(3000, 3, 9, weighted=True)
+def test_a_start_on_some_rows_changes_nothing(prior):
+    X, y, c = simulate(20_000, 3, 9, weighted=True)
     problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.01), size=500)
     seen = []
 
     def watch(progress, state):
         seen.append(state)
 
-    cold = VB(tol=1e-12, warm_rows=False).fit(problem, np.random.default_rng(0))
-    monkeypatch.setattr(vb_module, "THIN_ROWS", 1000)
+    cold = VB(tol=1e-12, warm_rows=0).fit(problem, np.random.default_rng(0))
     for seed in range(2):
         warm = VB(tol=1e-12).fit(problem, np.random.default_rng(seed), watch=watch)
         assert warm.bound == pytest.approx(cold.bound, rel=1e-10)
@@ -524,7 +522,7 @@ def test_a_callback_stops_the_fit_at_the_state_it_was_shown():
         seen.append((progress, state))
         return len(seen) == 3
 
-    found = VB(warm_rows=False).fit(toy(), RNG, watch=watch)
+    found = VB(warm_rows=0).fit(toy(), RNG, watch=watch)
     assert len(seen) == 3
     assert found.state is seen[-1][1]
     assert found.bound == seen[-1][0].bound

@@ -20,7 +20,7 @@ def test_left_out_means_are_those_of_fits_without_the_row(lik, slopes):
     design = grouped(0, 10, slopes)
     prior = Fixed(0.5) if not slopes else InverseWishart(2, freedom=1e6, scale=2e6)
     problem = make_grouped(X, y, c, groups=[(design, prior)], prior=Fixed(1.0), likelihood=lik)
-    scheme, rng = VB(tol=1e-9, warm_rows=False), np.random.default_rng(0)
+    scheme, rng = VB(tol=1e-9, warm_rows=0), np.random.default_rng(0)
     post = _from_ascent(problem, scheme.fit(problem, rng)).posterior
     m = problem.moments(post.coef)[0]
     left = post.left_out(problem)[0]

@@ -7,6 +7,7 @@ import pytest
 from tests.problems import make_problem, simulate
 
 from bayesvm.core.types import Coef
+from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
 from bayesvm.inference.loop import bound_of
 from bayesvm.model.past import Past
@@ -46,7 +47,9 @@ def test_elsewhere_the_bound_has_the_slopes_that_the_sums_say(split):
     up, down = (past.stats(Coef(mean + d * e, coef.cov), False).bound for d in (h, -h))
     here = past.stats(Coef(mean, coef.cov), True)
     assert (up - down) / (2 * h) == pytest.approx(here.g @ e, rel=1e-6)
-    wide = past.stats(Coef(mean, coef.cov.shrunk(0.5)), False).bound  # twice the covariance
+    wide = past.stats(
+        Coef(mean, FullCovariance(coef.cov.L / np.sqrt(2.0))), False
+    ).bound  # twice the covariance
     assert wide - here.bound == pytest.approx(-0.5 * np.vdot(past.S, coef.cov.dense()), rel=1e-9)
 
 

@@ -68,7 +68,7 @@ def test_no_missing_prior():
         if inspect.isclass(item) and not name.startswith("_")
     }
     known = {type(prior) for prior in ALL.values()}
-    apart = {priors.InverseWishart, priors.TunedRidge}  # test_inverse_wishart.py, test_tuned.py
+    apart = {priors.InverseWishart}  # test_inverse_wishart.py
     assert public == known | apart | {priors.Prior}
     assert set(priors.__all__) == {item.__name__ for item in public}
 

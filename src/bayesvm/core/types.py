@@ -136,9 +136,6 @@ class Stats:
     H: Any = None
     left: Any = 0.0
     weight: Any = 0.0
-    J: Any = None  # of squared slopes, where widths are computed in the same pass
-    used: Any = 0.0  # sum of w v, with v the variance of f at a row: the trace of S Sigma
-    at: Any = None  # mean and variance of f at every row, where a fit ended with them
 
     def __add__(self, other: Stats) -> Stats:
         return self._joined(other, add)
@@ -170,7 +167,7 @@ class Covariance(ABC):
 
     Every form has products, quadratic forms, a diagonal and draws.  Methods that raise
     NotImplementedError are what a form may have beside them: one that is only reported has neither
-    a determinant nor coordinates, and only those of large fits are shrunk and sketched.
+    a determinant nor coordinates.
     """
 
     is_point: ClassVar[bool] = False  # no spread at all
@@ -197,23 +194,20 @@ class Covariance(ABC):
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws with mean zero, ``(n, K)``."""
 
+    def times_root(self, z: Array) -> Array:
+        """``F z`` of a vector, with ``F F' = Sigma``."""
+        raise NotImplementedError
+
+    def times_root_transposed(self, x: Array) -> Array:
+        """``F' x`` of a vector."""
+        raise NotImplementedError
+
     def vector(self) -> Array:
         """Unconstrained coordinates, for extrapolation and files."""
         raise NotImplementedError
 
     def restore(self, vector: Array) -> Covariance:
         """Undo :meth:`vector`."""
-        raise NotImplementedError
-
-    def shrunk(self, k: float) -> Covariance:
-        """Sigma / k: the covariance with k times as many rows."""
-        raise NotImplementedError
-
-    def sketched(self, k: int, certain: float = np.inf) -> Covariance:
-        """A covariance of rank k whose quadratic forms are right on average.
-
-        Those beyond ``certain`` are exact.
-        """
         raise NotImplementedError
 
     def _columns(self, where: slice) -> Array:

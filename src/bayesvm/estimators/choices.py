@@ -15,7 +15,7 @@ from ..inputs.parameters import is_among, is_number
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace, SoftHinge
-from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab, TunedRidge
+from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
 from ..priors.intercept import intercept_prior
 
 LIKELIHOODS: Mapping[str, Any] = {
@@ -34,7 +34,7 @@ AUTO_KERNELS = {"auto": RBF, **KERNELS}  # with a local part, where the evidence
 TUNING = ("evidence", "cv", "bound", "sample")
 
 PRIORS: Mapping[str, Any] = {
-    "auto": TunedRidge(),
+    "auto": Ridge(select=True),
     "ridge": Ridge(),
     "fixed": Fixed(1.0),
     "lasso": Lasso(),

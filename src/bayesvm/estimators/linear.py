@@ -47,7 +47,7 @@ class BayesianLinearSVC(BayesianClassifier):
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
         ``"auto"`` chooses the penalty before the fit, by the evidence and by the log loss of rows
-        left out (:class:`~bayesvm.priors.TunedRidge`).  ``"ridge"`` learns it in the fit, by the
+        left out (``Ridge(select=True)``).  ``"ridge"`` learns it in the fit, by the
         bound: :class:`~bayesvm.priors.Ridge`.  With Gibbs both are ``Ridge(a=2, b=1)``, since under
         a flatter tail chains do not converge when the classes separate; ``"auto"`` is ``"ridge"``
         too with missing cells, with ``VB(bound="augmented")`` and where columns are so many that

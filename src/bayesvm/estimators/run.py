@@ -136,7 +136,7 @@ class Run(Reporter):
             labels = arrays.one_against_rest(codes, n_classes, kind, problem.engine.over)
             for j, y in enumerate(labels):
                 blocks = replace(problem.blocks, y=y)
-                one = replace(problem, blocks=blocks, squares=width == "data")
+                one = replace(problem, blocks=blocks)
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
                 how = (rng, starts[j] if starts else None, Monitor(self, part), rotation)
                 machine, own = with_link(

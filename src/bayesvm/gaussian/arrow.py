@@ -140,6 +140,14 @@ class ArrowCovariance(Covariance):
         c = cho_solve((self.L, True), c, check_finite=False) if self.q else c
         return np.concatenate([c, self.groups.follow(half, c)])
 
+    def times_root(self, z: Array) -> Array:
+        c = self._root @ z[: self.q]
+        return np.concatenate([c, self.groups.follow(z[self.q :], c)])
+
+    def times_root_transposed(self, x: Array) -> Array:
+        half = self.groups.halve(x[self.q :])
+        return np.concatenate([self._root.T @ (x[: self.q] - self.groups.pull(half)), half])
+
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         c = self._root @ rng.standard_normal((n, self.q)).T
         e = rng.standard_normal((n, self.groups.R[..., 0].size)).T
@@ -227,11 +235,6 @@ class ArrowCovariance(Covariance):
     def logdet(self) -> float:
         inside = np.log(np.einsum("gjj->gj", self.groups.R)).sum()
         return float(-2.0 * (np.log(np.diag(self.L)).sum() + inside))
-
-    def shrunk(self, k: float) -> ArrowCovariance:
-        s, groups = np.sqrt(k), self.groups
-        V = None if groups.V is None else s * groups.V
-        return ArrowCovariance(s * self.L, Eliminated(s * groups.R, s * groups.U, V))
 
     def vector(self) -> Array:
         R, U, V = self.groups.R, self.groups.U, self.groups.V

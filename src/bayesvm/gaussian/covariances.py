@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dlauum, dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like, pick, sent, through_upper
+from ..core.arrays import double, like, sent, through_upper
 from ..core.precision import (
     Precision,
     add_precision,
@@ -59,27 +59,6 @@ class RootCovariance(Covariance):
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_normal((n, self.root.shape[1])) @ self.root.T
 
-    def shrunk(self, k: float) -> RootCovariance:
-        return RootCovariance(self.root / np.sqrt(k))
-
-
-@dataclass(frozen=True)
-class SketchedCovariance(RootCovariance):
-    """A sketch of a covariance, but for rows at which quadratic forms are beyond ``certain``."""
-
-    whole: Covariance
-    certain: float
-
-    def quad(self, C: Columns) -> Array:
-        out = super().quad(C)
-        if not arrays.is_numpy(out):  # of a device, all rows of a block or none
-            far = bool(arrays.of(out).any(out > self.certain))
-            return self.whole.quad(C) if far else out  # type: ignore[return-value]
-        some = np.flatnonzero(out > self.certain)
-        if some.size:
-            out[some] = self.whole.quad(pick(C, some))
-        return out
-
 
 @dataclass(frozen=True)
 class FullCovariance(Covariance):
@@ -109,19 +88,6 @@ class FullCovariance(Covariance):
         parts = through_upper(C, sent(self._sent, "root", self.root, C))
         return double(sum(arrays.squares(T) for _, T in parts))
 
-    def sketched(self, k: int, certain: float = np.inf) -> RootCovariance:
-        """A covariance of rank k whose quadratic forms are right on average.
-
-        The error of each is a share of about sqrt(2 / k); over many rows it averages out.  Forms
-        that are ``certain`` to be smaller than a number are sketched, others are exact.
-        """
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.L.shape[0], k)) / np.sqrt(k)
-        # the root, times signs: the root itself takes as long as the factor
-        root = solve_triangular(self.L, signs, lower=True, trans=1, check_finite=False)
-        return (
-            RootCovariance(root) if np.isinf(certain) else SketchedCovariance(root, self, certain)
-        )
-
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T
 
@@ -149,18 +115,18 @@ class FullCovariance(Covariance):
     def solve(self, x: Array) -> Array:
         return cho_solve((self.L, True), x, check_finite=False)
 
+    def times_root(self, z: Array) -> Array:
+        return solve_triangular(self.L, z, lower=True, trans=1, check_finite=False)
+
+    def times_root_transposed(self, x: Array) -> Array:
+        return solve_triangular(self.L, x, lower=True, check_finite=False)
+
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_normal((n, self.L.shape[0])) @ self.root.T
 
     @property
     def logdet(self) -> float:
         return float(-2.0 * np.log(np.diag(self.L)).sum())
-
-    def shrunk(self, k: float) -> FullCovariance:
-        new = FullCovariance(np.sqrt(k) * self.L)
-        if "root" in self.__dict__:  # an inverse, which takes as long as the factor
-            new.__dict__["root"] = self.root / np.sqrt(k)
-        return new
 
     def vector(self) -> Array:
         L = self.L.copy()
@@ -247,6 +213,23 @@ class DualCovariance(Covariance):
         )
         return z - ((self.A.T @ (np.sqrt(self.w) * t.T).T).T / self.P).T
 
+    def times_root(self, z: Array) -> Array:
+        # P^-1/2 (I - B' L^-T (L + I)^-1 B), B = W^1/2 A P^-1/2 and L L' = I + B B' (Andrews 1968)
+        half = np.sqrt(self.w) * (self.A @ (z / np.sqrt(self.P)))
+        half = solve_triangular(self._shifted, half, lower=True, check_finite=False)
+        half = solve_triangular(self.L, half, lower=True, trans=1, check_finite=False)
+        return z / np.sqrt(self.P) - (self.A.T @ (np.sqrt(self.w) * half)) / self.P
+
+    def times_root_transposed(self, x: Array) -> Array:
+        half = np.sqrt(self.w) * (self.A @ (x / self.P))
+        half = solve_triangular(self.L, half, lower=True, check_finite=False)
+        half = solve_triangular(self._shifted, half, lower=True, trans=1, check_finite=False)
+        return (x - self.A.T @ (np.sqrt(self.w) * half)) / np.sqrt(self.P)
+
+    @cached_property
+    def _shifted(self) -> Array:
+        return self.L + np.eye(self.L.shape[0])
+
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         # delta ~ N(0, P^-1) corrected by the data: (7) of Bhattacharya et al. 2016, one row a draw
         delta = rng.standard_normal((n, self.P.size)) / np.sqrt(self.P)
@@ -291,15 +274,18 @@ class DiagonalCovariance(Covariance):
     def solve(self, x: Array) -> Array:
         return (self.variance * x.T).T
 
+    def times_root(self, z: Array) -> Array:
+        return np.sqrt(self.variance) * z
+
+    def times_root_transposed(self, x: Array) -> Array:
+        return self.times_root(x)
+
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_normal((n, self.variance.size)) * np.sqrt(self.variance)
 
     @property
     def logdet(self) -> float:
         return float(np.log(self.variance).sum())
-
-    def shrunk(self, k: float) -> DiagonalCovariance:
-        return DiagonalCovariance(self.variance / k)
 
     def vector(self) -> Array:
         return np.log(self.variance)

@@ -119,6 +119,9 @@ class Diagonal:
     def __mul__(self, k: float) -> Diagonal:
         return Diagonal(k * self.d)
 
+    def __matmul__(self, x: Array) -> Array:
+        return self.d * x
+
     def diag(self) -> Array:
         return self.d
 

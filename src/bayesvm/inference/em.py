@@ -18,9 +18,9 @@ from .active_set import Certificate, certificate, certify, exact_finish, penalty
 from .draws import Position
 from .gibbs import Gibbs
 from .interior import finish_with_corners
-from .loop import State, Step, ascend, newton_mean, require, summed
+from .loop import State, Step, ascend, bold_mean, newton_mean, require, summed
 from .progress import Ascent, Progress, Watch, silent
-from .vb import VB, bold_mean
+from .vb import VB
 
 MOST = 200  # columns that a narrowed problem may always have
 ROUNDS = 30  # of narrowing, and of tangents

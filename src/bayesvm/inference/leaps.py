@@ -19,7 +19,6 @@ then none are made, and the chain is plain Gibbs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,12 +29,13 @@ from ..core.types import Array, Coef
 from ..gaussian.covariances import FullCovariance
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
+from ..priors import Fixed
 from .draws import Position, Run
-from .loop import Pace, Step, maximise, natural, shift
+from .loop import State
+from .vb import fit_gaussian
 
 TRIALS = 64  # proposals tried on the burn-in before any is trusted
 WIDER = 1.1  # a Gaussian that is closest from within is a little narrow
-NEAR = 1e-2  # posterior standard deviations that a centre may still move
 USEFUL = 0.05  # share of trials that nine in ten draws of the burn-in must accept
 
 
@@ -118,24 +118,20 @@ def accept(weights: Array, rng: np.random.Generator) -> Array:
     return np.array(path)
 
 
-def tight_gaussian(problem: Problem, coef: Coef, P: Array, passes: int = 40) -> Coef:
-    """The Gaussian closest to the posterior at given prior precisions, by damped passes.
+def tight_gaussian(problem: Problem, coef: Coef, P: Array) -> Coef:
+    """The Gaussian closest to the posterior at given prior precisions.
 
     Augmentation makes a variational posterior too narrow; without it the spread is right to a few
     per cent, which is what a proposal needs.
     """
-    likelihood = Tight(problem.model.likelihood)
-    problem = replace(problem.with_likelihood(likelihood), form="dense")
-
-    def step(coef: Coef) -> Step:
-        stats = problem.stats(coef)
-        prior = coef.cov.logdet - float(P @ (coef.mean**2 + coef.cov.diag()))
-        return Step(float(stats.bound + 0.5 * prior), bold=partial(natural, coef, stats, P))
-
-    start = Coef(coef.mean, FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense()))))
-    pace = Pace(0.5, 0.5, most=0.5)
-    run = maximise(step, start, lambda *x: shift(x[2], x[3]) < NEAR, pace, max_iter=passes + 1)
-    out: Coef = run.state
+    model = problem.model
+    each = zip(model.terms, model.slices, strict=True)
+    model = replace(model, terms=tuple(t._replace(prior=Fixed(P[at])) for t, at in each))
+    likelihood = Tight(model.likelihood)
+    problem = replace(problem, model=replace(model, likelihood=likelihood), form="dense")
+    cov = FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense())))
+    start = State(Coef(coef.mean, cov), model.init())
+    out: Coef = fit_gaussian(problem, start, max_iter=40, tol=1e-6).state.coef
     return out
 
 

@@ -449,3 +449,8 @@ def require(owner: object, least: dict[str, float], most: dict[str, float] | Non
             raise ValueError(
                 f"{type(owner).__name__}({name}) must be a {kind} {bounds}; got {value!r}."
             )
+
+
+def bold_mean(problem: Problem) -> bool:
+    """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
+    return problem.weight > 2 * problem.model.width

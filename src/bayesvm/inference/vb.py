@@ -1,115 +1,87 @@
-"""Mean-field variational Bayes."""
+r"""Variational Bayes with a Gaussian posterior of the coefficients.
+
+With :math:`q(\theta) = N(\mu, \Sigma)`, rows :math:`c_i` and :math:`v_i = c_i^\top\Sigma c_i`, the
+evidence lower bound (ELBO) is
+
+.. math::
+
+    \sum_i \ell_i(c_i^\top\mu, v_i) + E\log p(\theta \mid P) + H[q] ,
+
+where :math:`\ell_i(m, v)` is the expected log likelihood under :math:`f \sim N(m, v)`, or the
+papers' bound of it (``bound="augmented"``).  One round of :func:`fit_gaussian` is
+
+1. :math:`\mu \leftarrow \arg\max` of the ELBO at fixed :math:`v_i`, by L-BFGS;
+2. :math:`\Sigma^{-1} \leftarrow S + E[P]`, with :math:`S = \sum_i w_i c_i c_i^\top` and
+   :math:`w_i = -2\,\partial\ell_i / \partial v_i`;
+3. hyperparameters to their fixed point given *S*.
+
+Only step 2 needs a product of matrices over the rows.  :func:`coordinate_ascent` is the papers'
+algorithm, which also serves selection priors and missing cells.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
-from ..core import arrays
-from ..core.types import Coef
-from ..gaussian.covariances import covariance, mode
+from ..core.precision import Precision
+from ..core.types import Array, Coef
+from ..gaussian.covariances import blended, covariance, mode
 from ..gaussian.gates import gated_coef
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..model.latent import start_latents, sum_latents, update_latents
+from ..model.model import Model, States
 from ..model.problem import Problem
-from .gated import gated_sweep, searched
-from .independent import near_top
-from .loop import (
-    LAST_STEP,
-    Pace,
-    State,
-    Step,
-    ascend,
-    maximise,
-    natural,
-    newton_mean,
-    predicted_gain,
-    require,
-    shift,
-    summed,
-)
-from .progress import Ascent, Watch, silent
-from .wide import CERTAIN, CLOSE_MEAN, FEWEST, NEAR, SURE, WIDE, from_one_sum, settled_mean
+from .gated import Sweep, gated_sweep, searched
+from .loop import BoundFell, State, require, shift
+from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
 
-THIN_ROWS = 20_000  # below this a full pass is cheaper than arranging a smaller one
-THIN_BY = 10
-MORE = 4  # rows for each that is known, from which a tenth of all is fitted first
-LAST_SHIFT = 0.1  # standard deviations by which the last step may move a coefficient
-START_ROWS = 2000  # rows that choose a penalty, at least; ten for each coefficient if that is more
-ROWS_A_COEFFICIENT = 10
-MOST_THIN = 10**6  # rows that are gathered for a start,
-MOST_ENTRIES = 2**25  # and entries of them
-FEW_TOL = 1e-6  # tolerance of a fit to them,
-FEW_TIGHT_TOL = 1e-5  # and of one whose steps are Newton's: half a nat of 50,000 rows
-INNER = 0.01  # share of the tolerance for an ascent to few rows of many, whose passes are short
-RARE = 10  # rows of a label, below which a subset is drawn from each label
-FIRST_PASSES = 6  # of the augmented bound, before the tight one is maximised
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")
-ROUNDS = 200  # of fits and updates of a likelihood's scale
-SCALE_STILL = 1e-4  # change of the log scale, or error left in it, that ends them
 
 
 @dataclass(frozen=True)
 class VB:
-    r"""Mean-field variational Bayes by coordinate ascent.
+    r"""Mean-field variational Bayes.
 
-    With :math:`q(\theta) = N(\mu, \Sigma)` one sweep is
+    The posterior of the coefficients is Gaussian, :math:`q(\theta) = N(\mu, \Sigma)`, and
+    independent of the hyperparameters.  Rounds of three steps maximise the evidence lower bound
+    (ELBO): the mean at fixed variances of f by L-BFGS, then the covariance
 
-    .. math::
+    .. math:: \Sigma^{-1} = \sum_i w_i c_i c_i^\top + E[P],
 
-        \Sigma^{-1} = S + E[P], \qquad
-        \mu = \mu_{old} + \Sigma\,(g - E[P]\,\mu_{old}),
-
-    followed by the factors of the hyperparameters; *S* and *g* are the sums over rows of
-    :mod:`bayesvm.model.passes` at the old :math:`q(\theta)`.  The bound never falls.
-
-    Plain sweeps are slow where many rows crowd the margin: *S* overstates the curvature of the
-    bound, :math:`H = \sum_i h_i c_i c_i^\top`, five- to tenfold.  With more than two rows a
-    coefficient the mean is therefore tried with *H* in place of *S* (Newton's method), and all
-    sweeps are extrapolated (SQUAREM).  Either is dropped where it would lower the bound.
-
-    The mixture's bound makes posterior standard deviations 20 to 40 % too small.  The tight bound
-    needs no mixture (:class:`~bayesvm.likelihoods.tight.Tight`): *S* and *g* are those of
-    :math:`E\log L` itself, and a step of rate :math:`\rho` along the natural gradient is
-
-    .. math::
-
-        \Sigma_{new}^{-1} = (1 - \rho)\,\Sigma^{-1} + \rho\,(S + E[P]), \qquad
-        \mu_{new} = \mu + \rho\,\Sigma_{new}\,(g - E[P]\,\mu) .
-
-    With many rows, the start comes from a random tenth of them; the result does not depend on it,
-    because for fixed hyperparameters the bound is concave.
+    then the hyperparameters.  The ELBO never decreases.  The augmented bound of the papers makes
+    posterior standard deviations 20 to 40 % too small; the tight bound is the expected log
+    likelihood itself (:class:`~bayesvm.likelihoods.tight.Tight`).
 
     Parameters
     ----------
     max_iter : int, default=2000
-        Most passes over the data, after those that find a start.
+        Maximum number of rounds.
     tol : float, default=1e-8
-        Stop when a sweep raises the bound by less than this fraction of its size and moves no
-        coefficient by more than ``10 * sqrt(tol)`` posterior standard deviations.  Where
-        coefficients are independent, with one variance of the prior and a smooth likelihood, the
-        last sweep is Newton's: it gains less than a hundred times that fraction, and less than
-        0.005.
+        Stop when the next round would raise the ELBO by less than this fraction of its size.
+        Coefficients are then within about ``sqrt(tol)`` posterior standard deviations of their
+        optimum.
     bound : {"auto", "augmented", "tight"}, default="auto"
         The bound to maximise.  ``"auto"`` is tight for kernel machines, for linear ones whose
         penalty is chosen before the fit and, if the likelihood is normalised, for models with
         groups; it is augmented for others.
     covariance : {"auto", "full", "diagonal"}, default="auto"
-        Covariance of the coefficients that is kept; ``"auto"`` is full while it fits in memory.
+        Covariance of the coefficients; ``"auto"`` is full while it fits in memory.
     accelerate : bool, default=True
-        Try Newton's mean and extrapolate.  ``False`` gives the printed algorithms, iterate by
+        ``False`` maximises the augmented bound by the printed coordinate ascent, iterate by
         iterate.
-    warm_rows : bool, default=True
-        Start on a subset of the rows when there are many.
+    warm_rows : int, default=10
+        With many rows, start from a fit to a random subset of this many rows per coefficient (and
+        at least 2,000); 0 always starts from zero.  The optimum does not depend on it.
 
     References
     ----------
-    Luts & Ormerod (2014), Algorithms 1 and 2; Varadhan & Roland (2008) for SQUAREM.
+    Luts & Ormerod (2014), Algorithms 1 to 3, for coordinate ascent.
     """
 
     is_tight = False  # set from ``bound``
@@ -119,10 +91,10 @@ class VB:
     bound: str = "auto"
     covariance: str = "auto"
     accelerate: bool = True
-    warm_rows: bool = True
+    warm_rows: int = 10
 
     def __post_init__(self) -> None:
-        require(self, {"max_iter": 1, "tol": 0.0})
+        require(self, {"max_iter": 1, "tol": 0.0, "warm_rows": 0})
         for name, words in (("bound", BOUNDS), ("covariance", COVARIANCES)):
             if not is_among(value := vars(self)[name], words):
                 known = f"{', '.join(repr(k) for k in words[:-1])} or {words[-1]!r}"
@@ -143,107 +115,48 @@ class VB:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
-        likelihood = self.seen(problem.model.likelihood)
-        if likelihood is not problem.model.likelihood:
-            problem = problem.with_likelihood(likelihood)
-        if isinstance(likelihood, Tight):
-            return self._fit_tight(problem, rng, start, watch)
-        model = problem.model
-        if start is None and model.has_gates:
-            start = self._search(problem, rng, watch)
-        many = self.warm_rows and problem.blocks.n >= THIN_ROWS
-        if start is None and many and not model.is_latent:
-            start = from_few(replace(self, tol=max(self.tol, FEW_TOL)), problem, rng, watch)
-        return self._ascend(problem, start, watch)
-
-    def _ascend(
-        self, problem: Problem, start: State | None, watch: Watch, frozen: bool = False
-    ) -> Ascent:
-        model, curved, near = problem.model, self.accelerate and bold_mean(problem), False
-        start = State(model.start(), model.init()) if start is None else start
-        if self.accelerate and has_start(problem):
-            start, near = near_top(problem, start, self.tol, watch)
-            near = near and not model.likelihood.is_kinked  # where a step leaves more of its gain
-        if model.is_latent and not start.latents:
-            start = start._replace(latents=start_latents(problem))
-        how = (self.accelerate, curved or near, frozen, near)
-        return ascend(
-            lambda state: sweep(problem, state, *how),
-            problem,
-            start,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            shift_tol=np.inf if near else 10.0 * np.sqrt(self.tol),
-            accelerate=self.accelerate,
-            watch=watch,
-            stage="vb",
-            # a step that gains x moves nothing linear in theta by more than sqrt(2 x) standard
-            # deviations of the full posterior, beside which those of independent coefficients are
-            # small where columns are correlated; and it leaves a small share
-            most=0.5 * LAST_SHIFT**2 / LAST_STEP if near else np.inf,
-        )
-
-    def _fit_tight(
-        self, problem: Problem, rng: np.random.Generator, start: State | None, watch: Watch
-    ) -> Ascent:
-        """Natural-gradient steps, after a few sweeps of the augmented bound."""
-        # near the top a full step overshoots, where the likelihood has a kink
-        is_kinked = problem.model.likelihood.is_kinked
-        pace = Pace(0.5, 0.5) if is_kinked else Pace()
-        rough = replace(self, tol=max(self.tol, FEW_TIGHT_TOL))
-        if start is None and self.warm_rows:
-            start, pace = from_few(rough, problem, rng, watch), Pace()
+        problem = problem.with_likelihood(self.seen(problem.model.likelihood)).kept()
+        model, how = problem.model, (self.max_iter, self.tol, watch)
+        if model.has_gates:
+            start = self._search(problem, rng, watch) if start is None else start
+            return coordinate_ascent(problem, start, *how)
+        tight = isinstance(model.likelihood, Tight)
+        if model.is_latent or not (self.accelerate or tight):
+            return coordinate_ascent(problem, start or State(model.start(), model.init()), *how)
         if start is None or start.coef.cov.is_point:
-            first = replace(self, bound="augmented", max_iter=min(self.max_iter, FIRST_PASSES))
-            start, pace = first.fit(problem, rng, start).state, Pace()
-        step, is_wide = partial(tight_step, problem), problem.model.width >= WIDE
+            start = self._start(problem, rng, start)
+        return fit_gaussian(problem, start, *how)
 
-        def settled(gain: float, bound: float, *_: Any) -> bool:
-            return gain < self.tol * max(1.0, abs(bound))
+    def _start(self, problem: Problem, rng: np.random.Generator, point: State | None) -> State:
+        """The fit to a random subset of many rows, whose covariance preconditions that to all.
 
-        if is_tall(problem) or (problem.single and is_wide and not is_kinked):
-            start, last = self._near(problem, start, rough, watch)
-            step = partial(tight_step, problem, last=0.0 if is_wide else last)
-            if is_wide and last > 0.0:
-                start, whole = from_one_sum(problem, start, INNER * self.tol, self.max_iter)
-                step = step if whole is None else partial(_known, whole)
-
-        return maximise(step, start, settled, pace, max_iter=self.max_iter, watch=watch)
-
-    def _near(self, problem: Problem, start: State, rough: VB, watch: Watch) -> tuple[State, float]:
-        """A state of a tall or wide problem so close to the top that one more S is enough.
-
-        With very many rows a tenth of them is fitted first.  Then the mean is found by products
-        with vectors, with the S of fewer rows in place of the present one.  Also returns by how
-        many standard deviations a last step may move a coefficient.  Of a tall problem it is zero
-        where f is uncertain at a row: steps then change the curvature there, and leave much of an
-        error.
+        Rows of the subset are weighted so that they represent all rows.  Without a subset, all
+        variances of f start at one.
         """
-        K, P = problem.model.width, problem.model.precision(start.priors)
-        known = float(start_rows(K))
-        if self.warm_rows and problem.n // THIN_BY >= MORE * known:
-            few = from_few(rough, problem, np.random.default_rng(0), watch, start)
-            if few is not None:
-                start, known = few, problem.n / THIN_BY
-        rate, is_wide = min(1.0, 2.0 * K / known), K >= WIDE
-        rank, enough = FEWEST if rate > SURE else FEWEST // 4, NEAR if is_wide else CLOSE_MEAN
-        coef, _, most = settled_mean(problem, start.coef, P, enough, rate, rank)
-        if not np.all(np.isfinite(coef.mean)):
-            return start, 0.0
-        last = min(1e3 * np.sqrt(self.tol), LAST_SHIFT) if is_wide or most < CERTAIN else 0.0
-        return State(coef, start.priors), last
+        model = problem.model
+        rows = max(2000, self.warm_rows * model.width)
+        is_remote = problem.blocks.remote
+        if is_remote or (self.warm_rows and point is None and problem.n >= 8 * rows):
+            few, share = problem.balanced(rows, rng)
+            few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share))
+            return replace(self, tol=max(self.tol, 1e-6)).fit(few, rng).state
+        coef, priors, _ = State(model.start(), model.init()) if point is None else point
+        sums = problem.expectations(coef, np.ones(problem.n), gram=True)
+        return State(Coef(coef.mean, covariance(sums.S, model.precision(priors))), priors)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
-        """Gates make local optima: the best of several rough ascents, and of searches from it."""
-        model, rough = problem.model, replace(self, tol=max(self.tol, 1e-5))
+        """Selection has local optima: the best of several rough fits, and of searches from it."""
+        model = problem.model
+        rough = (self.max_iter, max(self.tol, 1e-5), watch)
         each = [t.prior.starts(t.design.width, rng) for t in model.terms]
         latents = start_latents(problem)
         starts = [State(model.start(), states, latents) for states in zip(*each, strict=True)]
-        # one more with all gates open, its coefficients found before any shuts
-        starts.append(rough._ascend(problem, starts[0], watch, frozen=True).state)
-        best = max((rough._ascend(problem, x, watch) for x in starts), key=lambda run: run.bound)
+        # one more with all coefficients included until they are found
+        starts.append(coordinate_ascent(problem, starts[0], *rough, frozen=True).state)
+        runs = [coordinate_ascent(problem, x, *rough) for x in starts]
+        best = max(runs, key=lambda run: run.bound)
         while True:
-            run = rough._ascend(problem, searched(problem, best.state), watch)
+            run = coordinate_ascent(problem, searched(problem, best.state), *rough)
             better = run.bound > best.bound + 1e-4 * abs(best.bound)
             best = run if better else best
             if run.stopped or not better:
@@ -251,158 +164,192 @@ class VB:
                 return state
 
 
-def is_tall(problem: Problem) -> bool:
-    """Whether passes over all rows take most of the time."""
-    return problem.single and problem.n >= THIN_ROWS and problem.model.width < WIDE
+# ---------------------------------------------------------------------------------------------
+# The engine
 
 
-def start_rows(K: int) -> int:
-    """Rows that choose a penalty, and give a start, for K coefficients."""
-    return max(START_ROWS, ROWS_A_COEFFICIENT * K)
+def fit_gaussian(
+    problem: Problem, start: State, max_iter: int, tol: float, watch: Watch = silent
+) -> Ascent:
+    """Maximise the ELBO over the mean, the covariance and the hyperparameters in turn.
 
-
-def from_few(
-    scheme: VB,
-    problem: Problem,
-    rng: np.random.Generator,
-    watch: Watch,
-    start: State | None = None,
-) -> State | None:
-    """Where a fit to a tenth of the rows ends, its spread that of all; ``None`` for few rows.
-
-    The fit to a tenth begins with a fit to a tenth of those: subsets grow until all rows are in.
-    Where steps are Newton's they have ten rows for each coefficient, and at most half of all.
-    Of a rare label all rows are in, those of the other weighted by how many they represent.  The
-    fit to fewest rows begins at ``start``, whose spread is that of all rows.
+    A new covariance is blended with the old one while it would decrease the ELBO: with all of the
+    old one, the update of the hyperparameters alone cannot.
     """
-    widest = max(problem.model.width, problem.blocks.width)
-    fewest = ROWS_A_COEFFICIENT * problem.model.width
-    smooth = problem.blocks.ready and not problem.model.likelihood.is_kinked
-    least = fewest if smooth and isinstance(problem.model.likelihood, Tight) else 0
-    keep = min(max(problem.n // THIN_BY, least), MOST_THIN, MOST_ENTRIES // widest)
-    if problem.n < max(THIN_ROWS, 2 * keep) or keep < fewest:
-        return None
-    few = replace(problem.thinned(keep, rng), squares=False)
-    positive = int(arrays.total(few.blocks.y > 0))
-    if min(positive, keep - positive) < RARE:
-        few, share = problem.balanced(keep, rng)
-        few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share), squares=False)
-        return scheme.fit(few, rng, start, watch).state._replace(latents=())
-    if start is not None:
-        coef = Coef(start.coef.mean, start.coef.cov.shrunk(keep / problem.n))
-        start = State(coef, start.priors)
-    coef, priors, _ = scheme.fit(few, rng, start, watch).state
-    return State(Coef(coef.mean, coef.cov.shrunk(problem.n / keep)), priors)
+    model, page, path = problem.model, page_of(watch), History()
+    mark = page.recall(lambda: start)
+    if mark is not None and mark.ended:
+        return mark.ascent
+    state, n_iter = start, 0
+    if mark is not None:
+        state, path, n_iter = mark.state, mark.path, int(mark.numbers[0])
+    coef, priors, _ = state
+    v, rate, converged, stop, gain = problem.row_variance(coef.cov), 1.0, False, False, np.inf
+    elbo = _elbo(problem, coef, v, priors)
+    if not np.isfinite(elbo):
+        raise ValueError(
+            f"the ELBO is {elbo} at the initial value. Check for extreme weights, kernel values or "
+            "prior variances, and bring them nearer to one."
+        )
+    while n_iter < max_iter and not (converged or stop):
+        n_iter += 1
+        P, before = model.precision(priors), elbo
+        # in posterior standard deviations; rough while rounds gain more than a nat
+        gtol = max(np.sqrt(tol), 1e-10 if gain < 1.0 else 0.01)
+        mean = maximise_mean(problem, coef, v, P, gtol)
+        sums = problem.expectations(Coef(mean, coef.cov), v, gram=True)
+        floor = sums.bound + model.bound(Coef(mean, coef.cov), priors)
+        slack = 1e-11 * max(1.0, abs(floor))
+        while True:
+            if rate == 1.0:
+                new = settle_hyperparameters(
+                    model, sums.S, P, Coef(mean, coef.cov), priors, 0.1 * gtol
+                )
+            elif rate > 1e-4:
+                own = Coef(mean, blended(coef.cov, sums.S, P, rate))
+                new = own, model.update(priors, own)
+            else:
+                own = Coef(mean, coef.cov)
+                new = own, model.update(priors, own)
+            v_new = problem.row_variance(new[0].cov)
+            elbo = _elbo(problem, new[0], v_new, new[1])
+            if elbo >= floor - slack or rate <= 1e-4:
+                break
+            rate *= 0.5
+        (coef, priors), v, last, gain = new, v_new, gain, elbo - before
+        path.append(elbo)
+        # gains fall about geometrically: what the next round would gain
+        ahead = gain * min(gain / last if last > 0.0 else 1.0, 1.0) / rate
+        converged = bool(ahead < tol * max(1.0, abs(elbo))) and gtol <= max(np.sqrt(tol), 1e-10)
+        rate = min(1.0, 2.0 * rate)
+        state = State(coef, priors)
+        stop = watch(Progress("vb", n_iter, max_iter, elbo, gain), state)
+        page.keep(Mark(state, (n_iter,), path, len(path)), now=stop)
+    out = Ascent(state, elbo, path, n_iter, converged, gain, stop)
+    if not stop:
+        page.keep(Mark(state, (elbo, n_iter, converged, gain), path, len(path), ended=True), True)
+    return out
+
+
+def maximise_mean(
+    problem: Problem, coef: Coef, v: Array | None, P: Precision, gtol: float
+) -> Array:
+    """The mean at fixed variances of f, by L-BFGS.
+
+    Coordinates are z with :math:`\\mu + Fz`, :math:`FF^\\top = \\Sigma`, in which the posterior is
+    about round: the gradient is the distance to the optimum in posterior standard deviations.
+    """
+    mean, cov = coef
+
+    def objective(z: Array) -> tuple[float, Array]:
+        theta = mean + cov.times_root(z)
+        sums, pull = problem.expectations(Coef(theta, cov), v), P * theta
+        return 0.5 * float(theta @ pull) - sums.bound, -cov.times_root_transposed(sums.g - pull)
+
+    options = {"gtol": gtol, "ftol": 1e-15, "maxiter": 200, "maxcor": 10}
+    found = minimize(objective, np.zeros(mean.size), jac=True, method="L-BFGS-B", options=options)
+    return mean + cov.times_root(found.x)
+
+
+def settle_hyperparameters(
+    model: Model, S: Any, P: Precision, coef: Coef, priors: States, tol: float, rounds: int = 50
+) -> tuple[Coef, States]:
+    """Coefficients and hyperparameters at their joint fixed point for given S.
+
+    The log likelihood is taken as quadratic about the mean, of curvature S, so that the mean
+    follows the prior: :math:`\\mu(P) = (S + P)^{-1}(S + P_0)\\mu_0`.
+    """
+    cov = covariance(S, P)
+    if not any(priors):  # all of them are known Gaussians
+        return Coef(coef.mean, cov), priors
+    potential = S @ coef.mean + P * coef.mean
+    new = Coef(coef.mean, cov)
+    for _ in range(rounds):
+        priors, old = model.update(priors, new), new
+        cov = covariance(S, model.precision(priors))
+        new = Coef(cov.solve(potential), cov)
+        if shift(old, new) < tol and np.allclose(old.cov.diag(), cov.diag(), rtol=tol, atol=0.0):
+            break
+    return new, model.update(priors, new)
+
+
+def _elbo(problem: Problem, coef: Coef, v: Array | None, priors: States) -> float:
+    with np.errstate(all="ignore"):
+        return float(problem.expectations(coef, v).bound + problem.model.bound(coef, priors))
 
 
 # ---------------------------------------------------------------------------------------------
-# Steps
+# The papers' coordinate ascent
 
 
-def sweep(
+def coordinate_ascent(
     problem: Problem,
     state: State,
-    bold: bool = False,
-    curved: bool = False,
+    max_iter: int,
+    tol: float,
+    watch: Watch = silent,
     frozen: bool = False,
-    near: bool = False,
-) -> Step:
-    """One sweep of the augmented bound; a bold one that is ``curved`` finds Newton's mean.
+) -> Ascent:
+    """Sweeps of the augmented bound, which never falls (Luts & Ormerod, Algorithms 1 to 3).
 
-    ``near`` the top its gain is predicted.
+    Stops when a sweep raises the bound by less than ``tol`` of its size and moves no coefficient
+    by more than ``10 * sqrt(tol)`` posterior standard deviations.  With ``frozen``, inclusion
+    probabilities stay as they are.
     """
+    if problem.model.is_latent and not state.latents:
+        state = state._replace(latents=start_latents(problem))
+    page, path, n_iter, change = page_of(watch), History(), 0, np.inf
+    mark = page.recall(lambda: sweep(problem, state, frozen).state)
+    if mark is not None and mark.ended:
+        return mark.ascent
+    if mark is not None:
+        state, path, n_iter = mark.state, mark.path, int(mark.numbers[0])
+    here, converged, stop = sweep(problem, state, frozen), False, False
+    while n_iter < max_iter and not (converged or stop):
+        n_iter, before, plain = n_iter + 1, here.bound, here.state
+        state = plain if here.fast is None else here.fast
+        here = sweep(problem, state, frozen)
+        if state is not plain and here.bound < before:
+            state, here = plain, sweep(problem, plain, frozen)
+        bound, change = here.bound, here.bound - before
+        if change < -1e-8 * max(1.0, abs(bound)) and not state.coef.cov.patched:
+            raise BoundFell(
+                f"the bound fell from {before!r} to {bound!r} in a step that cannot lower it. Very "
+                "large columns can do that by rounding: let them be standardised "
+                "(standardize=True). If they are, a likelihood, prior or design has an error."
+            )
+        path.append(bound)
+        still = shift(state.coef, here.state.coef) < 10.0 * np.sqrt(tol)
+        converged = bool(change < tol * max(1.0, abs(bound))) and still
+        stop = watch(Progress("vb", n_iter, max_iter, bound, change), state)
+        page.keep(Mark(state, (n_iter,), path, len(path)), now=stop)
+    out = Ascent(state, bound, path, n_iter, converged, change, stop)
+    if not stop:
+        page.keep(
+            Mark(state, (bound, n_iter, converged, change), path, len(path), ended=True), True
+        )
+    return out
+
+
+def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
+    """One sweep of coordinate ascent from a state."""
     if state.latents:
         state = state._replace(latents=sum_latents(problem, state.latents))
         problem = problem.at(state.latents)
     model, (coef, priors, _) = problem.model, state
-    point = coef.cov.is_point  # only the start: its bound is minus infinity
-    curved = curved and not point
     if model.has_gates:
-        return gated_sweep(problem, state, bold and not point, curved, frozen)
-    stats, *by = summed(problem, coef, curved)
-    bound = -np.inf if point else float(stats.bound + model.bound(*state))
+        return gated_sweep(problem, state, frozen)
+    product = None
+    if problem.form == "diagonal":  # the mean is still that of the whole matrix
+        stats, product, _ = problem.products(coef)
+    else:
+        stats = problem.stats(coef)
+    bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
     P = model.precision(priors)
-    cov = covariance(stats.S, P)  # Luts & Ormerod, Algorithms 1 and 2
-
-    @cache
-    def reach(caution: float | None = None) -> State:
-        if caution is None:
-            mean = mode(cov, stats.g, P, coef.mean, by[0])
-        else:
-            mean = newton_mean(stats, coef.mean, P, caution, *by)
-        new = Coef(mean, cov)
-        latents = update_latents(problem, coef, new) if state.latents else ()
-        return State(new, model.update(priors, new), latents)
-
-    def left() -> float:
-        new = reach(0.0)
-        held = model.bound(new.coef, new.priors) - model.bound(new.coef, priors)
-        return predicted_gain(coef, new.coef, stats.g - P * coef.mean) + held
-
-    return Step(bound, reach, reach if curved else None, coef.cov.patched, left if near else None)
-
-
-def tight_step(problem: Problem, state: State, last: float = 0.0) -> Step:
-    """A natural-gradient step of the tight bound.
-
-    With many rows or columns, where a pass that only confirms is dear, the gain of the step is
-    predicted.  A step is the last one, and nothing is left after it, if it moves no coefficient by
-    more than ``last`` standard deviations, and no logarithm of a variance by more than half of
-    that: Newton's steps leave a small share of such an error, and a hundredth of a standard
-    deviation is far below what other rows of the same kind would change.  Squares of slopes that
-    are summed beside S are then close to those at the end.
-    """
-    model, (coef, priors, _) = problem.model, state
-    stats = problem.stats(coef, squares=problem.squares and last > 0.0)
-    P = model.precision(priors)
-
-    @cache
-    def step(rate: float) -> Coef:
-        return natural(coef, stats, P, rate)
-
-    def move(rate: float) -> State:
-        return State(step(rate), model.update(priors, step(rate)))
-
-    def left() -> float:
-        slope = stats.g - P * coef.mean
-        return predicted_gain(coef, step(1.0), slope, whole=problem.past is None)
-
-    def is_last() -> bool:
-        new = step(1.0)
-        if not shift(coef, new) < last:
-            return False
-        return bool(np.max(np.abs(np.log(new.cov.diag() / coef.cov.diag()))) < 0.5 * last)
-
-    bound = float(stats.bound + model.bound(*state))
-    if not predicts_gain(problem):
-        return Step(bound, bold=move, sums=stats)
-    return Step(bound, bold=move, left=left, is_last=is_last, sums=stats)
-
-
-def _known(step: Step, state: State) -> Step:
-    """A step that was made before."""
-    return step
-
-
-def predicts_gain(problem: Problem) -> bool:
-    """Whether gains of the tight bound are predicted: a pass is dear, and no prior is learned."""
-    model, is_dear = problem.model, max(problem.n / THIN_ROWS, problem.model.width / WIDE) >= 1.0
-    return is_dear and not any(t.prior.is_learned for t in model.terms)
-
-
-def bold_mean(problem: Problem) -> bool:
-    """Whether to try Newton's mean: with few rows the scale of the prior is what is slow."""
-    return problem.weight > 2 * problem.model.width
-
-
-def has_start(problem: Problem) -> bool:
-    """Whether a start is found by products with vectors, see :mod:`.independent`.
-
-    Priors with a scale for each coefficient have several optima: sweeps decide between them.
-    """
-    here = problem.blocks.in_memory and not problem.blocks.remote and not problem.engine.on_device
-    plain = all(t.prior.is_isotropic or not t.prior.is_learned for t in problem.model.terms)
-    return here and plain and problem.form == "diagonal" and not problem.model.is_latent
+    cov = covariance(stats.S, P)
+    new = Coef(mode(cov, stats.g, P, coef.mean, product), cov)
+    latents = update_latents(problem, coef, new) if state.latents else ()
+    return Sweep(bound, State(new, model.update(priors, new), latents))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -425,26 +372,20 @@ def learned(
 ) -> tuple[Problem, State | None]:
     """The problem with the scale of its likelihood learned, and a state to start from.
 
-    Fits and updates of the scale alternate, neither of which can lower the bound.  Fits are by
-    ``scheme`` if it is :class:`VB`; those after the first start where the last one ended.  Of two
-    steps in a row the third is extrapolated, because they shrink at a steady rate.
+    Fits and updates of the scale alternate, neither of which can lower the bound.
     """
     likelihood: Any = problem.model.likelihood
     if not likelihood.is_learned:
         return problem, start
     inner = scheme if isinstance(scheme, VB) else VB(tol=1e-7)
-    last = np.inf
-    for k in range(ROUNDS):
+    for _ in range(inner.max_iter):
         now = problem.with_likelihood(likelihood)
         run = inner.fit(now, rng, start, watch)
-        state = run.state
-        view = gated_coef(state.coef, now.model.gates(state.priors))
-        new = likelihood.update(*standing(now.at(state.latents), view))
-        step, start = float(np.log(new.scale / likelihood.scale)), state
-        rate = min(step / last, 0.9) if k % 3 == 2 and 0 < step / last < 1 else 0.0
-        left = step / (1.0 - rate)
-        likelihood = new if rate == 0 else likelihood.with_scale(likelihood.scale * np.exp(left))
-        if abs(step) < SCALE_STILL or run.stopped:
+        start = run.state
+        view = gated_coef(start.coef, now.model.gates(start.priors))
+        new = likelihood.update(*standing(now.at(start.latents), view))
+        step = float(np.log(new.scale / likelihood.scale))
+        likelihood = new
+        if abs(step) < 1e-4 or run.stopped:
             break
-        last = step
     return problem.with_likelihood(likelihood), start

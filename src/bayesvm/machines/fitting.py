@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks import balanced_rows, rows_of_all_classes
+from ..blocks import rows_of_all_classes
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
 from ..gaussian.covariances import Point, covariance
@@ -21,8 +21,7 @@ from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
 from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.rotated import Basis, Rotation, bases
-from ..inference.vb import VB, learned, predicts_gain
-from ..inference.wide import WIDE, moments_of_f, regressed
+from ..inference.vb import VB, learned
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
 from .clusters import clustered
@@ -31,7 +30,6 @@ from .leave_one_out import Held, Moments, effect_scale, effective, masses, means
 from .link_fitting import LogisticFamily, fit_link
 from .links import ProbitLink, plain_link
 from .machine import Machine
-from .penalty import tuned, with_priors
 from .posterior import (
     CURVATURE_EPS,
     DrawsPosterior,
@@ -40,6 +38,7 @@ from .posterior import (
     Posterior,
     response,
 )
+from .ridge_selection import select_ridge, with_priors
 from .width import find_width
 
 CALIBRATION_ROWS = 50_000  # enough for five numbers,
@@ -67,17 +66,8 @@ def with_link(
     def sample() -> tuple[Problem, Array]:
         return problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
 
-    at = _at_all_rows(problem, machine.posterior, width == "data")
-    if at is None:
-        some, share = sample()
-        blocks, (m, v) = some.blocks, machine.posterior.left_out(some)
-    else:  # the same rows, without their columns
-        rows, share = balanced_rows(
-            problem.blocks.y, CALIBRATION_ROWS, np.random.default_rng(0), problem.engine.over
-        )
-        post: Any = machine.posterior
-        m, v = (x[rows] for x in post.left_out(problem, at))
-        blocks = replace(problem.blocks, X=problem.blocks.y).take(rows)
+    some, share = sample()
+    blocks, (m, v) = some.blocks, machine.posterior.left_out(some)
     c = blocks.c * share
     held = blocks.y, m, v, effective(c, blocks.unit)
     link, scale = None if fitted else plain_link(probability, likelihood), 1.0
@@ -85,27 +75,15 @@ def with_link(
         shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
         link = fit_link(LogisticFamily(curved), *shown)
         if curved and not (problem.model.grouped or problem.model.is_latent):
-            inside = means_of_f(sample()[0], machine.posterior.mean) if at is None else at[0][rows]
+            inside = means_of_f(some, machine.posterior.mean)
             scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors
         rare = float(masses(blocks.y, c / blocks.unit).min())
-        wide = find_width(problem, *known, lambda: sample()[0], held, rare, at)
+        wide = find_width(problem, *known, lambda: sample()[0], held, rare)
         wide = clustered(problem, *known, wide, marginal)
     return replace(machine, link=link, width=wide, effect_scale=scale), held
-
-
-def _at_all_rows(problem: Problem, post: Posterior, widths: bool) -> tuple[Array, Array] | None:
-    """Moments of f at every row of a wide model, if ``widths`` need them too or they are cheap."""
-    is_wide = problem.single and problem.model.width >= WIDE and problem.is_held
-    if not is_wide or not isinstance(post, GaussianPosterior):
-        return None
-    if problem.sums is not None and problem.sums.at is not None:
-        known: tuple[Array, Array] = problem.sums.at
-        return known
-    whole = widths or problem.n <= CALIBRATION_ROWS
-    return (moments_of_f if whole else regressed)(problem, post.coef)
 
 
 def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:
@@ -168,14 +146,19 @@ def find_posterior(
     turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
     small = problem if turn is None else turn.small()
     if turn is not None:
-        start, watch = turn.into(start, small), turn.watching(watch)
+        start = turn.into(start, small)
     if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
     if any(t.prior.is_open for t in problem.model.terms):
-        small, near = tuned(small, start)
-        start = near if isinstance(scheme, VB) or start is not None else None
+        small, near = select_ridge(small)
+        if start is not None:
+            start = State(start.coef, small.model.init())
+        elif isinstance(scheme, VB):
+            start = near
         problem = small if turn is None else with_priors(problem, small.model)
+        turn = turn and replace(turn, whole=problem)
+    watch = watch if turn is None else turn.watching(watch)
     if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
         whole = integrate_groups(problem, start, watch, scheme.max_iter)
         if whole is not None:
@@ -187,7 +170,6 @@ def find_posterior(
         machine = from_draws(problem, result, disagreement(found))
     else:
         machine = _from_ascent(problem, result)
-        problem = replace(problem, sums=result.sums if turn is None else None)
     return Found(machine, problem.at(machine.state.latents))
 
 
@@ -231,13 +213,10 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
     else:
         at_rows = None
-        is_tight = isinstance(problem.model.likelihood, Tight) and problem.n <= CALIBRATION_ROWS
-        # gains that are predicted end a fit with the step to the response
-        is_tight = is_tight and not predicts_gain(problem)
         if problem.model.has_gates:
             coef = gated_coef(coef, problem.model.gates(priors))
-        elif problem.form == "arrow" or is_tight:
-            at_rows = response(problem, ascent.state, ascent.sums)
+        elif problem.form == "arrow" and not isinstance(problem.model.likelihood, Tight):
+            at_rows = response(problem, ascent.state)
         post = GaussianPosterior(coef, at_rows)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
     machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)

@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from ..core.types import Array, Coef, Columns, Covariance, Rows, Stats
+from ..core.types import Array, Coef, Columns, Covariance, Rows
 from ..gaussian.columns import plain
-from ..gaussian.covariances import Point, blended, covariance
+from ..gaussian.covariances import Point, covariance
 from ..inference.draws import Pair
 from ..inference.loop import State
-from ..likelihoods.tight import Tight
 from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model
 from ..model.passes import NEGLIGIBLE, contributions, expected, moments
@@ -98,21 +97,13 @@ class GaussianPosterior:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.coef.mean + self.coef.cov.sample(n, rng)
 
-    def near(self, problem: Problem) -> Coef:
-        """The distribution under which rows are left out."""
-        if self.response is None or not isinstance(problem.model.likelihood, Tight):
-            return self.coef
-        return Coef(self.coef.mean, self.response)
-
-    def left_out(
-        self, problem: Problem, at: tuple[Array, Array] | None = None
-    ) -> tuple[Array, Array]:
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, gone = problem.blocks.y, problem.blocks.gone
-        m, v = problem.moments(self.near(problem)) if at is None else at
+        m, v = problem.moments(self.coef)
         local = contributions(problem.model.likelihood, y, m, v, problem.engine)
         rest = problem.outside()
         centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
-        if self.response is not None and not isinstance(problem.model.likelihood, Tight):
+        if self.response is not None:
             reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
             bent = local.h > NEGLIGIBLE * local.w  # others are not in the Hessian
             own = np.where(bent, local.h, 0.0)
@@ -142,17 +133,10 @@ class GaussianPosterior:
         return m - across * local.g / rest, v + local.w * across**2 / rest
 
 
-def response(problem: Problem, state: State, sums: Stats | None = None) -> Covariance | None:
-    """Inverse Hessian of the bound at a state, for rows left out.
-
-    ``sums`` are those over rows at the state, if they are known; under the tight bound they serve.
-    """
-    curved = not isinstance(problem.model.likelihood, Tight)
-    if curved or sums is None:
-        sums = problem.at(state.latents).stats(state.coef, curved=curved)
+def response(problem: Problem, state: State) -> Covariance | None:
+    """Inverse Hessian of the augmented bound at a state, for rows left out."""
+    sums = problem.at(state.latents).stats(state.coef, curved=True)
     P, old = problem.model.precision(state.priors), state.coef.cov
-    if not curved:
-        return blended(old, sums.S, P, 1.0)
     try:
         found = covariance(sums.H, P, retry=False)
     except np.linalg.LinAlgError:  # few rows have any curvature

@@ -35,7 +35,7 @@ ROWS = 10_000  # left out, at most: their quantiles at 5 % vary by 0.2 % of the 
 TUBE_ROWS = 2000  # that choose the tube, at least; ten for each coefficient if that is more
 WIDEST = 0.95  # share of rows in the tube, at most: the others determine the scale outside
 TUBES = 96  # widths tried
-ROUGH = VB(bound="tight", tol=1e-5, warm_rows=False)
+ROUGH = VB(bound="tight", tol=1e-5, warm_rows=0)
 
 
 class Unit(NamedTuple):

@@ -70,8 +70,7 @@ GRID = np.linspace(-8.0, 8.0, 97)
 SPREAD = 6.0
 MOST = 9.0  # factor of variances: where classes are far apart curvatures vanish
 # Share of rows left out, and number, on the wrong side of a plane that separates the others
-WRONG, FEW_WRONG = 0.01, 2.0
-NARROW = 0.25  # share of the posterior's variances below which separated rows are too uninformative
+WRONG, FEW_WRONG = 0.03, 6.0
 MOST_FITTED = 0.5  # share of the rows that are not used up by a function, at least
 
 
@@ -166,12 +165,10 @@ def find_width(
     sample: Callable[[], Problem],
     held: Held,
     rare: float,
-    at: tuple[Array, Array] | None = None,
 ) -> Width | None:
     """The width of a posterior; ``held`` are moments of f without each of the rows of a sample.
 
-    ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers; ``at`` are
-    moments of f at all rows, if they are known.
+    ``rare`` is the weight of the rows of the rarer label, or of all rows with numbers.
     """
     model = problem.model
     drawn_cells = model.is_latent and isinstance(post, DrawsPosterior)  # with the coefficients
@@ -187,12 +184,12 @@ def find_width(
     # a start of chains may have coefficients at zero, with precisions to match
     if plain and np.all(np.isfinite(P)) and not (model.is_latent or model.has_residual):
         try:
-            found = matrices(problem, gaussian(post), P, rare, at)
+            found = matrices(problem, gaussian(post), P, rare)
             cov = found.cov
             own = 1.0 if cov is None else float(np.min(cov.diag() / post.variance()))
             right = held[0] * held[1] > 0.0
             are_labels = bool(np.all(np.abs(held[0]) == 1.0))
-            if own < NARROW and are_labels and is_separated(right, held[-1], 3.0):
+            if own < 1.0 and are_labels and is_separated(right, held[-1]):
                 return replace(found, cov=_sum(found.cov, post.covariance()))
             return found
         except np.linalg.LinAlgError:
@@ -205,12 +202,9 @@ def find_width(
     return Width(factor(model.likelihood, *at_rows, **how))
 
 
-def is_separated(right: Array, c: Array, times: float = 1.0) -> bool:
-    """Whether (nearly) all rows, each left out, are on the right side; ``c`` are their weights.
-
-    ``times`` as many as else may be on the wrong side: those of f before the link moves it.
-    """
-    return float(c @ ~right) <= times * max(FEW_WRONG, WRONG * float(c.sum()))
+def is_separated(right: Array, c: Array) -> bool:
+    """Whether (nearly) all rows, each left out, are on the right side; ``c`` are their weights."""
+    return float(c @ ~right) <= max(FEW_WRONG, WRONG * float(c.sum()))
 
 
 def _sum(cov: Any, other: Array) -> RootCovariance:
@@ -266,16 +260,10 @@ def tight(likelihood: Likelihood) -> Likelihood:
     return likelihood if isinstance(likelihood, Tight) else Tight(likelihood)
 
 
-def matrices(
-    problem: Problem,
-    coef: Coef,
-    P: Array,
-    rare: float,
-    at: tuple[Array, Array] | None = None,
-) -> Width:
+def matrices(problem: Problem, coef: Coef, P: Array, rare: float) -> Width:
     """Covariances of theta: of the estimate, and less what a link corrects.
 
-    ``rare`` and ``at`` as in :func:`find_width`.
+    ``rare`` as in :func:`find_width`.
     """
     is_tight = isinstance(problem.model.likelihood, Tight)
     problem = problem.with_likelihood(tight(problem.model.likelihood))
@@ -283,13 +271,7 @@ def matrices(
     if not is_tight:  # the covariance of a bound is too small
         A = problem.slopes(coef).A.M
         coef = Coef(mean, _inverse(A, P))
-    if is_tight and problem.sums is not None and problem.sums.J is not None:
-        sums = Slopes(problem.sums.S, problem.sums.J, P * mean)  # which is the gradient at the top
-    elif is_tight and problem.single and problem.sums is not None:
-        J = problem.slopes(coef, bent=False, at=at).J
-        sums = Slopes(problem.sums.S, J, P * mean)
-    else:
-        sums = problem.slopes(coef)
+    sums = problem.slopes(coef)
     s, aim = _scaled(sums, mean, P)
     for _ in range(PASSES if problem.n <= FEW_ROWS and np.any(s != 1.0) else 0):
         old, mean = s, np.linalg.solve(sums.A.M + np.diag(P / s), aim)

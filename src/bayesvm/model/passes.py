@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.arrays import double, like, pick
-from ..core.types import Array, Coef, Columns, Engine, Hidden, Local, Rows, Stats
+from ..core.types import Array, Coef, Engine, Hidden, Local, Rows, Stats
 from ..gaussian.columns import plain
 from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
@@ -34,65 +34,19 @@ def pass_block(
     likelihood: Likelihood,
     form: str,
     curved: bool,
-    squares: bool = False,
-    given: tuple[Array, Array] | None = None,
-    unit: Array | float = 1.0,
 ) -> Stats:
-    """Sums over a block of rows under a Gaussian of theta: for VB, EM and SVI.
-
-    With ``squares`` also those of squared slopes, see :func:`slope_block`; ``given`` are moments of
-    f.
-    """
-    m, v = moments(rows, coef) if given is None else given  # of f at each row
-    each = likelihood.expected(y, m, v)
-    local = Local(*(c * x for x in each))  # contribution of each row
-    sums = gather(rows, local, form, curved, coef.mean)
-    J = squared_slopes(rows.C, each, v, c, unit, form) if squares else None
-    return replace(sums, J=J, used=arrays.total(local.w * v))
-
-
-@dataclass(frozen=True)
-class Pull:
-    """Sums over rows for the mean alone; ``a + b`` joins two sets of rows."""
-
-    g: Array  # gradient
-    bound: Any
-    used: Any  # sum of w v: the trace of S Sigma
-    most: Any  # largest v
-
-    def __add__(self, other: Pull) -> Pull:
-        sums = self.g + other.g, self.bound + other.bound, self.used + other.used
-        return Pull(*sums, max(self.most, other.most))
-
-
-def pull_block(
-    rows: Rows,
-    y: Array,
-    c: Array,
-    coef: Coef,
-    likelihood: Likelihood,
-    v: Any = None,
-) -> Pull:
-    """Sums over a block of rows without S: products with vectors if Sigma has a small rank.
-
-    ``v`` are variances of f at the rows, if they are known.
-    """
-    if v is None:
-        m, v = moments(rows, coef)
-    else:
-        m = double(rows.C @ like(coef.mean, rows.C))
-    local = likelihood.expected(y, m, v).times(c)
-    g, most = double(rows.C.T @ like(local.g, rows.C)), arrays.of(m).max(v + 0.0 * m)
-    return Pull(g, arrays.total(local.bound), arrays.total(local.w * v), most)
+    """Sums over a block of rows under a Gaussian of theta: for coordinate ascent, EM and SVI."""
+    _, _, local = expected(rows, y, c, coef, likelihood)
+    return gather(rows, local, form, curved, coef.mean)
 
 
 @dataclass(frozen=True)
 class Slopes:
     """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
 
-    A: Any  # of curvatures, if these are summed
+    A: Any  # of curvatures
     J: Any  # of squared slopes, each without the row itself
-    g: Any  # of slopes, if curvatures are summed
+    g: Any  # of slopes
 
     def __add__(self, other: Slopes) -> Slopes:
         return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
@@ -105,33 +59,22 @@ def slope_block(
     coef: Coef,
     likelihood: Likelihood,
     form: str,
-    bent: bool = True,
-    given: tuple[Array, Array] | None = None,
     unit: Array | float = 1.0,
 ) -> Slopes:
     """Sums over a block of rows: curvatures, and squares of slopes, each without the row itself.
 
     For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)` (HC3).  A
     row of sample weight two is two rows; class weights, ``unit``, multiply the slope of each.
-    Curvatures, and slopes themselves, are summed if ``bent``; ``given`` are moments of f.
     """
-    m, v = moments(rows, coef) if given is None else given
+    m, v = moments(rows, coef)
     local = likelihood.expected(y, m, v)
-    A = sandwich(rows.C, c * local.h, form) if bent else 0.0
-    J = squared_slopes(rows.C, local, v, c, unit, form)
-    return Slopes(A, J, double(rows.C.T @ like(c * local.g, rows.C)) if bent else 0.0)
-
-
-def squared_slopes(
-    C: Columns, local: Local, v: Any, c: Array, unit: Array | float, form: str
-) -> Any:
-    """The sum over rows of squares of slopes, each without the row itself.
-
-    There are c / unit of them, whose slopes are unit times those of ``local``.
-    """
     xp = arrays.of(local.g)
     out = local.g / xp.clip(1.0 - xp.clip(c, None, unit) * local.h * v, LEAST_REST, None)
-    return sandwich(C, c * unit * out * out, form)
+    return Slopes(
+        sandwich(rows.C, c * local.h, form),
+        sandwich(rows.C, c * unit * out * out, form),
+        double(rows.C.T @ like(c * local.g, rows.C)),
+    )
 
 
 def draw_block(

@@ -15,13 +15,22 @@ from ..blocks import Blocks, DaskBlocks, balanced_rows, block_rows
 from ..core import arrays
 from ..core.arrays import joined
 from ..core.random import stream
-from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Rows, Stats
+from ..core.types import (
+    Array,
+    Block,
+    Cells,
+    Coef,
+    Covariance,
+    Engine,
+    Hidden,
+    Rows,
+    Stats,
+)
 from ..designs.columns import Assembled
 from ..gaussian.forms import sandwich
 from ..likelihoods import Likelihood
 from .model import Latents, Model, States
 from .passes import (
-    Pull,
     Slopes,
     draw_block,
     expected,
@@ -29,7 +38,6 @@ from .passes import (
     gather,
     moments,
     pass_block,
-    pull_block,
     slope_block,
 )
 from .past import Past
@@ -69,9 +77,6 @@ class Problem:
     form: str = "dense"
     latents: Latents = ()
     past: Past | None = None  # sums over rows of a stream that are no longer stored
-    single: bool = False  # whether columns are so far from dependent that few sums give the mean
-    squares: bool = False  # whether a fit sums squares of slopes too, for widths
-    sums: Stats | None = None  # over all rows, at the end of such a fit
 
     def at(self, latents: Latents) -> Problem:
         """The problem with these latent entries, if there are any."""
@@ -147,6 +152,13 @@ class Problem:
             pass
         return replace(self, blocks=blocks.assembled(Rows(C, extra)))
 
+    def kept(self) -> Problem:
+        """The same problem with its columns stored, if rows are in memory and there is room."""
+        blocks, width = self.blocks, self.model.width
+        if not self.is_held or blocks.ready or self.model.is_latent or self.model.grouped:
+            return self
+        return self.assembled() if 8 * self.n * width <= self.engine.available() else self
+
     # ----- fewer columns, fewer rows
 
     def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
@@ -198,24 +210,12 @@ class Problem:
 
     # ----- passes over all rows
 
-    def stats(
-        self,
-        coef: Coef,
-        curved: bool = False,
-        squares: bool = False,
-        at: tuple[Array, Array] | None = None,
-    ) -> Stats:
-        """Sums over all rows under a Gaussian of theta; with ``curved`` also H.
-
-        With ``squares`` also those of squared slopes; ``at`` are moments of f at every row, if they
-        are known.
-        """
+    def stats(self, coef: Coef, curved: bool = False) -> Stats:
+        """Sums over all rows under a Gaussian of theta; with ``curved`` also H."""
         read, lik, form = self.read, self.model.likelihood, self.form
-        own = partial(_moments_of, at, self.blocks.size)
 
         def visit(b: Block) -> Stats:
-            how = (form, curved, squares, own(b), b.unit)
-            return pass_block(read(b), b.y, b.c, coef, lik, *how)
+            return pass_block(read(b), b.y, b.c, coef, lik, form, curved)
 
         sums: Stats = self.engine.sum(visit, self.blocks)
         if curved and sums.left:  # more than a little if almost no row is near the margin
@@ -223,40 +223,55 @@ class Problem:
             sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
+    def row_variance(self, cov: Covariance) -> Array | None:
+        """Variance of f at every row; ``None`` where rows are on other machines.
+
+        There each pass computes it again, rather than move a number for every row.
+        """
+        if self.blocks.remote:
+            return None
+        read, zero = self.read, np.zeros(self.model.width)
+
+        def visit(b: Block) -> Array:
+            m, v = moments(read(b), Coef(zero, cov))
+            return v + 0.0 * m  # an array in the library of m
+
+        v = np.concatenate(list(self.engine.collect(visit, self.blocks)))
+        return self.engine.place(v)
+
+    def expectations(self, coef: Coef, v: Array | None, gram: bool = False) -> Stats:
+        """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
+
+        With ``gram`` also S.  Without ``v`` it is that of ``coef``.
+        """
+        read, lik, form, size = self.read, self.model.likelihood, self.form, self.blocks.size
+
+        def visit(b: Block) -> Stats:
+            rows = read(b)
+            if v is None:
+                m, own = moments(rows, coef)
+            else:
+                m = arrays.double(rows.C @ arrays.like(coef.mean, rows.C))
+                own = v[b.number * size : b.number * size + b.y.shape[0]]
+            local = lik.expected(b.y, m, own).times(b.c)
+            g = arrays.double(rows.C.T @ arrays.like(local.g, rows.C))
+            S = sandwich(rows.C, local.w, form) if gram else None
+            return Stats(S, g, arrays.total(local.bound))
+
+        sums: Stats = self.engine.sum(visit, self.blocks)
+        return sums if self.past is None else sums + self.past.stats(coef, False)
+
     @property
     def is_held(self) -> bool:
         """Whether rows are in the memory of this process."""
         return self.blocks.in_memory and not self.engine.on_device and not self.blocks.remote
 
-    def pull(self, coef: Coef, v: Array | None = None) -> Pull:
-        """Sums over all rows for the mean of theta alone; ``v`` are variances of f, if known."""
-        read, lik, blocks = self.read, self.model.likelihood, self.blocks
-        if self.is_held and not blocks.ready:
-            # no matrix is summed: blocks need not be larger than the cache
-            rows = block_rows(self.model.width, sums=0)
-            blocks = replace(blocks, size=min(blocks.size, rows))
-        size = blocks.size
-
-        def visit(b: Block) -> Pull:
-            first = b.number * size
-            own = None if v is None else v[first : first + b.y.shape[0]]
-            return pull_block(read(b), b.y, b.c, coef, lik, own)
-
-        sums: Pull = self.engine.sum(visit, blocks)
-        return sums
-
-    def slopes(
-        self, coef: Coef, bent: bool = True, at: tuple[Array, Array] | None = None
-    ) -> Slopes:
-        """Sums over all rows of squared slopes, and of curvatures if ``bent``.
-
-        ``at`` are moments of f at every row, if they are known.
-        """
+    def slopes(self, coef: Coef) -> Slopes:
+        """Sums over all rows of curvatures, slopes and squared slopes."""
         read, lik, form = self.read, self.model.likelihood, self.form
-        own = partial(_moments_of, at, self.blocks.size)
 
         def visit(b: Block) -> Slopes:
-            return slope_block(read(b), b.y, b.c, coef, lik, form, bent, own(b), b.unit)
+            return slope_block(read(b), b.y, b.c, coef, lik, form, b.unit)
 
         sums: Slopes = self.engine.sum(visit, self.blocks)
         return sums
@@ -281,19 +296,6 @@ class Problem:
             return sandwich(read(b).C, weights[at], form)
 
         return self.engine.sum(visit, self.blocks)
-
-    def contributions(self, m: Array, v: Array) -> tuple[Local, Array]:
-        """Likelihood contributions of all rows at given moments of f, and their gradient."""
-        read, lik, size = self.read, self.model.likelihood, self.blocks.size
-
-        def visit(b: Block) -> tuple[Local, Array]:
-            at = slice(b.number * size, b.number * size + b.y.shape[0])
-            local = lik.expected(b.y, m[at], v[at]).times(b.c)
-            C = read(b).C
-            return local, arrays.double(C.T @ arrays.like(local.g, C))
-
-        locals_, slopes = zip(*self.engine.collect(visit, self.blocks), strict=True)
-        return Local(*map(np.concatenate, zip(*locals_, strict=True))), sum(slopes)
 
     def products(self, coef: Coef) -> tuple[Stats, Product, Product]:
         """Sums over all rows, and multiplication by S and by H without computing either matrix."""
@@ -351,14 +353,3 @@ class Problem:
         if not self.model.has_residual:
             return 0.0
         return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])
-
-
-def _moments_of(at: tuple[Array, Array] | None, size: int, b: Block) -> tuple[Array, Array] | None:
-    """Moments of f at the rows of a block of ``size``, of those at all rows.
-
-    It refers to no problem: engines send it to other processes.
-    """
-    if at is None:
-        return None
-    here = slice(b.number * size, b.number * size + b.y.shape[0])
-    return at[0][here], at[1][here]

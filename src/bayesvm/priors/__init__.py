@@ -5,7 +5,6 @@ from .bridge import Bridge, Lasso
 from .gaussian import Fixed, Ridge
 from .inverse_wishart import InverseWishart
 from .selection import LaplaceZero, SpikeSlab
-from .tuned import TunedRidge
 
 __all__ = [
     "Bridge",
@@ -16,5 +15,4 @@ __all__ = [
     "Prior",
     "Ridge",
     "SpikeSlab",
-    "TunedRidge",
 ]

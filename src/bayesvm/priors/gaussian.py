@@ -182,6 +182,9 @@ class Ridge(Prior):
         Shape and rate of the inverse gamma.
     half_cauchy : float, optional
         Scale :math:`s_0` of a half-Cauchy prior on :math:`\sigma`; replaces ``a`` and ``b``.
+    select : bool, default=False
+        Choose the variance before the fit, by the log loss of leave-one-out predictions, and hold
+        it: see :mod:`bayesvm.machines.ridge_selection`.
 
     Notes
     -----
@@ -212,9 +215,11 @@ class Ridge(Prior):
     a: float = 0.01
     b: float = 0.01
     half_cauchy: float | None = None
+    select: bool = False
 
     def __post_init__(self) -> None:
         check_positive("Ridge", a=self.a, b=self.b)
+        self.__dict__["is_open"] = self.select
         if self.half_cauchy is not None:
             check_positive("Ridge", half_cauchy=self.half_cauchy)
 

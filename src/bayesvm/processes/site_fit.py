@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Local
-from ..inference.loop import Pace, SinglePace, Step, maximise
-from ..inference.progress import Watch, silent
+from ..inference.progress import History, Progress, Watch, silent
 from .newton import ascend_mean
 from .process import MANY, Gram, LowRank
 from .sites import FIRST, Labels, Site, SiteFit, SiteMoments, Sites, target_sites
@@ -76,7 +73,6 @@ def fit_sites(
         share = labels.total(labels.c * labels.y) / labels.total(labels.c)
         start = target_sites(FIRST * share, 0.0 * share + 1.0, labels, site)
 
-    best: SiteFit | None = None
     weight = float(arrays.total(labels.c))
     able = isinstance(process, Gram) or (final and not process.fitc)
     predicts_gain = able and labels.points >= MANY
@@ -85,7 +81,7 @@ def fit_sites(
         return tol * (max(1.0, abs(bound)) if final else weight)
 
     def evaluate(sites: Sites) -> tuple[SiteFit, SiteMoments]:
-        nonlocal best, process
+        nonlocal process
         try:
             now = process.moments(sites)
         except np.linalg.LinAlgError:  # digits of single precision are too few
@@ -97,38 +93,43 @@ def fit_sites(
         local = site(labels.y, labels.each(m), labels.each(v)).times(labels.c)
         bound = float(arrays.total(local.bound)) - kl
         fit = SiteFit(sites, m, v, alpha, R, on, local, process.outside, bound)
-        best = fit if best is None or bound >= best.bound else best
         return fit, now
 
-    def step(old: Sites) -> Step:
-        fit, now = evaluate(old)
+    def target(fit: SiteFit, now: SiteMoments) -> tuple[Array, Array, Array]:
+        given = process, now, labels, site
+        m, alpha, local = best_mean(*given, known=fit.local, enough=0.1 * enough(fit.bound))
+        return m, alpha, labels.total(local.w)
 
-        @cache
-        def target() -> tuple[Array, Array, Array]:
-            given = process, now, labels, site
-            m, alpha, local = best_mean(*given, known=fit.local, enough=0.1 * enough(fit.bound))
-            return m, alpha, labels.total(local.w)
+    def is_top(fit: SiteFit, now: SiteMoments) -> bool:
+        if not predicts_gain:
+            return False
+        g, w = labels.total(fit.local.g), labels.total(fit.local.w)
+        left = now.left(g - now.alpha, w - fit.sites.w)
+        return (left if isinstance(process, Gram) else A_PASS_LEAVES * left) < enough(fit.bound)
 
-        def move(rate: float) -> Sites:
-            m, alpha, w = target()
-            m, alpha = now.m + rate * (m - now.m), now.alpha + rate * (alpha - now.alpha)
-            w = old.w + rate * (w - old.w)
-            return Sites(w, alpha + w * m)
-
-        @cache
-        def rest() -> float:
-            g, w = labels.total(fit.local.g), labels.total(fit.local.w)
-            left = now.left(g - now.alpha, w - old.w)
-            return left if isinstance(process, Gram) else A_PASS_LEAVES * left
-
-        return Step(fit.bound, bold=move, rest=rest if predicts_gain else None)
-
-    def settled(gain: float, bound: float, *_: Any) -> bool:
-        return gain < enough(bound)
-
-    pace = Pace() if process.exact is process else SinglePace()
-    run = maximise(step, start, settled, pace, max_iter=max_iter, watch=watch)
-    known = best is not None and best.sites is run.state
-    fit = best if known and best is not None else evaluate(run.state)[0]
-    ended, change = run.converged, run.change
-    return replace(fit, passes=run.n_iter, path=run.path, converged=ended, change=change)
+    # rounding of the bound, in double or in single precision
+    slack = 1e-11 if process.exact is process else 2e-6
+    (fit, now), rate, passes, change = evaluate(start), 1.0, 1, np.inf
+    if not np.isfinite(fit.bound):
+        raise ValueError(
+            f"the ELBO is {fit.bound} at the initial value. Check for extreme weights, kernel "
+            "values or prior variances, and bring them nearer to one."
+        )
+    path, converged, stop = History([fit.bound]), is_top(fit, now), False
+    aim = None if converged else target(fit, now)
+    while aim is not None and passes < max_iter and not (converged or stop):
+        m, alpha, w = (x + rate * (y - x) for x, y in zip((now.m, now.alpha, fit.sites.w), aim))
+        (new, after), passes = evaluate(Sites(w, alpha + w * m)), passes + 1
+        gain = new.bound - fit.bound
+        if not gain >= -slack * max(1.0, abs(fit.bound)):
+            rate *= 0.5
+            converged = rate < 1e-5 and bool(np.isfinite(new.bound))
+            stop = rate < 1e-5
+            continue
+        change, fit, now = gain, new, after
+        path.append(fit.bound)
+        converged = gain / rate < enough(fit.bound) or is_top(fit, now)
+        stop = watch(Progress("vb", passes, max_iter, fit.bound, gain), fit.sites)
+        rate = min(1.0, 1.5 * rate)
+        aim = None if converged or stop else target(fit, now)
+    return replace(fit, passes=passes, path=path, converged=converged, change=change)

@@ -9,14 +9,14 @@ from bayesvm.core.types import Term
 from bayesvm.designs.columns import Assembled
 from bayesvm.engines import Serial
 from bayesvm.inference import EM, VB
-from bayesvm.inference.loop import BoundFell
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.machines import penalty
 from bayesvm.machines.link_fitting import LogisticFamily, score_link
+from bayesvm.machines.posterior import GaussianPosterior
+from bayesvm.machines.ridge_selection import _subset, select_ridge
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
-from bayesvm.priors import Fixed, Ridge, TunedRidge
+from bayesvm.priors import Fixed, Ridge
 
 LOGISTIC = Logistic()
 RNG = np.random.default_rng(1)
@@ -31,7 +31,7 @@ def posed(X=X, y=SIGNS, likelihood=LOGISTIC):
     C = np.column_stack([np.ones(len(y)), Z])
     terms = (
         Term("intercept", Assembled(1), Fixed(1e-4)),
-        Term("coef", Assembled(X.shape[1]), TunedRidge()),
+        Term("coef", Assembled(X.shape[1]), Ridge(select=True)),
     )
     blocks = Blocks(C, y, np.ones(len(y)), 10**6, ready=True)
     return Problem(Model(terms, Tight(likelihood)), blocks, Serial())
@@ -42,18 +42,17 @@ def prior_of(model):
 
 
 @pytest.mark.parametrize("likelihood", [Logistic(), Hinge()])
-def test_the_score_is_close_to_that_of_fits_without_each_row(likelihood):
+def test_the_loss_is_close_to_that_of_fits_without_each_row(likelihood):
     """Loss of a link on moments of as many fits as rows; scaling of columns held."""
     Z = (X - X.mean(0)) / X.std(0)
-    search = penalty.Search(posed(likelihood=likelihood))
-    t = penalty.CENTRE
-    have = search(t)
-    variance = search.variances(t)[0]
+    problem, state = select_ridge(posed(likelihood=likelihood), factors=(1.0, 4.0))
+    m, v = GaussianPosterior(state.coef).left_out(problem)
+    have = score_link(LogisticFamily(), SIGNS, m, v, np.ones(len(Y)))
     moments = []
     for i in range(len(Y)):
         rest = np.arange(len(Y)) != i
         model = BayesianLinearSVC(
-            Fixed(1 / variance), VB(bound="tight"), likelihood, standardize=False
+            problem.model.terms[1].prior, VB(bound="tight"), likelihood, standardize=False
         ).fit(Z[rest], Y[rest])
         moments.append([x[0] for x in model.machines_[0].moments(Z[i : i + 1])])
     m, v = np.array(moments).T
@@ -61,30 +60,11 @@ def test_the_score_is_close_to_that_of_fits_without_each_row(likelihood):
     assert have == pytest.approx(want, rel=0.02)
 
 
-def test_the_first_variance_is_that_of_the_logistic_bound():
-    search = penalty.Search(posed(likelihood=Hinge()))
+def test_factors_are_of_the_logistic_evidence():
+    problem, _ = select_ridge(posed(likelihood=Hinge()), factors=(1e-9, 1.0))
     ridge = BayesianLinearSVC("ridge", VB(bound="augmented"), "logistic").fit(X, Y)
-    want = ridge.machines_[0].state.priors[-1].variance
-    assert search.first[0] == pytest.approx(want, rel=0.05)
-
-
-def test_lowest_finds_the_vertex_of_a_parabola():
-    for low in (0.3, 1.4, 2.9):
-        found = penalty.lowest(lambda t, low=low: (t - low) ** 2, penalty.STARTS, penalty.NEAR)
-        assert found == pytest.approx(low)
-    far = penalty.lowest(lambda t: -t, penalty.STARTS, penalty.NEAR)
-    assert far == penalty.CENTRE + penalty.NEAR * penalty.STEP
-
-
-def test_a_second_valley_is_found():
-    """Where rows are many; elsewhere the search stays near its centre."""
-
-    def score(t):
-        return min(0.5 * (t - 1.0) ** 2, (t + 9.0) ** 2 - 5.0)
-
-    assert penalty.lowest(score, penalty.STARTS, penalty.NEAR) == pytest.approx(1.0, abs=0.5)
-    starts = (*penalty.STARTS, penalty.FAR)
-    assert penalty.lowest(score, starts, penalty.FARTHEST) == pytest.approx(-9.0, abs=0.2)
+    want = 1 / ridge.machines_[0].state.priors[-1].variance
+    assert problem.model.terms[1].prior.precision == pytest.approx(want, rel=0.05)
 
 
 def test_a_column_with_outliers_keeps_its_coefficient():
@@ -102,10 +82,9 @@ def test_a_column_with_outliers_keeps_its_coefficient():
 def test_a_fit_holds_the_variance(inference):
     model = BayesianLinearSVC(inference=inference, random_state=0).fit(X, Y)
     prior = prior_of(model)
-    assert isinstance(prior, TunedRidge)
-    assert model.machines_[0].state.priors[-1].variance == pytest.approx(prior.variance)
-    want = prior_of(BayesianLinearSVC().fit(X, Y)).variance
-    assert prior.variance == pytest.approx(want, rel=1e-3)
+    assert isinstance(prior, Fixed)
+    want = prior_of(BayesianLinearSVC().fit(X, Y)).precision
+    assert prior.precision == pytest.approx(want, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +106,7 @@ def test_where_rows_cannot_be_left_out_the_bound_decides(options):
 def test_more_columns_than_rows():
     wide = np.hstack([X, np.random.default_rng(0).standard_normal((60, 300))])
     model = BayesianLinearSVC().fit(wide, Y)
-    assert isinstance(prior_of(model), TunedRidge)
+    assert isinstance(prior_of(model), Fixed)
     assert model.elbo_ > BayesianLinearSVC(Fixed(1.0), VB(bound="tight")).fit(wide, Y).elbo_
 
 
@@ -136,31 +115,19 @@ def test_a_weight_of_two_is_the_row_twice():
     twice = np.repeat(np.arange(60), c.astype(int))
     a = BayesianLinearSVC().fit(X, Y, sample_weight=c)
     b = BayesianLinearSVC().fit(X[twice], Y[twice])
-    assert prior_of(a).variance == pytest.approx(prior_of(b).variance, rel=1e-8)
+    assert prior_of(a).precision == pytest.approx(prior_of(b).precision, rel=1e-6)
 
 
-@pytest.mark.parametrize("engine", ["serial", "threads"])
-def test_of_many_rows_some_choose(engine, monkeypatch):
-    monkeypatch.setattr("bayesvm.inference.vb.START_ROWS", 500)
+def test_a_subset_of_many_rows_chooses():
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((3000, 4))
-    y = A[:, 0] + rng.logistic(size=3000) > 0
-    model = BayesianLinearSVC(engine=engine).fit(A, y)
-    some = penalty._sample(posed(A, np.where(y, 1.0, -1.0)))
-    assert some.n == 500
+    A = rng.standard_normal((9000, 4))
+    y = np.where(A[:, 0] + rng.logistic(size=9000) > 1, 1.0, -1.0)
+    some = _subset(posed(A, y), 2000)
+    assert some.n == 2000
     assert some.blocks.c.min() == 1.0
     share = some.blocks.c[some.blocks.y > 0].sum() / some.blocks.c.sum()
-    assert share == pytest.approx(y.mean())
-    want = penalty.Search(some)
-    found = want.variances(penalty.lowest(want, (*penalty.STARTS, penalty.FAR), penalty.FARTHEST))
-    assert prior_of(model).variance == pytest.approx(found[0], rel=1e-8)
-
-
-def test_where_a_search_has_no_digits_the_bound_chooses_the_penalty(monkeypatch):
-    def fail(some):
-        raise BoundFell("rounding")
-
-    want = BayesianLinearSVC(prior="ridge", inference=VB(bound="tight")).fit(X, Y)
-    monkeypatch.setattr(penalty, "Search", fail)
-    have = BayesianLinearSVC().fit(X, Y)
-    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-6)
+    assert share == pytest.approx(np.mean(y > 0))
+    chosen, start = select_ridge(posed(A, y))
+    assert start is None
+    own, _ = select_ridge(some)
+    assert chosen.model.terms[1].prior.precision == own.model.terms[1].prior.precision
