@@ -14,6 +14,7 @@ from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
 from bayesvm.estimators import kernel_settings, posing
 from bayesvm.gaussian.covariances import DiagonalCovariance, DualCovariance, FullCovariance
+from bayesvm.inference.em import certificate
 from bayesvm.inference.loop import State
 from bayesvm.likelihoods import Hinge
 from bayesvm.machines import fitting
@@ -67,6 +68,14 @@ def make_problem(
     model = Model(terms, Hinge() if likelihood is None else likelihood)
     X, y, c = frozen(X.copy(), np.array(y, float), c.copy())
     return Problem(model, Blocks(X, y, c, size or n), engine or Serial(), form)
+
+
+def certify(problem, state, eps):
+    """Certificate of a point with the dual variables of hinges smoothed by eps, and these."""
+    s, t, c = problem.model.likelihood.hinges(problem.blocks.y, problem.blocks.c)
+    u = t - s * problem.predictor(state.coef.mean)
+    phi = (c * (1 + u / np.sqrt(u**2 + eps**2))).ravel()
+    return certificate(problem, state, phi), phi
 
 
 def simulate(n, p, seed, noise=1.0, weighted=False):

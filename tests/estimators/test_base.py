@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
 Y = (X[:, 0] - X[:, 1] + RNG.standard_normal(60) > 0).astype(int)
 CHAINS = Gibbs(draws=30, burn_in=10, chains=2)
-SCHEMES = {"vb": VB(tol=0.0), "em": EM(exact=False, tol=0.0), "gibbs": CHAINS, "svi": SVI()}
+SCHEMES = {"vb": VB(tol=0.0), "em": EM(tol=0.0), "gibbs": CHAINS, "svi": SVI()}
 FITC = {"approximation": "fitc", "n_inducing": 10, "tune": False}
 STOPPED = {
     **{f"linear {name}": BayesianLinearSVC(inference=s) for name, s in SCHEMES.items()},

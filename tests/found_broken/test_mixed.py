@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.inference import EM, SVI, VB, Gibbs
+from bayesvm.inference import SVI, VB, Gibbs
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.priors import Fixed
 from bayesvm.terms import Groups, Intercept, Process
@@ -63,15 +63,6 @@ def test_a_smooth_term_of_many_rows_chooses_few_points():
     with pytest.warns(ConvergenceWarning, match="stopped after"):
         found.fit(x, np.sin(2 * x[:, 0]) > 0)
     assert found.terms_[1].design.width == 100
-
-
-def test_annealing_works_with_slopes():
-    found = MixedSVC(inference=EM(anneal=5), random="slope", random_state=0)
-    plain = MixedSVC(inference=EM(), random="slope", random_state=0)
-    # the objective is concave: wherever an ascent begins, it ends there
-    np.testing.assert_allclose(
-        found.fit(X, Y, groups=GROUP).coef_, plain.fit(X, Y, groups=GROUP).coef_, rtol=1e-4
-    )
 
 
 def counted(draw, most):

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from tests.papers import convex, oracle, polson
-from tests.problems import frozen, make_problem, simulate
+from tests.problems import certify, frozen, make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.engines import Threads
 from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import EM, VB
-from bayesvm.inference.active_set import box_minimum, certify, exact_finish
 from bayesvm.inference.em import objective
 from bayesvm.inference.loop import State
 from bayesvm.likelihoods import Logistic, Probit
@@ -52,7 +51,7 @@ def watched(problem, **options):
     def watch(progress, state):
         seen.setdefault(state.coef.cov.eps, []).append((state, progress.bound))
 
-    options = {"accelerate": False, "exact": False, "tol": 0, "max_iter": 25, **options}
+    options = {"accelerate": False, "tol": 0, "max_iter": 25, **options}
     EM(**options).fit(problem, RNG, watch=watch)
     return seen
 
@@ -159,7 +158,7 @@ def test_objective_is_the_certified_minimum(name, intercept, weighted):
 
 
 @pytest.mark.parametrize("name", ["tall", "wide", "separable", "tiny"])
-def test_exact_finish_is_exact(name):
+def test_dual_variables_meet_the_optimality_conditions(name):
     """Duals within their box, complementary to rounding, and a gap of rounding size."""
     n, p, noise = CASES[name]
     X, y, c = simulate(n, p, seed=n + p, noise=noise, weighted=True)
@@ -179,14 +178,14 @@ def test_exact_finish_is_exact(name):
     np.testing.assert_allclose(P * theta, force, atol=1e-6 * max(1, np.abs(force).max()))
 
 
-def test_without_the_exact_finish_the_smoothing_bounds_the_error():
+def test_the_smoothing_bounds_the_error():
     """J* <= J(theta_eps) <= J* + eps sum c; 10% for stopping short."""
     X, y, c = simulate(80, 4, 3, weighted=True)
     P = np.array([0.01, *[0.4] * 4])
     problem = make_problem(X, y, c, prior=Fixed(0.4), intercept=Fixed(0.01))
     best = convex.solve(ones(X), y, P, c)
     for eps in (1e-2, 1e-4):
-        found = fit(problem, exact=False, eps_min=eps)
+        found = fit(problem, eps_min=eps)
         excess = value(problem, found.state.coef.mean, P) - best.dual
         assert -1e-10 * best.primal < excess < 1.1 * eps * c.sum()
 
@@ -212,8 +211,8 @@ def test_objective_never_rises_within_a_level(accelerate):
     def watch(progress, state):
         seen.setdefault(progress.stage, []).append(progress.bound)
 
-    EM(accelerate=accelerate, exact=False).fit(problem, RNG, watch=watch)
-    assert len(seen) == 6  # 1e-1 ... 1e-6
+    EM(accelerate=accelerate).fit(problem, RNG, watch=watch)
+    assert len(seen) == 10  # 1e-1 ... 1e-10
     for bounds in seen.values():
         size = max(1.0, np.abs(bounds).max())
         assert np.diff(bounds).min(initial=0.0) >= -1e-12 * size
@@ -292,59 +291,6 @@ def test_a_flat_direction_has_no_gap_to_report():
     cert, _ = certify(flat, at(flat, np.zeros(6)), 0.1)
     assert np.isnan(cert.gap)
     assert np.isfinite(cert.kkt)
-
-
-# ----- the active set
-
-
-def test_exact_finish_is_right_from_anywhere():
-    """From 200 points near and far, whose first sets are often impossible."""
-    problem, C, P = certificate_case()
-    best = convex.solve(C, problem.blocks.y, P, problem.blocks.c)
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        mean = best.theta + 10.0 ** rng.uniform(-8, 0) * rng.standard_t(2, 6)
-        found = exact_finish(problem, at(problem, mean), 10.0 ** rng.uniform(-6, 0))
-        assert found is not None
-        assert value(problem, found[0], P) == pytest.approx(best.primal, rel=1e-8)
-
-
-def test_exact_finish_refuses_what_is_too_large(monkeypatch):
-    monkeypatch.setattr("bayesvm.inference.active_set.LARGEST", 3)
-    problem, *_ = certificate_case()
-    assert exact_finish(problem, at(problem, np.zeros(6)), 100.0) is None
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_box_minimum_meets_its_conditions(seed):
-    """Also with a singular matrix: more variables than its rank."""
-    rng = np.random.default_rng(seed)
-    n, rank = int(rng.integers(1, 40)), int(rng.integers(1, 20))
-    A = rng.standard_normal((n, rank))
-    G, r = A @ A.T, rng.standard_normal(n)
-    high = rng.uniform(0, 2, n) * (rng.random(n) < 0.9)
-    x = box_minimum(G, r, high, rng.uniform(-1, 3, n))
-    slope = G @ x - r
-    assert ((x >= 0) & (x <= high)).all()
-    free = (x > 1e-9) & (x < high - 1e-9)
-    assert np.abs(slope[free]).max(initial=0) < 1e-7
-    assert slope[(x <= 0) & (high > 0)].min(initial=0) > -1e-7
-    assert slope[(x >= high) & (high > 0)].max(initial=0) < 1e-7
-
-
-def test_a_finish_that_raises_the_objective_is_refused(monkeypatch):
-    """Whatever the active set returns, the answer is kept only if J did not rise."""
-    problem, C, P = certificate_case()
-    best = convex.solve(C, problem.blocks.y, P, problem.blocks.c)
-
-    def wrong(problem, state, eps):
-        cert, phi = certify(problem, state, eps)
-        return state.coef.mean + 1.0, cert, phi
-
-    monkeypatch.setattr("bayesvm.inference.em.exact_finish", wrong)
-    found = fit(problem)
-    J = value(problem, found.state.coef.mean, P)
-    assert (J - best.dual) / best.primal < 1e-6
 
 
 # ----- learning the scale

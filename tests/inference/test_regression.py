@@ -5,12 +5,11 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 from sklearn.svm import LinearSVR
-from tests.problems import Z, frozen, make_problem
+from tests.problems import Z, certify, frozen, make_problem
 
 from bayesvm.core.types import Coef
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import EM, VB, Gibbs
-from bayesvm.inference.active_set import certify
 from bayesvm.inference.em import objective
 from bayesvm.inference.loop import State
 from bayesvm.inference.vb import learned

@@ -11,7 +11,6 @@ from scipy.special import erfcx, log_ndtr
 from tests.papers import exact
 from tests.problems import frozen
 
-from bayesvm.inference.active_set import smoothed_duals
 from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.hinge import CEILING
 
@@ -74,15 +73,6 @@ def test_bound_is_the_row_of_the_elbo(m, v):
     total = sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in itertools.pairwise(cuts))
     bound = HINGE.expected(np.ones(1), np.array([m]), v).bound[0]
     assert bound == pytest.approx(total, abs=1e-8)
-
-
-@pytest.mark.parametrize("eps", [0.0, 1e-6, 0.3])
-def test_dual_is_the_slope_of_the_smoothed_loss(eps):
-    y, m = np.array([1.0, -1.0, 1.0, 1.0]), np.array([0.2, 3.0, 5.0, -2.0])
-    s, t, c = HINGE.hinges(y, np.ones(4))
-    dual = smoothed_duals((t - s * m)[0], c[0], eps)
-    assert ((dual >= 0) & (dual <= 2)).all()
-    np.testing.assert_allclose(dual, y * HINGE.expected(y, m, eps**2).g, rtol=1e-13, atol=1e-15)
 
 
 # ----- draws

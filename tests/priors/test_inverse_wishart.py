@@ -143,11 +143,3 @@ def test_a_mode_that_does_not_exist_is_said():
 def test_a_collapsed_mode_is_noticed():
     assert PRIOR.collapsed(STATE, Own(1e-3 * MEAN, np.zeros(6)))
     assert not PRIOR.collapsed(STATE, POINT)
-
-
-def test_a_cooled_covariance_is_known():
-    cold = PRIOR.cooled(STATE, 0.1)
-    held = cold.init(6)
-    np.testing.assert_allclose(cold.matrix(held), 10.0 * PRIOR.matrix(STATE))
-    np.testing.assert_allclose(cold.precisions(held, 6), 10.0 * PRIOR.precisions(STATE, 6))
-    assert cold.draw(held, MEAN, np.random.default_rng(0)) is held

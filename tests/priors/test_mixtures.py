@@ -190,24 +190,6 @@ def test_a_joint_mode_without_coefficients_has_collapsed():
     assert not Lasso(nu=1.0).collapsed(Lasso(nu=1.0).init(P), none)
 
 
-@bridges
-@pytest.mark.parametrize("temperature", [0.01, 1.0])
-def test_cooled_is_the_prior_to_a_power(prior, temperature):
-    s = state(prior)
-    cold = prior.cooled(s, temperature)
-    held = Bridge(s.alpha, s.rate ** (-1 / s.alpha))
-    other = Own(OWN.mean[::-1].copy(), np.zeros(P))
-
-    def drop(p):
-        return p.log_prob(p.init(P), POINT) - p.log_prob(p.init(P), other)
-
-    assert drop(cold) * temperature == pytest.approx(drop(held), abs=1e-12)
-    far = Own(2 * OWN.mean, np.zeros(P))
-    change = held.log_prob(held.init(P), far) - held.log_prob(held.init(P), POINT)
-    colder = cold.log_prob(cold.init(P), far) - cold.log_prob(cold.init(P), POINT)
-    assert colder * temperature == pytest.approx(change, rel=1e-10)
-
-
 # ----- draws
 
 

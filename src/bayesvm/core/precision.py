@@ -65,16 +65,6 @@ def divided(x: Array, P: Precision) -> Array:
     return out
 
 
-def loose(P: Precision, share: float) -> tuple[Array, float]:
-    """Which coefficients have less than a share of the largest precision, and the largest."""
-    d, parts = split(P)
-    most = float(max(d.max(), *(np.diag(B).max() for _, B in parts), 0.0))
-    free = share * most >= d
-    for where, _ in parts:
-        free[where] = False
-    return free, most
-
-
 def flat(P: Precision, some: Array) -> bool:
     """Whether some of these coefficients have a precision of zero."""
     d, parts = split(P)

@@ -323,7 +323,7 @@ def _fit_columns(
     for k, (machine, labels) in enumerate(zip(machines, ready.machines, strict=True)):
         left_out = moments.m[:, k], moments.v[:, k]
         weights = machine.dual
-        if weights is not None and weights.size:  # only the hinge has them
+        if weights is not None and weights.size == n:  # only the hinge has one for each row
             support = weights > 1e-8 * data.c
         else:
             m, v = machine.posterior.moments(rows.C)

@@ -1,36 +1,41 @@
-"""EM and ECME: the point estimate, down to the exact solution of the quadratic programme."""
+"""EM and ECME: the point estimate of a support vector machine, with a certificate of optimality."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
-from ..core.types import Array, Coef
-from ..gaussian.covariances import Point, covariance, mode
+from ..core.precision import Precision, divided, flat, masked
+from ..core.types import Array, Block, Coef
+from ..gaussian.covariances import Point, covariance
 from ..model.model import Model
 from ..model.problem import Problem
-from .active_set import Certificate, certificate, certify, exact_finish, penalty, pull
-from .draws import Position
-from .gibbs import Gibbs
-from .interior import finish_with_corners
-from .loop import State, Step, ascend, bold_mean, newton_mean, require, summed
-from .progress import Ascent, Progress, Watch, silent
+from .loop import State, require
+from .progress import Ascent, History, Mark, Page, Progress, Watch, page_of, silent
 from .vb import VB
 
-MOST = 200  # columns that a narrowed problem may always have
-ROUNDS = 30  # of narrowing, and of tangents
-SCALES = 50  # rounds of exact solutions and scales of the prior in turn
-COLDEST = 1e-3  # last temperature of annealing
+
+class Certificate(NamedTuple):
+    """Distance from the optimum: relative KKT residual and relative duality gap."""
+
+    kkt: float
+    gap: float
+
+
+class Duals(NamedTuple):
+    """Derivatives z in [-1, 1] of the absolute values in the objective."""
+
+    hinges: Array | None = None  # (hinges of a row, n)
+    corners: Array | None = None  # (K,)
 
 
 @dataclass(frozen=True)
 class Mode(Ascent):
-    """An ascent to a point, with the certificate of its optimality where there is one."""
+    """A point estimate; a likelihood made of hinges adds dual variables and a certificate."""
 
     certificate: Certificate | None = None
     dual: Array = field(default_factory=lambda: np.empty(0))
@@ -40,59 +45,62 @@ class Mode(Ascent):
 class EM:
     r"""EM, and ECME where the prior has a scale to learn: a point estimate.
 
-    EM is the variational sweep with the variance of every row replaced by :math:`\varepsilon^2`; it
-    minimises
+    EM is coordinate ascent with the variance of f replaced by :math:`\varepsilon^2`.  Every hinge
+    :math:`2u^+ = u + |u|` becomes :math:`u + \sqrt{u^2 + \varepsilon^2}`, and a penalty
+    :math:`|\theta_j|^\alpha` becomes :math:`(\theta_j^2 + \varepsilon^2)^{\alpha/2}`:
 
     .. math::
 
-        J_\varepsilon(\theta) = \sum_i c_i\Big(u_i + \sqrt{u_i^2 + \varepsilon^2}\Big)
+        J_\varepsilon(\theta) = \sum_i k_i\Big(u_i + \sqrt{u_i^2 + \varepsilon^2}\Big)
           + \tfrac12\theta^\top P\theta,
-        \qquad 0 \le J_\varepsilon - J_0 \le \varepsilon\sum_i c_i ,
+        \qquad 0 \le J_\varepsilon - J_0 \le \varepsilon\sum_i k_i .
 
-    for :math:`\varepsilon = 10^{-1}, 10^{-2}, \dots`, each level started at the last (and a penalty
-    :math:`\sum_j|\theta_j/\nu|^\alpha` is smoothed alike).  From :math:`10^{-2}` on, an active-set
-    solve tries to finish exactly; where the penalty has corners, or rows have groups, an interior
-    point method does, at once.  Either is accepted only if its optimality conditions hold and the
-    objective did not rise.
+    The smoothing :math:`\varepsilon` is :math:`10^{-1}, 10^{-2}, \dots`, each level started at the
+    solution of the previous one.  An EM step solves
+
+    .. math::
+
+        \Big(\sum_i \frac{k_i}{r_i} x_i x_i^\top + P\Big)\,d\theta = -\nabla J_\varepsilon,
+        \qquad r_i = \sqrt{u_i^2 + \varepsilon^2} ,
+
+    and needs many steps near a kink.  The accelerated step is Newton's for the equations
+    :math:`r_i z_i = u_i`, where :math:`\phi_i = k_i(1 + z_i)` are the dual variables of the hinges:
+    weights are multiplied by :math:`1 - z_i u_i / r_i`, and
+    :math:`z_i \leftarrow u_i/r_i + (1 - z_i u_i/r_i)\,du_i/r_i`, clipped to :math:`[-1, 1]`.  The
+    corners of a lasso or bridge penalty are treated alike.  For smooth likelihoods it is Newton's
+    step.  The matrix is positive definite, and a step is halved until the objective falls.
 
     Parameters
     ----------
     max_iter : int, default=500
-        Most passes at each level of smoothing.
+        Maximum number of steps at each level of smoothing.
     tol : float, default=1e-9
-        Stop a level when a step lowers the objective by less than this fraction of its size.
-    eps_min : float, default=1e-6
+        A level ends when a step lowers the objective by less than this fraction of its size.
+    eps_min : float, default=1e-10
         Last level of smoothing.
-    exact : bool, default=True
-        Try the exact finish.
     accelerate : bool, default=True
-        Extrapolate steps (SQUAREM).
+        ``False`` gives the printed algorithm, iterate by iterate.
     learn : {"evidence", "mode"}, default="evidence"
         How hyperparameters of the prior are learned.  ``"evidence"`` takes them from a variational
-        fit and holds them.  ``"mode"`` maximises over them together with the coefficients (ECME); a
-        joint mode can collapse to zero coefficients for any data, which is warned of.
-    anneal : int, default=0
-        Start with so many Gibbs sweeps at a temperature that falls from 1 to 0.001: for
-        :class:`~bayesvm.priors.Bridge` with a power below 1, whose objective has many minima.
+        fit and keeps them fixed.  ``"mode"`` maximises over them together with the coefficients
+        (ECME); the joint mode can collapse to zero coefficients for any data, with a warning.
 
     References
     ----------
-    Polson & Scott (2011), sections 3.1-3.3.  Their restricted least squares has no rule to release
-    a support vector; the active set here has one.
+    Polson & Scott (2011), sections 3.1-3.3; Chan, Golub & Mulet (1999), *A nonlinear primal-dual
+    method for total variation-based image restoration*, for the dual variables.
     """
 
     max_iter: int = 500
     tol: float = 1e-9
-    eps_min: float = 1e-6
-    exact: bool = True
+    eps_min: float = 1e-10
     accelerate: bool = True
     learn: str = "evidence"
-    anneal: int = 0
 
     is_tight: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        require(self, {"max_iter": 1, "tol": 0.0, "eps_min": 1e-12, "anneal": 0}, {"eps_min": 1.0})
+        require(self, {"max_iter": 1, "tol": 0.0, "eps_min": 1e-12}, {"eps_min": 1.0})
         if self.learn not in ("evidence", "mode"):
             raise ValueError(f"EM(learn) must be 'evidence' or 'mode'; got {self.learn!r}.")
 
@@ -107,218 +115,102 @@ class EM:
         state = start or State(model.start(), model.init())
         if self.learn == "evidence" and any(t.prior.is_learned for t in model.terms):
             warm = start if start is not None and not start.coef.cov.is_point else None
-            rough = 1e-4 if problem.form == "factored" else 1e-6  # a scale needs no more digits
-            learned = VB(tol=rough).fit(problem, rng, warm, watch).state
+            learned = VB(tol=1e-6).fit(problem, rng, warm, watch).state
             state = State(start.coef if start else learned.coef, learned.priors)
-        if self.anneal:
-            state = annealed(problem, state, self.anneal, rng, watch)
-        corner, duals = model.corner(state.priors), model.likelihood.implements("hinges")
-        bent = bool(corner.any()) and model.is_quadratic(state.priors)
-        if problem.form == "factored" and bent and duals:
-            held = replace(self, learn="evidence")
-            run = self._with_scales(problem, state, lambda s: held._narrow(problem, s, watch))
-            assert run is not None
-        else:
-            run = self._ascend(problem, state, watch)
+        levels = [0.0]
+        is_bent = model.likelihood.is_kinked or bool(model.corner(state.priors).any())
+        if is_bent or not model.is_quadratic(state.priors):
+            tens = range(1, max(1, round(-np.log10(self.eps_min))))
+            levels = [*(10.0**-k for k in tens), self.eps_min]
+        run, page = Ascent(smoothed(model, state, levels[0]), -np.inf, History()), page_of(watch)
+        if (mark := page.recall(lambda: run.state)) is not None:
+            run = replace(run, state=mark.state, path=mark.path, n_iter=int(mark.numbers[0]))
+        duals = Duals()
+        for eps in levels:
+            if eps <= run.state.coef.cov.eps and not run.stopped:
+                run, duals = self._ascend(problem, run, duals, eps, page, watch)
         if self.learn == "mode":
             _warn_if_collapsed(problem, run.state)
-        return run
+        return finished(problem, run, duals)
 
-    def _ascend(self, problem: Problem, state: State, watch: Watch) -> Mode:
-        """Maximise at falling levels of smoothing, and finish exactly where that can be done."""
-        model, form = problem.model, problem.form
-        corner, easy = model.corner(state.priors), model.is_quadratic(state.priors)
-        smooth = model.likelihood.implements("hinges")  # once smoothed
-        bent, steep = bool(corner.any()), smooth and bool(np.isinf(corner).any())
-        exact = smooth and easy and self.exact and not (bent and form == "diagonal")
-        levels = [0.0]
-        if model.likelihood.is_kinked or bent or not easy:
-            levels = [10.0**-k for k in range(1, max(1, round(-np.log10(self.eps_min))))]
-            levels.append(self.eps_min)
-        if steep and self.exact:
-            levels = [eps for eps in levels if eps > 1e-4]  # the rest is done exactly
-        interior = exact and (bent or form == "arrow")
-        if interior:
-            levels.insert(0, levels[0])  # roughly, which is all an interior point method needs
-        path: list[float] = []
-        n_iter = 0
-        for k, eps in enumerate(levels):
-            rough = interior and k == 0
-            smoothed = Coef(state.coef.mean, Point(model.width, eps))
-            run = ascend(
-                partial(self.sweep, problem),
-                problem,
-                expecting(model, State(smoothed, state.priors)),
-                max_iter=min(self.max_iter, 20) if rough else self.max_iter,
-                tol=self.tol,
-                shift_tol=1e-4,
-                accelerate=self.accelerate,
-                watch=watch,
-                stage=f"em, smoothing {eps:g}",
-            )
-            state, path, n_iter = run.state, path + run.path, n_iter + run.n_iter
-            if run.stopped:
+    def _ascend(
+        self, problem: Problem, run: Ascent, duals: Duals, eps: float, page: Page, watch: Watch
+    ) -> tuple[Ascent, Duals]:
+        """Steps at one level of smoothing; the log posterior never falls."""
+        model, y, c = problem.model, problem.blocks.y, problem.blocks.c
+        lik, path, n_iter, converged, stopped = model.likelihood, run.path, run.n_iter, False, False
+        assert isinstance(path, History)
+        has_hinges, state = lik.implements("hinges"), smoothed(model, run.state, eps)
+        f = problem.predictor(state.coef.mean)
+        value, gain = objective(problem, state, f), np.nan
+        rounding = np.finfo(float).eps * max(problem.weight, abs(value))
+        for iteration in range(1, self.max_iter + 1):
+            # E-step: weights of rows and precisions of coefficients
+            mean, P = state.coef.mean, model.precision(state.priors)
+            if has_hinges:
+                s, t, k = lik.hinges(y, c)
+                hinges = Kink(t - s * f, eps, duals.hinges if self.accelerate else 0.0)
+                gradient = np.sum(k * s * (1.0 + hinges.slope), axis=0)
+                weight = np.sum(k * hinges.share / hinges.r, axis=0)
+            else:
+                row = lik.expected(y, f, eps**2).times(c)
+                gradient, weight = row.g, row.h if self.accelerate else row.w
+            corners = Kink(mean, eps, duals.corners if self.accelerate else 0.0)
+            share = np.where(model.corner(state.priors) > 0, corners.share, 1.0)
+            # M-step for the coefficients
+            slope = transposed_product(problem, gradient) - P * mean
+            step = solve(problem, weight, masked(P, share), slope)
+            df, rise, length = problem.predictor(step), float(slope @ step), 1.0
+            duals = Duals(hinges.dual(-s * df) if has_hinges else None, corners.dual(step))
+            # M-step for the scales of the prior; plain EM always satisfies Armijo's condition
+            new = self._moved(model, state, step)
+            there = objective(problem, new, f + df)
+            while not there - value >= 1e-4 * length * rise and length * rise > rounding:
+                length *= 0.5
+                new = self._moved(model, state, length * step)
+                there = objective(problem, new, f + length * df)
+            n_iter, gain = n_iter + 1, there - value
+            converged = gain <= self.tol * max(1.0, abs(there))
+            if not gain > 0:
                 break
-            if rough or (exact and not interior and eps <= 1e-2):
-                done = self._with_scales(problem, state, partial(_exact, problem, eps))
-                if done is not None:
-                    return replace(done, path=[*path, done.bound], n_iter=n_iter)
-        parts = model.parts(state.priors)
-        mean = np.concatenate([p.zeroed(s, state.coef.mean[at], eps) for p, s, at in parts])
-        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-        good = run.converged and not run.stopped
-        if not smooth:
-            return Mode(state, run.bound, path, n_iter, good, run.change, run.stopped)
-        if steep and self.exact and not run.stopped and form not in ("diagonal", "arrow"):
-            least = descend_steep(problem, state)
-            if least is not None:
-                return replace(least, path=[*path, least.bound], n_iter=n_iter)
-        cert, dual = certify(problem, state, eps)
-        proved = cert.kkt < 1e-3 and not cert.gap > 1e-5  # smoothed duals prove no more than that
-        end = (path, n_iter, good and proved, cert.gap, run.stopped)
-        return Mode(state, objective(problem, state), *end, cert, dual)
-
-    def sweep(self, problem: Problem, state: State) -> Step:
-        """One EM step; its bound is minus the smoothed objective."""
-        model, (coef, priors, _) = problem.model, expecting(problem.model, state)
-        bold = self.accelerate and bold_mean(problem)
-        stats, *by = summed(problem, coef, bold)
-        value = float(stats.bound + model.log_prior(priors, coef))
-        P = model.precision(priors)
-
-        def reach(mean: Array) -> State:
-            new = Coef(mean, coef.cov)
-            return State(new, model.mode(priors, new) if self.learn == "mode" else priors)
-
-        @cache
-        def safe() -> State:
-            return reach(mode(covariance(stats.S, P), stats.g, P, coef.mean, by[0]))
-
-        def newton(caution: float) -> State:
-            return reach(newton_mean(stats, coef.mean, P, caution, *by))
-
-        return Step(value, safe, newton if bold else None)
-
-    def _with_scales(
-        self, problem: Problem, state: State, solve: Callable[[State], Mode | None]
-    ) -> Mode | None:
-        """A solution at given scales of the prior and, to learn their mode, the two in turn."""
-        for _ in range(SCALES):
-            run = solve(state)
-            if run is None or run.stopped or self.learn != "mode":
-                return run
-            coef, priors, _ = run.state
-            state = State(coef, problem.model.mode(priors, coef))
-            if objective(problem, state) - run.bound <= 1e-10 * max(1.0, abs(run.bound)):
-                return run
-        return run
-
-    def _narrow(self, problem: Problem, state: State, watch: Watch) -> Mode:
-        """Many more columns than rows, most of them zero: fit few, add those with large force."""
-        model, corner = problem.model, problem.model.corner(state.priors)
-        bent, most = corner > 0, max(2 * problem.n, MOST)
-        mean, n_iter = np.zeros(model.width), 0
-        force = np.abs(slope(problem, mean))
-        path: list[float] = []
-        pushing = bent
-        while pushing.any() and len(path) < ROUNDS:
-            keep = ~bent | (mean != 0) | (pushing if path else False)
-            keep[np.argsort(np.where(bent, -force, np.inf))[:most]] = True
-            small, priors = problem.narrowed(keep, state.priors)
-            start = State(Coef(mean[keep], Point(small.model.width)), priors)
-            run = self._ascend(small, start, watch)
-            mean = np.zeros(model.width)
-            mean[keep], n_iter = run.state.coef.mean, n_iter + run.n_iter
-            path.append(run.bound)
-            if run.stopped:
+            state, f, value = new, f + length * df, there
+            path.append(value)
+            stage = f"em, smoothing {eps:g}"
+            stopped = watch(Progress(stage, iteration, self.max_iter, value, gain), state)
+            page.keep(Mark(state, (n_iter,), path, len(path)), now=stopped)
+            if converged or stopped:
                 break
-            proved = run.certificate is not None
-            force = np.abs(pull(problem, run.dual) if proved else slope(problem, mean))
-            pushing = bent & ~keep & (force > corner * (1.0 + 1e-9))
-        state = expecting(model, State(Coef(mean, Point(model.width)), state.priors))
-        bound = objective(problem, state)
-        good = run.converged and not pushing.any() and not run.stopped
-        found = replace(run, state=state, bound=bound, path=[*path, bound], n_iter=n_iter)
-        if run.certificate is None:
-            return replace(found, converged=good)
-        cert = certificate(problem, mean, run.dual, *penalty(problem, state))
-        return replace(found, converged=good, change=cert.gap, certificate=cert)
+        return Ascent(state, value, path, n_iter, converged, gain, stopped), duals
+
+    def _moved(self, model: Model, state: State, step: Array) -> State:
+        """The state after a step of the coefficients, with the scales of the prior to match."""
+        coef = Coef(state.coef.mean + step, state.coef.cov)
+        priors = model.mode(state.priors, coef) if self.learn == "mode" else state.priors
+        return expecting(model, State(coef, priors))
 
 
-def slope(problem: Problem, mean: Array) -> Array:
-    """Slope of the log likelihood in the coefficients."""
-    return problem.stats(Coef(mean, Point(mean.size))).g
+class Kink:
+    r"""A smoothed absolute value :math:`r = \sqrt{x^2 + \varepsilon^2}` with its dual variable z.
 
-
-def _exact(problem: Problem, eps: float, state: State) -> Mode | None:
-    """The exact solution from a smoothed one; ``None`` if it is not found or not better."""
-    model = problem.model
-    corner, point = model.corner(state.priors), Point(model.width)
-    best = objective(problem, State(Coef(state.coef.mean, point), state.priors))
-    if corner.any() or problem.form == "arrow":
-        found = finish_with_corners(problem, state, corner)
-    else:
-        found = exact_finish(problem, state, eps)
-    if found is None:
-        return None
-    mean, cert, dual = found
-    state = expecting(model, State(Coef(mean, point), state.priors))
-    bound = objective(problem, state)
-    if bound < best - 1e-9 * max(1.0, abs(best)):
-        return None
-    return Mode(state, bound, [], 0, True, 0.0, False, cert, dual)
-
-
-def descend_steep(problem: Problem, state: State) -> Mode | None:
-    """A local minimum under a penalty of power below one, exactly.
-
-    The penalty lies below its tangents, so each step solves the lasso with their slopes for
-    corners.  A coefficient at zero is at a local minimum and stays out.
+    Newton's step takes the share :math:`1 - zx/r` of the weight :math:`1/r` of EM; that of a new z
+    is 1 - (x / r)^2.
     """
-    model = problem.model
-    whole = np.isinf(model.corner(state.priors))
-    for _ in range(ROUNDS):
-        mean = state.coef.mean
-        keep = ~whole | (mean != 0)
-        slopes = np.where(whole, model.precision(state.priors) * np.abs(mean), 0.0)[keep]
-        small, priors = problem.narrowed(keep, state.priors)
-        start = State(Coef(mean[keep], Point(small.model.width)), priors)
-        found = finish_with_corners(small, start, slopes) if slopes.any() else None
-        if found is None:
-            return None
-        new = np.zeros_like(mean)
-        new[keep], dual = found[0], found[2]
-        state = expecting(model, State(Coef(new, Point(model.width)), state.priors))
-        if np.max(np.abs(new - mean)) <= 1e-9 * max(1.0, float(np.max(np.abs(mean)))):
-            cert = certificate(problem, new, dual, *penalty(problem, state))
-            return Mode(state, objective(problem, state), [], 0, True, 0.0, False, cert, dual)
-    return None
+
+    def __init__(self, x: Array, eps: float, z: Array | float | None) -> None:
+        self.x, self.r = x, np.maximum(np.hypot(x, eps), np.finfo(float).tiny)
+        self.slope = x / self.r
+        # at least the share of a row at distance one
+        self.share = np.maximum(1.0 - (self.slope if z is None else z) * self.slope, eps**2)
+
+    def dual(self, dx: Array) -> Array:
+        """The variable z after a step dx, within its bounds."""
+        out: Array = np.clip(self.slope + self.share * dx / self.r, -1.0, 1.0)
+        return out
 
 
-def annealed(
-    problem: Problem, state: State, sweeps: int, rng: np.random.Generator, watch: Watch
-) -> State:
-    """A start found by Gibbs sweeps at falling temperature, hyperparameters held.
-
-    At temperature T every row counts 1/T times and the prior is taken to the power 1/T, so the
-    chain ends in the deepest of the modes that it can still leave.
-    """
-    model, blocks, theta = problem.model, problem.blocks, state.coef.mean
-    seed = int(rng.integers(2**32))
-    for k, T in enumerate(np.geomspace(1.0, COLDEST, sweeps)):
-        terms = tuple(
-            term._replace(prior=term.prior.cooled(s, float(T)))
-            for term, s in zip(model.terms, state.priors, strict=True)
-        )
-        cold = replace(
-            problem, model=replace(model, terms=terms), blocks=replace(blocks, c=blocks.c / T)
-        )
-        priors = cold.model.draw(cold.model.init(), theta, rng)
-        at = Gibbs(scale_move=False).sweep(cold, Position(theta, priors), rng, (seed, k))
-        theta = at.theta
-        if watch(Progress("em, annealing", k + 1, sweeps, at.fit * float(T), np.nan), state):
-            break
-    return State(Coef(theta, Point(model.width)), state.priors)
+def smoothed(model: Model, state: State, eps: float) -> State:
+    """The state with its coefficients as a point, smoothed by ``eps``."""
+    return expecting(model, State(Coef(state.coef.mean, Point(model.width, eps)), state.priors))
 
 
 def expecting(model: Model, state: State) -> State:
@@ -327,13 +219,91 @@ def expecting(model: Model, state: State) -> State:
     return State(state.coef, tuple(prior.expect(s, own) for prior, s, own in each))
 
 
-def objective(problem: Problem, state: State) -> float:
-    """Log of the pseudo-posterior at a point, up to the evidence."""
-    lik, mean = problem.model.likelihood, state.coef.mean
-    fit = problem.engine.sum(
-        lambda b: float(b.c @ lik.log_prob(b.y, problem.rows(b).C @ mean)), problem.blocks
-    )
-    return float(fit + problem.model.log_prior(state.priors, state.coef))
+def objective(problem: Problem, state: State, f: Array | None = None) -> float:
+    """Log of the pseudo-posterior at a (smoothed) point, up to the evidence."""
+    f = problem.predictor(state.coef.mean) if f is None else f
+    v = state.coef.cov.quad(f)  # of a point: its smoothing, squared
+    rows = problem.model.likelihood.expected(problem.blocks.y, f, v).bound
+    return float(problem.blocks.c @ rows + problem.model.log_prior(state.priors, state.coef))
+
+
+def transposed_product(problem: Problem, r: Array) -> Array:
+    """The columns' products with a vector of rows, ``C' r``."""
+    read, size = problem.read, problem.blocks.size
+
+    def visit(b: Block) -> Array:
+        return read(b).C.T @ r[b.number * size : b.number * size + b.y.shape[0]]
+
+    out: Array = problem.engine.sum(visit, problem.blocks)
+    return out
+
+
+def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
+    """``(C' W C + P)^-1 slope``.
+
+    A matrix is factorised.  The dual form, which divides by precisions, and the diagonal are
+    preconditioners of conjugate gradients.
+    """
+    S, half = problem.gram(weight), np.sqrt(np.finfo(float).eps)  # half of all digits
+    if problem.form in ("dense", "arrow"):
+        return covariance(S, P).solve(slope)
+    cov = covariance(S, np.maximum(P, half * S.diag()))
+
+    def product(x: Array) -> Array:
+        return transposed_product(problem, weight * problem.predictor(x)) + P * x
+
+    matrix, inverse = (LinearOperator((slope.size,) * 2, of) for of in (product, cov.solve))
+    out: Array = cg(matrix, slope, M=inverse, rtol=half)[0]
+    return out
+
+
+def finished(problem: Problem, run: Ascent, duals: Duals) -> Mode:
+    """The end of an ascent without smoothing: zeros of a sparse prior, and the certificate."""
+    model, lik, (coef, priors, _) = problem.model, problem.model.likelihood, run.state
+    eps, parts = coef.cov.eps, model.parts(priors)
+    state = smoothed(model, run.state, 0.0)
+    bound = objective(problem, state)
+    zeroed = np.concatenate([p.zeroed(s, coef.mean[at], eps) for p, s, at in parts])
+    sparse = smoothed(model, State(Coef(zeroed, coef.cov), priors), 0.0)
+    value = objective(problem, sparse)
+    if value >= bound - eps * model.width * problem.weight:  # a column may be large
+        state, bound = sparse, value
+    end = (state, bound, [*run.path, bound], run.n_iter, run.converged, run.change, run.stopped)
+    if not lik.implements("hinges"):
+        return Mode(*end)
+    s, t, k = lik.hinges(problem.blocks.y, problem.blocks.c)
+    u = t - s * problem.predictor(coef.mean)
+    z = u / np.sqrt(u**2 + eps**2) if duals.hinges is None else duals.hinges
+    phi = (k * (1.0 + z)).ravel()
+    return Mode(*end, certificate(problem, state, phi), phi)
+
+
+def certificate(problem: Problem, state: State, phi: Array) -> Certificate:
+    r"""How far coefficients and dual variables :math:`0 \le \phi_i \le 2k_i` are from optimal.
+
+    The optimum satisfies :math:`P\theta + \lambda\,\partial|\theta| \ni \sum_i\phi_i s_ix_i`, and
+    with the right side :math:`q` the dual objective is
+    :math:`\sum_i\phi_it_i - \frac12 q^\top P^{-1}q` where :math:`|q_j| \le \lambda_j` at the
+    corners; dual variables that exceed a corner are shrunk.  The gap is not defined (NaN) where a
+    coefficient has a flat prior, or the penalty is not convex.
+    """
+    model, mean = problem.model, state.coef.mean
+    s, t, k = model.likelihood.hinges(problem.blocks.y, problem.blocks.c)
+    corner = model.corner(state.priors)
+    steep, ridge = np.isinf(corner), corner == 0
+    P = masked(model.precision(state.priors), ridge | steep)
+    line = np.where(steep, 0.0, corner)
+    force = transposed_product(problem, np.sum(s * phi.reshape(s.shape), axis=0))
+    misfit = np.abs(force - P * mean - line * np.sign(mean)) - np.where(mean == 0, corner, 0.0)
+    kkt = float(np.max(misfit, initial=0.0) / max(1.0, np.max(np.abs(force))))
+    if steep.any() or flat(P, ridge):
+        return Certificate(kkt, np.nan)
+    loss = 2.0 * np.sum(k * np.maximum(t - s * problem.predictor(mean), 0.0))
+    primal = float(loss + 0.5 * mean @ (P * mean) + line @ np.abs(mean))
+    shrink = 1.0 / max(1.0, np.max(np.abs(force[~ridge]) / corner[~ridge], initial=0.0))
+    square = force @ np.where(ridge, divided(force, P), 0.0)
+    dual = shrink * float(phi @ t.ravel()) - 0.5 * shrink**2 * float(square)
+    return Certificate(kkt, (primal - dual) / max(1.0, abs(primal)))
 
 
 def _warn_if_collapsed(problem: Problem, state: State) -> None:

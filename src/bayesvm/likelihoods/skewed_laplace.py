@@ -14,7 +14,7 @@ from scipy.special import expit
 from ..core.distributions import slice_sample
 from ..core.types import Array, Local
 from ..inputs.parameters import is_number
-from .base import Likelihood, log_half_mean
+from .base import Hinges, Likelihood, log_half_mean
 from .hinge import Hinge
 
 HINGE = Hinge()
@@ -133,6 +133,13 @@ class SkewedLaplace(Likelihood):
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         return self._bent(HINGE.tight(y, m, v), y, m)
+
+    def hinges(self, y: Array, c: Array) -> Hinges:
+        # gamma (k |u| + u) has slopes gamma (k + 1) and -gamma (k - 1)
+        times, line, _ = self._parts(self.scale)
+        one = np.ones_like(y)
+        weights = np.stack([(times - 0.5 * line) * c, 0.5 * line * c])
+        return Hinges(np.stack([y, -y]), np.stack([one, -one]), weights)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         times, line, _ = self._parts(self.scale)

@@ -14,8 +14,8 @@ from scipy.special import ndtr, ndtri
 from ..core.types import Array, Coef, Rows, Term
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point
-from ..inference.active_set import Certificate
 from ..inference.draws import Draws, Pair
+from ..inference.em import Certificate
 from ..inference.loop import State
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model

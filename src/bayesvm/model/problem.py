@@ -26,10 +26,9 @@ from ..core.types import (
     Rows,
     Stats,
 )
-from ..designs.columns import Assembled
 from ..gaussian.forms import sandwich
 from ..likelihoods import Likelihood
-from .model import Latents, Model, States
+from .model import Latents, Model
 from .passes import (
     Slopes,
     draw_block,
@@ -159,19 +158,7 @@ class Problem:
             return self
         return self.assembled() if 8 * self.n * width <= self.engine.available() else self
 
-    # ----- fewer columns, fewer rows
-
-    def narrowed(self, keep: Array, states: States) -> tuple[Problem, States]:
-        """The problem and its states with some columns only; ``keep`` is a mask of all columns."""
-        terms, narrow = [], []
-        for term, s, where in zip(self.model.terms, states, self.model.slices, strict=True):
-            some = keep[where]
-            terms.append(term._replace(design=Assembled(int(some.sum()))))
-            narrow.append(s and type(s)(*(x[some] if np.ndim(x) else x for x in s)))
-        whole = self if self.blocks.ready else self.assembled()
-        blocks = replace(whole.blocks, X=whole.blocks.X[:, keep])
-        model = replace(self.model, terms=tuple(terms))
-        return replace(whole, model=model, blocks=blocks, form="dense"), tuple(narrow)
+    # ----- fewer rows
 
     def with_likelihood(self, likelihood: Likelihood) -> Problem:
         """The problem with another likelihood."""

@@ -106,10 +106,6 @@ class Prior(ABC):
         """Coefficients with those set to zero that only the smoothing ``eps`` keeps from it."""
         return theta
 
-    def cooled(self, s: Any, temperature: float) -> Prior:
-        """The prior to the power 1/temperature, hyperparameters held."""
-        raise NotImplementedError
-
     # ----- Gibbs
 
     def draw(self, s: Any, theta: Array, rng: np.random.Generator) -> Any:

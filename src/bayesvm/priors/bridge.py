@@ -14,7 +14,6 @@ from scipy.special import gammaln
 from ..core.distributions import inverse_gaussian, slice_sample_on, tilted_stable
 from ..core.types import Array, Own
 from .base import Prior, check_positive
-from .gaussian import Fixed
 
 LEAST_ALPHA = 0.15  # below it the prior is a point mass and a plain
 SMALLEST = 1e-24  # square of a coefficient at which its precision stops growing
@@ -221,10 +220,6 @@ class Bridge(Prior):
 
     def stretched(self, s: BridgeState, t: float) -> BridgeState:
         return s if self.nu is not None else s._replace(rate=s.rate * math.exp(-s.alpha * t))
-
-    def cooled(self, s: BridgeState, temperature: float) -> Prior:
-        nu = (s.rate / temperature) ** (-1.0 / s.alpha)
-        return Fixed(2.0 * nu**-2) if s.alpha == 2.0 else Bridge(s.alpha, nu)
 
     def restore(self, like: BridgeState, vector: Array) -> BridgeState:
         s: BridgeState = super().restore(like, vector)

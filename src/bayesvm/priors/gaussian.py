@@ -126,9 +126,6 @@ class Fixed(Prior):
     def log_prob(self, s: Any, own: Own) -> float:
         return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
 
-    def cooled(self, s: Any, temperature: float) -> Fixed:
-        return Fixed(np.asarray(self.precision) / temperature)
-
     def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
         square, p = float(self._square(own.mean)), own.mean.size
         return lambda t: -0.5 * math.exp(2 * t) * square + p * t
@@ -284,9 +281,6 @@ class Ridge(Prior):
             return float(total + prior + (self.a - 1.0) * np.log(tau) - self.b * tau)
         s0 = self.half_cauchy
         return float(total - np.log(np.pi * s0) - 1.5 * np.log(tau) - np.log1p(1 / (tau * s0**2)))
-
-    def cooled(self, s: RidgeState, temperature: float) -> Fixed:
-        return Fixed(1.0 / (s.variance * temperature))
 
     # ----- Gibbs
 

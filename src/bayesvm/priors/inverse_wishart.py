@@ -155,9 +155,6 @@ class InverseWishart(Prior):
         )  # fmt: skip
         return float(fit + prior)
 
-    def cooled(self, s: WishartState, temperature: float) -> _Known:
-        return _Known(self.size, temperature * s.covariance)
-
     def draw(self, s: WishartState, theta: Array, rng: np.random.Generator) -> WishartState:
         u = theta.reshape(-1, self.size)
         law = invwishart(self.nu + u.shape[0], self.Psi + u.T @ u)
@@ -185,25 +182,6 @@ class InverseWishart(Prior):
     def restore(self, like: WishartState, vector: Array) -> WishartState:
         L = log_unpacked(vector, (self.size, self.size))
         return WishartState(L @ L.T)
-
-
-@dataclass(frozen=True, eq=False)
-class _Known(Prior):
-    """Groups of *r* coefficients with a given covariance: the prior of annealed draws."""
-
-    is_blocked: ClassVar[bool] = True
-
-    size: int
-    covariance: Array
-
-    def init(self, p: int) -> WishartState:
-        return WishartState(self.covariance)
-
-    def draw(self, s: WishartState, theta: Array, rng: np.random.Generator) -> WishartState:
-        return s
-
-    matrix = InverseWishart.matrix
-    precisions = InverseWishart.precisions
 
 
 def _logdet(M: Array) -> float:
