@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -26,11 +26,12 @@ class Certificate(NamedTuple):
     gap: float
 
 
-class Duals(NamedTuple):
-    """Derivatives z in [-1, 1] of the absolute values in the objective."""
+class Place(NamedTuple):
+    """Where an ascent is: the state, and the derivatives of the absolute values in [-1, 1]."""
 
-    hinges: Array | None = None  # (hinges of a row, n)
-    corners: Array | None = None  # (K,)
+    state: State
+    hinges: Array  # (hinges of a row, n)
+    corners: Array  # (K,)
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class EM:
     ----------
     max_iter : int, default=500
         Maximum number of steps at each level of smoothing.
-    tol : float, default=1e-9
+    tol : float, default=1e-12
         A level ends when a step lowers the objective by less than this fraction of its size.
     eps_min : float, default=1e-10
         Last level of smoothing.
@@ -92,7 +93,7 @@ class EM:
     """
 
     max_iter: int = 500
-    tol: float = 1e-9
+    tol: float = 1e-12
     eps_min: float = 1e-10
     accelerate: bool = True
     learn: str = "evidence"
@@ -122,65 +123,69 @@ class EM:
         if is_bent or not model.is_quadratic(state.priors):
             tens = range(1, max(1, round(-np.log10(self.eps_min))))
             levels = [*(10.0**-k for k in tens), self.eps_min]
-        run, page = Ascent(smoothed(model, state, levels[0]), -np.inf, History()), page_of(watch)
-        if (mark := page.recall(lambda: run.state)) is not None:
-            run = replace(run, state=mark.state, path=mark.path, n_iter=int(mark.numbers[0]))
-        duals = Duals()
+        z = duals(problem, state.coef.mean, levels[0])
+        run = Ascent(Place(smoothed(model, state, levels[0]), *z), -np.inf, History())
+        page = page_of(watch)
+        if (mark := page.recall(lambda: run.state)) is not None:  # a checkpoint
+            run, last = mark.ascent, mark.state.state.coef.cov.eps
+            levels = [e for e in levels if e < last or (e == last and not run.converged)]
         for eps in levels:
-            if eps <= run.state.coef.cov.eps and not run.stopped:
-                run, duals = self._ascend(problem, run, duals, eps, page, watch)
+            if not run.stopped:
+                run = self._ascend(problem, run, eps, page, watch)
+        if not run.stopped:
+            page.keep(checkpoint(run), now=True)
         if self.learn == "mode":
-            _warn_if_collapsed(problem, run.state)
-        return finished(problem, run, duals)
+            _warn_if_collapsed(problem, run.state.state)
+        return finished(problem, run)
 
     def _ascend(
-        self, problem: Problem, run: Ascent, duals: Duals, eps: float, page: Page, watch: Watch
-    ) -> tuple[Ascent, Duals]:
+        self, problem: Problem, run: Ascent, eps: float, page: Page, watch: Watch
+    ) -> Ascent:
         """Steps at one level of smoothing; the log posterior never falls."""
         model, y, c = problem.model, problem.blocks.y, problem.blocks.c
-        lik, path, n_iter, converged, stopped = model.likelihood, run.path, run.n_iter, False, False
-        assert isinstance(path, History)
-        has_hinges, state = lik.implements("hinges"), smoothed(model, run.state, eps)
+        lik, path, has_hinges = model.likelihood, run.path, model.likelihood.implements("hinges")
+        state, z, zeta = run.state
+        state = smoothed(model, state, eps)
         f = problem.predictor(state.coef.mean)
-        value, gain = objective(problem, state, f), np.nan
+        value = objective(problem, state, f)
         rounding = np.finfo(float).eps * max(problem.weight, abs(value))
         for iteration in range(1, self.max_iter + 1):
             # E-step: weights of rows and precisions of coefficients
             mean, P = state.coef.mean, model.precision(state.priors)
             if has_hinges:
                 s, t, k = lik.hinges(y, c)
-                hinges = Kink(t - s * f, eps, duals.hinges if self.accelerate else 0.0)
+                hinges = Kink(t - s * f, eps, z if self.accelerate else 0.0)
                 gradient = np.sum(k * s * (1.0 + hinges.slope), axis=0)
                 weight = np.sum(k * hinges.share / hinges.r, axis=0)
             else:
                 row = lik.expected(y, f, eps**2).times(c)
                 gradient, weight = row.g, row.h if self.accelerate else row.w
-            corners = Kink(mean, eps, duals.corners if self.accelerate else 0.0)
+            corners = Kink(mean, eps, zeta if self.accelerate else 0.0)
             share = np.where(model.corner(state.priors) > 0, corners.share, 1.0)
             # M-step for the coefficients
             slope = transposed_product(problem, gradient) - P * mean
             step = solve(problem, weight, masked(P, share), slope)
             df, rise, length = problem.predictor(step), float(slope @ step), 1.0
-            duals = Duals(hinges.dual(-s * df) if has_hinges else None, corners.dual(step))
+            zeta = corners.dual(step)
+            z = hinges.dual(-s * df) if has_hinges else z
             # M-step for the scales of the prior; plain EM always satisfies Armijo's condition
             new = self._moved(model, state, step)
-            there = objective(problem, new, f + df)
-            while not there - value >= 1e-4 * length * rise and length * rise > rounding:
+            gain = objective(problem, new, f + df) - value
+            while not gain >= 1e-4 * length * rise - rounding and length > np.finfo(float).eps:
                 length *= 0.5
                 new = self._moved(model, state, length * step)
-                there = objective(problem, new, f + length * df)
-            n_iter, gain = n_iter + 1, there - value
-            converged = gain <= self.tol * max(1.0, abs(there))
-            if not gain > 0:
+                gain = objective(problem, new, f + length * df) - value
+            stopped, converged = False, gain <= self.tol * max(1.0, abs(value))
+            if gain >= -rounding:
+                state, f, value = new, f + length * df, value + gain
+                path.append(value)
+                stage = f"em, smoothing {eps:g}"
+                stopped = watch(Progress(stage, iteration, self.max_iter, value, gain), state)
+            end = (run.n_iter + iteration, converged, gain, stopped)
+            page.keep(checkpoint(Ascent(Place(state, z, zeta), value, path, *end)), now=stopped)
+            if converged or stopped or not gain >= -rounding:
                 break
-            state, f, value = new, f + length * df, there
-            path.append(value)
-            stage = f"em, smoothing {eps:g}"
-            stopped = watch(Progress(stage, iteration, self.max_iter, value, gain), state)
-            page.keep(Mark(state, (n_iter,), path, len(path)), now=stopped)
-            if converged or stopped:
-                break
-        return Ascent(state, value, path, n_iter, converged, gain, stopped), duals
+        return Ascent(Place(state, z, zeta), value, path, *end)
 
     def _moved(self, model: Model, state: State, step: Array) -> State:
         """The state after a step of the coefficients, with the scales of the prior to match."""
@@ -192,20 +197,35 @@ class EM:
 class Kink:
     r"""A smoothed absolute value :math:`r = \sqrt{x^2 + \varepsilon^2}` with its dual variable z.
 
-    Newton's step takes the share :math:`1 - zx/r` of the weight :math:`1/r` of EM; that of a new z
-    is 1 - (x / r)^2.
+    Newton's step takes the share :math:`1 - zx/r` of the weight :math:`1/r` of EM, at least that
+    of the smoothed function itself at a distance of one.
     """
 
-    def __init__(self, x: Array, eps: float, z: Array | float | None) -> None:
+    def __init__(self, x: Array, eps: float, z: Array | float = 0.0) -> None:
         self.x, self.r = x, np.maximum(np.hypot(x, eps), np.finfo(float).tiny)
         self.slope = x / self.r
-        # at least the share of a row at distance one
-        self.share = np.maximum(1.0 - (self.slope if z is None else z) * self.slope, eps**2)
+        self.share = np.maximum(1.0 - z * self.slope, eps**2)
 
     def dual(self, dx: Array) -> Array:
         """The variable z after a step dx, within its bounds."""
         out: Array = np.clip(self.slope + self.share * dx / self.r, -1.0, 1.0)
         return out
+
+
+def duals(problem: Problem, mean: Array, eps: float) -> tuple[Array, Array]:
+    """Derivatives of the smoothed absolute values: of hinges, of the penalty."""
+    lik, hinges = problem.model.likelihood, np.empty(0)
+    if lik.implements("hinges"):
+        s, t, _ = lik.hinges(problem.blocks.y, problem.blocks.c)
+        hinges = Kink(t - s * problem.predictor(mean), eps).slope
+    return hinges, Kink(mean, eps).slope
+
+
+def checkpoint(run: Ascent) -> Mark:
+    """What is kept to resume an ascent."""
+    assert isinstance(run.path, History)
+    numbers = (run.bound, run.n_iter, run.converged, run.change)
+    return Mark(run.state, numbers, run.path, len(run.path))
 
 
 def smoothed(model: Model, state: State, eps: float) -> State:
@@ -257,11 +277,11 @@ def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
     return out
 
 
-def finished(problem: Problem, run: Ascent, duals: Duals) -> Mode:
+def finished(problem: Problem, run: Ascent) -> Mode:
     """The end of an ascent without smoothing: zeros of a sparse prior, and the certificate."""
-    model, lik, (coef, priors, _) = problem.model, problem.model.likelihood, run.state
+    model, lik, (coef, priors, _) = problem.model, problem.model.likelihood, run.state.state
     eps, parts = coef.cov.eps, model.parts(priors)
-    state = smoothed(model, run.state, 0.0)
+    state = smoothed(model, run.state.state, 0.0)
     bound = objective(problem, state)
     zeroed = np.concatenate([p.zeroed(s, coef.mean[at], eps) for p, s, at in parts])
     sparse = smoothed(model, State(Coef(zeroed, coef.cov), priors), 0.0)
@@ -271,10 +291,8 @@ def finished(problem: Problem, run: Ascent, duals: Duals) -> Mode:
     end = (state, bound, [*run.path, bound], run.n_iter, run.converged, run.change, run.stopped)
     if not lik.implements("hinges"):
         return Mode(*end)
-    s, t, k = lik.hinges(problem.blocks.y, problem.blocks.c)
-    u = t - s * problem.predictor(coef.mean)
-    z = u / np.sqrt(u**2 + eps**2) if duals.hinges is None else duals.hinges
-    phi = (k * (1.0 + z)).ravel()
+    k = lik.hinges(problem.blocks.y, problem.blocks.c).c
+    phi = (k * (1.0 + run.state.hinges)).ravel()
     return Mode(*end, certificate(problem, state, phi), phi)
 
 

@@ -167,7 +167,8 @@ class Bridge(Prior):
         return np.full(p, s.rate if s.alpha == 1.0 else np.inf if s.alpha < 1.0 else 0.0)
 
     def zeroed(self, s: BridgeState, theta: Array, eps: float) -> Array:
-        return np.where((s.alpha <= 1.0) & (np.abs(theta) < 10.0 * eps), 0.0, theta)
+        # beyond, the slope of the smoothed penalty is that of the penalty to 1e-6
+        return np.where((s.alpha <= 1.0) & (np.abs(theta) < 1e3 * eps), 0.0, theta)
 
     def is_quadratic(self, s: BridgeState) -> bool:
         return s.alpha in (1.0, 2.0)
