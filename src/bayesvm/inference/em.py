@@ -273,7 +273,7 @@ def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
         return transposed_product(problem, weight * problem.predictor(x)) + P * x
 
     matrix, inverse = (LinearOperator((slope.size,) * 2, of) for of in (product, cov.solve))
-    out: Array = cg(matrix, slope, M=inverse, rtol=half)[0]
+    out: Array = cg(matrix, slope, M=inverse, rtol=half, maxiter=slope.size)[0]
     return out
 
 
