@@ -15,7 +15,7 @@ from bayesvm.engines import Serial
 from bayesvm.estimators import kernel_settings, posing
 from bayesvm.gaussian.covariances import DiagonalCovariance, DualCovariance, FullCovariance
 from bayesvm.inference.em import certificate
-from bayesvm.inference.loop import State
+from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge
 from bayesvm.machines import fitting
 from bayesvm.model.model import Model

@@ -19,7 +19,7 @@ from bayesvm.factors.design import FactorScores
 from bayesvm.factors.loadings import Drawn, learn
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
-from bayesvm.inference.loop import State, bound_of
+from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.diagnostics import ess

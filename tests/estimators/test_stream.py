@@ -15,7 +15,7 @@ from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import Blocks
 from bayesvm.engines import Serial
 from bayesvm.inference import VB, Gibbs
-from bayesvm.inference.loop import bound_of
+from bayesvm.inference.state import bound_of
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Ridge
 

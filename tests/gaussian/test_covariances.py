@@ -86,14 +86,11 @@ def test_trace_of_a_product(cov, Sigma):
 
 
 @every
-def test_vector_and_back(cov, Sigma):
-    x = cov.vector()
-    assert x.ndim == 1
-    back = cov.restore(x)
-    np.testing.assert_allclose(back.dense(), Sigma, rtol=1e-10, atol=1e-13)
-    moved = cov.restore(x + 0.3 * np.sin(np.arange(x.size)))  # any vector is a covariance
-    assert np.linalg.eigvalsh(moved.dense()).min() > 0
-    np.testing.assert_array_equal(cov.vector(), x)  # restoring changed nothing here
+def test_products_with_a_root(cov, Sigma):
+    F = np.stack([cov.times_root(e) for e in np.eye(8)], axis=1)
+    np.testing.assert_allclose(F @ F.T, Sigma, rtol=1e-10, atol=1e-13)
+    transposed = np.stack([cov.times_root_transposed(e) for e in np.eye(8)], axis=1)
+    np.testing.assert_allclose(transposed, F.T, rtol=1e-10, atol=1e-13)
 
 
 class Units:
@@ -150,7 +147,6 @@ def test_dual_form_of_gated_columns():
         cov = covariance(sandwich(C, W, form).gated(GATE), P)
         np.testing.assert_allclose(cov.dense(), expected, rtol=1e-11, atol=1e-14)
         np.testing.assert_allclose(cov.quad(C), np.diag(C @ expected @ C.T), rtol=1e-11)
-        np.testing.assert_allclose(cov.restore(cov.vector()).dense(), expected, rtol=1e-10)
 
 
 def test_dual_variance_never_turns_negative():
@@ -167,12 +163,11 @@ def test_point_has_no_spread():
     assert point.quad(np.ones((5, 3))) == pytest.approx(0.01)
     np.testing.assert_allclose(point.diag(), 0.01)  # coefficients are smoothed as rows are
     assert not Point(3).diag().any()
-    for value in (point.solve(np.ones(3)), point.dense(), point.vector()):
+    for value in (point.solve(np.ones(3)), point.dense()):
         assert not value.any()
     assert point.logdet == 0.0
     assert not point.sample(4, np.random.default_rng(0)).any()
     assert point.sample(4, np.random.default_rng(0)).shape == (4, 3)
-    assert point.restore(np.empty(0)) is point
 
 
 # ----- the factor

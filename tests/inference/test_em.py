@@ -14,7 +14,7 @@ from bayesvm.engines import Threads
 from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import EM, VB
 from bayesvm.inference.em import objective
-from bayesvm.inference.loop import State
+from bayesvm.inference.state import State
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.priors import Fixed, Ridge
 

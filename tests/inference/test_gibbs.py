@@ -17,8 +17,8 @@ from bayesvm.inference import VB, Gibbs
 from bayesvm.inference import gibbs as gibbs_module
 from bayesvm.inference.draws import Position
 from bayesvm.inference.gibbs import CYCLE, stretch
-from bayesvm.inference.loop import State
 from bayesvm.inference.progress import Monitor, silent
+from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines.diagnostics import ess, r_hat
 from bayesvm.priors import Fixed, Ridge

@@ -18,7 +18,7 @@ from bayesvm.engines import Serial
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.inference.draws import Position, Record
 from bayesvm.inference.em import objective
-from bayesvm.inference.loop import State, bound_of, pack, unpack
+from bayesvm.inference.state import State, bound_of, pack, unpack
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.machines.diagnostics import ess
 from bayesvm.model.model import Model

@@ -16,7 +16,7 @@ from bayesvm.engines import Threads
 from bayesvm.gaussian.gates import gated_coef
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
-from bayesvm.inference.loop import State, bound_of
+from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.machines.diagnostics import ess

@@ -15,8 +15,8 @@ from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.em import expecting, objective
-from bayesvm.inference.loop import State, bound_of
 from bayesvm.inference.progress import Monitor, silent
+from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import searched, sweep
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.machines.diagnostics import ess

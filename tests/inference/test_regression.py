@@ -11,7 +11,7 @@ from bayesvm.core.types import Coef
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.em import objective
-from bayesvm.inference.loop import State
+from bayesvm.inference.state import State
 from bayesvm.inference.vb import learned
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.likelihoods.tight import Tight

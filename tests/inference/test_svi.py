@@ -9,7 +9,7 @@ from tests.papers import svi as transcript
 from tests.problems import make_problem, simulate
 
 from bayesvm.inference import SVI, VB
-from bayesvm.inference.loop import bound_of
+from bayesvm.inference.state import bound_of
 from bayesvm.inference.svi import Leaky, coefficients
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.priors import Fixed, Ridge

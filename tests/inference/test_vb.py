@@ -26,7 +26,7 @@ from bayesvm.core.types import Coef, Term
 from bayesvm.engines import Serial
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
-from bayesvm.inference.loop import BoundFell, State, bound_of
+from bayesvm.inference.state import BoundFell, State, bound_of
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem

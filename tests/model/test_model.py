@@ -10,7 +10,7 @@ from bayesvm.core.types import Coef, Own, Term
 from bayesvm.designs import Intercept
 from bayesvm.engines import Threads
 from bayesvm.gaussian.covariances import FullCovariance
-from bayesvm.inference.loop import State, pack, unpack
+from bayesvm.inference.state import State, pack, unpack
 from bayesvm.likelihoods import Hinge
 from bayesvm.model.model import Model
 from bayesvm.priors import Fixed, Ridge

@@ -9,7 +9,7 @@ from tests.problems import make_problem, simulate
 from bayesvm.core.types import Coef
 from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
-from bayesvm.inference.loop import bound_of
+from bayesvm.inference.state import bound_of
 from bayesvm.model.past import Past
 from bayesvm.priors import Fixed
 

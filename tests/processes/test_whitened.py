@@ -11,7 +11,7 @@ from bayesvm.core.types import Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
 from bayesvm.inference import VB
-from bayesvm.inference.loop import State
+from bayesvm.inference.state import State
 from bayesvm.inference.vb import sweep
 from bayesvm.kernels import RBF, Constant, Function, White
 from bayesvm.likelihoods import Hinge

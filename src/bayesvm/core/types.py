@@ -171,7 +171,6 @@ class Covariance(ABC):
     """
 
     is_point: ClassVar[bool] = False  # no spread at all
-    by_rows: ClassVar[bool] = False  # its coordinates belong to rows, not to coefficients
     patched: bool = False  # the precision was numerically singular
 
     @property
@@ -200,14 +199,6 @@ class Covariance(ABC):
 
     def times_root_transposed(self, x: Array) -> Array:
         """``F' x`` of a vector."""
-        raise NotImplementedError
-
-    def vector(self) -> Array:
-        """Unconstrained coordinates, for extrapolation and files."""
-        raise NotImplementedError
-
-    def restore(self, vector: Array) -> Covariance:
-        """Undo :meth:`vector`."""
         raise NotImplementedError
 
     def _columns(self, where: slice) -> Array:
@@ -281,8 +272,6 @@ class LatentDesign(Protocol):
     ) -> tuple[Array, Array]: ...  # without y: precision (k, m, m) of entries, gradient (k, m) at C
     def update(self, params: Any, sums: Any) -> Any: ...
     def bound(self, params: Any, sums: Any) -> float: ...  # without the entropy of the entries
-    def vector(self, params: Any) -> Array: ...  # unconstrained coordinates, for extrapolation
-    def restore(self, like: Any, vector: Array) -> Any: ...
     def draw(self, params: Any, sums: Any, rng: np.random.Generator) -> Any: ...
 
 

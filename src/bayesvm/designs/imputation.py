@@ -19,7 +19,6 @@ from scipy.stats import invwishart
 
 from ..core.distributions import LOG_2PI
 from ..core.types import Array
-from ..gaussian.covariances import FullCovariance
 from ..gaussian.forms import corners
 
 ROUNDS = 30  # of EM over rows, where there are too many columns for a matrix of them
@@ -72,15 +71,6 @@ class Wishart:
         eye = np.eye(self.mean.size)
         out: Array = self.df * cho_solve((self.factor, True), eye, check_finite=False)
         return 0.5 * (out + out.T)
-
-    def vector(self) -> Array:
-        """Mean and scale; the covariance of the mean is left to the next update."""
-        return np.concatenate([self.mean, FullCovariance(self.factor).vector()])
-
-    def restore(self, vector: Array) -> Wishart:
-        d = self.mean.size
-        L = FullCovariance(self.factor).restore(vector[d:]).L
-        return replace(self, mean=vector[:d], scale=L @ L.T)
 
     def times(self, Z: Array) -> Array:
         """Rows times R."""
@@ -193,13 +183,6 @@ class FactorCovariance:
     def logdet(self) -> float:
         """Of Sigma_d."""
         return float(np.log(self.psi).sum() + 2.0 * np.log(np.diag(self._inner)).sum())
-
-    def vector(self) -> Array:
-        return np.concatenate([self.mean, np.log(self.psi), self.L.ravel()])
-
-    def restore(self, vector: Array) -> FactorCovariance:
-        mean, psi, L = np.split(vector, [self.mean.size, 2 * self.mean.size])
-        return FactorCovariance(mean, L.reshape(self.L.shape), np.exp(psi))
 
     def times(self, Z: Array) -> Array:
         """Rows times R."""

@@ -115,12 +115,6 @@ class Missing(Incomplete):
     def draw(self, params: Any, sums: RowSums, rng: np.random.Generator) -> Any:
         return self.imputer.draw(params, sums, rng)
 
-    def vector(self, params: Any) -> Array:
-        return np.asarray(params.vector())
-
-    def restore(self, like: Any, vector: Array) -> Any:
-        return like.restore(vector)
-
 
 @dataclass(frozen=True, eq=False)
 class Filled(Incomplete):

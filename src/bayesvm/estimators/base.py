@@ -22,7 +22,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.types import Array
-from ..inference.loop import State
+from ..inference.state import State
 from ..inputs import reading
 from ..inputs.labels import Training, read_labels
 from ..inputs.parameters import warn

@@ -22,8 +22,8 @@ from ..engines.threads import one_blas_thread
 from ..gaussian.covariances import covariance
 from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
-from ..inference.loop import State
 from ..inference.progress import Monitor, Progress, Watch, silent
+from ..inference.state import State
 from ..inputs.labels import Training, check_positive_weights
 from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled, groups_of

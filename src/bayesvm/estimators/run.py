@@ -20,9 +20,9 @@ from ..engines.threads import Threads
 from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
 from ..inference import Gibbs
-from ..inference.loop import State
 from ..inference.progress import Monitor, Reporter
 from ..inference.rotated import bases
+from ..inference.state import State
 from ..inputs import reading
 from ..inputs.sources import is_dask
 from ..machines.fitting import find_posterior, moments_of_classes, with_link

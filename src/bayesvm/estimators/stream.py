@@ -22,8 +22,8 @@ from ..core.types import Array, Coef, Stats
 from ..gaussian.covariances import DiagonalCovariance, FullCovariance
 from ..gaussian.forms import Dense
 from ..inference import VB
-from ..inference.loop import State, bound_of
 from ..inference.progress import Progress, Reporter
+from ..inference.state import State, bound_of
 from ..inputs.labels import check_weights, class_masses, plain_labels
 from ..inputs.reading import check_in_memory
 from ..machines.fit import Fit

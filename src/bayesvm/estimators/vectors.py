@@ -17,7 +17,7 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
-from ..inference.loop import State
+from ..inference.state import State
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training
 from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn

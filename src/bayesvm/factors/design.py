@@ -81,13 +81,6 @@ class FactorScores(Design):
         scores = -0.5 * (sums.norm + sums.rows * self.width * LOG_2PI)
         return self.prior.bound(params, sums) + scores
 
-    def vector(self, params: Loadings) -> Array:
-        """Nothing: loadings follow from the scores in the next update."""
-        return np.empty(0)
-
-    def restore(self, like: Loadings, vector: Array) -> Loadings:
-        return like
-
     def draw(self, params: Loadings | Drawn, sums: Sums, rng: np.random.Generator) -> Drawn:
         """The next draw; a chain that starts from a variational fit starts at its means."""
         at = Drawn.of(params) if isinstance(params, Loadings) else params

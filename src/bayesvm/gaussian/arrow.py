@@ -24,8 +24,6 @@ from ..core.precision import (
     Precision,
     add_precision,
     blocks_of,
-    log_packed,
-    log_unpacked,
     scaled_cholesky,
 )
 from ..core.types import Array, Columns, Covariance
@@ -235,21 +233,6 @@ class ArrowCovariance(Covariance):
     def logdet(self) -> float:
         inside = np.log(np.einsum("gjj->gj", self.groups.R)).sum()
         return float(-2.0 * (np.log(np.diag(self.L)).sum() + inside))
-
-    def vector(self) -> Array:
-        R, U, V = self.groups.R, self.groups.U, self.groups.V
-        data = np.empty(0) if V is None else V.data
-        return np.concatenate([log_packed(self.L), log_packed(R), U.ravel(), data])
-
-    def restore(self, vector: Array) -> ArrowCovariance:
-        R, U, V = self.groups.R, self.groups.U, self.groups.V
-        q, (G, r, _) = self.q, R.shape
-        ends = np.cumsum([q * (q + 1) // 2, G * r * (r + 1) // 2, U.size])
-        new_L, new_R, new_U, data = np.split(vector, ends)
-        if V is not None:
-            V = sparse.csr_array((data, V.indices, V.indptr), shape=V.shape)
-        groups = Eliminated(log_unpacked(new_R, R.shape), new_U.reshape(U.shape), V)
-        return ArrowCovariance(log_unpacked(new_L, self.L.shape), groups)
 
 
 def _repeated(blocks: Array) -> Any:

@@ -128,17 +128,6 @@ class FullCovariance(Covariance):
     def logdet(self) -> float:
         return float(-2.0 * np.log(np.diag(self.L)).sum())
 
-    def vector(self) -> Array:
-        L = self.L.copy()
-        L[np.diag_indices_from(L)] = np.log(np.diag(L))
-        return L[np.tri(L.shape[0], dtype=bool)]
-
-    def restore(self, vector: Array) -> FullCovariance:
-        L = np.zeros_like(self.L)
-        L[np.tri(L.shape[0], dtype=bool)] = vector
-        L[np.diag_indices_from(L)] = np.exp(np.diag(L))
-        return FullCovariance(L)
-
 
 @dataclass(frozen=True)
 class DualCovariance(Covariance):
@@ -146,8 +135,6 @@ class DualCovariance(Covariance):
 
     ``A`` is C, or C times gates.  The factor is that of ``I + W^1/2 G W^1/2``, ``G = A P^-1 A'``.
     """
-
-    by_rows: ClassVar[bool] = True
 
     C: Array = field(metadata=DATA)
     w: Array
@@ -241,13 +228,6 @@ class DualCovariance(Covariance):
     def logdet(self) -> float:
         return float(-np.log(self.P).sum() - 2.0 * np.log(np.diag(self.L)).sum())
 
-    def vector(self) -> Array:
-        return np.log(np.concatenate([np.maximum(self.w, 1e-300), self.P]))
-
-    def restore(self, vector: Array) -> DualCovariance:
-        n = self.w.size
-        return DualCovariance(self.C, np.exp(vector[:n]), np.exp(vector[n:]), self.gate)
-
 
 def _same_rows(C: Columns, D: Array) -> bool:
     """Whether two arrays are views of the same numbers."""
@@ -287,12 +267,6 @@ class DiagonalCovariance(Covariance):
     def logdet(self) -> float:
         return float(np.log(self.variance).sum())
 
-    def vector(self) -> Array:
-        return np.log(self.variance)
-
-    def restore(self, vector: Array) -> DiagonalCovariance:
-        return DiagonalCovariance(np.exp(vector))
-
 
 @dataclass(frozen=True)
 class Point(Covariance):
@@ -322,12 +296,6 @@ class Point(Covariance):
     @property
     def logdet(self) -> float:
         return 0.0
-
-    def vector(self) -> Array:
-        return np.empty(0)
-
-    def restore(self, vector: Array) -> Point:
-        return self
 
 
 @dataclass(frozen=True)
@@ -364,13 +332,6 @@ class GatedCovariance(Covariance):
     @property
     def logdet(self) -> float:
         return float(np.linalg.slogdet(self.dense())[1])
-
-    def vector(self) -> Array:
-        return np.concatenate([self.base.vector(), self.inner, self.gate])
-
-    def restore(self, vector: Array) -> GatedCovariance:
-        base, inner, gate = np.split(vector, [-2 * self.gate.size, -self.gate.size])
-        return GatedCovariance(self.base.restore(base), gate, inner)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from ..core.types import Array, Block, Coef
 from ..gaussian.covariances import Point, covariance
 from ..model.model import Model
 from ..model.problem import Problem
-from .loop import State, require
 from .progress import Ascent, History, Mark, Page, Progress, Watch, page_of, silent
+from .state import State, require
 from .vb import VB
 
 

@@ -12,7 +12,7 @@ from ..gaussian.gates import OPEN, best_subset, gated_coef, through_gates, updat
 from ..model.latent import update_latents
 from ..model.model import States
 from ..model.problem import Problem
-from .loop import State
+from .state import State
 
 
 class Sweep(NamedTuple):

@@ -22,8 +22,8 @@ from ..model.problem import Problem
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .indicators import Guide, can_move, move_indicators
 from .leaps import Proposal, can_leap, leap, learn
-from .loop import State, require
 from .progress import Monitor, Progress, Watch, silent
+from .state import State, require
 from .vb import VB, learned, standing
 
 CYCLE = 100  # one draw in so many is a sweep, where leaps are made

@@ -45,8 +45,8 @@ from ..likelihoods import Likelihood
 from ..likelihoods.base import Derivatives
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
-from .loop import State
 from .progress import Ascent, Progress, Watch, silent
+from .state import State
 
 MAX_ENTRIES = 2**25  # of the columns, which are gathered in memory
 

@@ -31,7 +31,7 @@ from ..likelihoods.tight import Tight
 from ..model.problem import Problem
 from ..priors import Fixed
 from .draws import Position, Run
-from .loop import State
+from .state import State
 from .vb import fit_gaussian
 
 TRIALS = 64  # proposals tried on the burn-in before any is trusted

@@ -52,8 +52,8 @@ from ..model.model import States
 from ..model.passes import gather
 from ..model.problem import Problem
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
-from .loop import State
 from .progress import Ascent, History, Mark, Monitor, Progress, Watch, page_of, silent
+from .state import State
 from .vb import VB
 
 ByBlock = dict[int, Array]  # an array (rows, classes) for each block of rows, by its number

@@ -32,8 +32,8 @@ from ..gaussian.covariances import DualCovariance, Point
 from ..model.problem import Problem
 from .draws import Draws
 from .em import EM
-from .loop import State
 from .progress import History, Monitor, Progress, Watch
+from .state import State
 
 RANK = 1e-13  # eigenvalues below this share of the largest are rounding error
 

@@ -19,8 +19,8 @@ from ..gaussian.covariances import FullCovariance, Point
 from ..model.model import Model, States
 from ..model.passes import pass_block
 from ..model.problem import Problem
-from .loop import State, bound_of, require
 from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
+from .state import State, bound_of, require
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
 WARM_UP = 10  # minibatches whose gradients are averaged before they set the rate

@@ -37,8 +37,8 @@ from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Model, States
 from ..model.problem import Problem
 from .gated import Sweep, gated_sweep, searched
-from .loop import BoundFell, State, require, shift
 from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
+from .state import BoundFell, State, require, shift
 
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")

@@ -34,7 +34,7 @@ from scipy.linalg import solve_triangular
 from ..core.types import Array, Coef
 from ..gaussian.arrow import ArrowCovariance
 from ..inference.group_quadrature import Marginal, marginal
-from ..inference.loop import State
+from ..inference.state import State
 from ..model.problem import Problem
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 from .width import EIGEN, FREE, Width, gaussian, prior_scale

@@ -18,9 +18,9 @@ from ..inference.draws import Draws
 from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
-from ..inference.loop import State
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.rotated import Basis, Rotation, bases
+from ..inference.state import State
 from ..inference.vb import VB, learned
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem

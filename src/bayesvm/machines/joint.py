@@ -13,9 +13,9 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
 from ..gaussian.covariances import FullCovariance
 from ..inference import EM, VB, Gibbs
-from ..inference.loop import State
 from ..inference.multinomial import draw_classes, fit_em, fit_vb
 from ..inference.progress import Watch, silent
+from ..inference.state import State
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight

@@ -16,7 +16,7 @@ from ..gaussian.columns import plain
 from ..gaussian.covariances import Point
 from ..inference.draws import Draws, Pair
 from ..inference.em import Certificate
-from ..inference.loop import State
+from ..inference.state import State
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model
 from ..model.passes import latent_variance

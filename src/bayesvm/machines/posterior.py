@@ -14,7 +14,7 @@ from ..core.types import Array, Coef, Columns, Covariance, Rows
 from ..gaussian.columns import plain
 from ..gaussian.covariances import Point, covariance
 from ..inference.draws import Pair
-from ..inference.loop import State
+from ..inference.state import State
 from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model
 from ..model.passes import NEGLIGIBLE, contributions, expected, moments

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..engines import Serial
-from ..inference.loop import State
+from ..inference.state import State
 from ..inference.vb import VB
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight

@@ -260,26 +260,6 @@ def fit_params(design: Any, sums: Any, steps: int = 100) -> Any:
 # States of a scheme
 
 
-def vectors(model: Model, latents: Latents) -> tuple[Array, Array]:
-    """Parameters as unconstrained numbers, and the means of entries, which belong to rows."""
-    params = [design.vector(latents[k].params) for k, design, _ in model.latent_terms]
-    cells = [part.mean.ravel() for k, _, _ in model.latent_terms for part in latents[k].cells]
-    return np.concatenate(params), np.concatenate([np.empty(0), *cells])
-
-
-def restored(model: Model, like: Latents, params: Array, cells: Array) -> Latents:
-    """The inverse of :func:`vectors`; covariances stay, sums over rows are not known."""
-    out = list(like)
-    for k, design, _ in model.latent_terms:
-        size, parts = design.vector(like[k].params).size, []
-        own, params = design.restore(like[k].params, params[:size]), params[size:]
-        for part in like[k].cells:
-            mean, cells = cells[: part.mean.size], cells[part.mean.size :]
-            parts.append(part._replace(mean=mean.reshape(part.mean.shape)))
-        out[k] = like[k]._replace(params=own, cells=tuple(parts), sums=None)
-    return tuple(out)
-
-
 def sample_latents(latents: Latents, rng: np.random.Generator) -> Latents:
     """Entries drawn from their Gaussians, where a chain starts."""
 

@@ -21,8 +21,8 @@ from ..core.types import Array, Coef, Columns, Rows, Term
 from ..designs import Intercept
 from ..gaussian.covariances import DualCovariance, FullCovariance, Point
 from ..inference.draws import LIKELIHOOD, Draws
-from ..inference.loop import State
 from ..inference.progress import Watch, silent
+from ..inference.state import State
 from ..machines.diagnostics import r_hat
 from ..machines.fit import At, Fit
 from ..machines.fitting import AGREED

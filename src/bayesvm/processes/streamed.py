@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.arrays import like
 from ..core.types import Array, Block, Coef
-from ..inference.loop import State
+from ..inference.state import State
 from ..inference.vb import VB
 from ..kernels import Scaled
 from ..likelihoods.tight import Tight
