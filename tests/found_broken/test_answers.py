@@ -110,7 +110,7 @@ def test_intervals_of_several_classes_enclose_their_probabilities(data, link):
 def test_intervals_of_several_classes_are_those_of_normalised_probabilities():
     X, y = IRIS
     model = BayesianLinearSVC(
-        inference=Gibbs(150, 50, 1), random_state=0, likelihood="logistic"
+        inference=Gibbs(600, 50, 1), random_state=0, likelihood="logistic"
     ).fit(X, y)
     drawn = draws_of_probabilities(model, X)
     for level in (0.9, 0.5):

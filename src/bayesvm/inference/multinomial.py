@@ -220,8 +220,11 @@ def paced(part: PriorPart, last: Pace | None) -> Pace:
 
 
 def ahead(part: PriorPart, pace: Pace, rate: float) -> Any:
-    """A state a share ``rate`` of the way to its predicted fixed point."""
-    return part.prior.restore(part.state, pace.at + rate / pace.share * pace.step)
+    """A state a share ``rate`` of the way to its predicted fixed point.
+
+    A prediction beyond ten updates is not trusted: a variance that goes to zero has none.
+    """
+    return part.prior.restore(part.state, pace.at + rate * min(1.0 / pace.share, 10.0) * pace.step)
 
 
 def centred(means: Array, P: Sequence[Any]) -> Array:
