@@ -83,10 +83,10 @@ def test_no_sweep_lowers_the_bound(seed, holes, prior, likelihood):
     c = copies * rng.uniform(0.5, 2.0, 20)
     problem = make(X, y, c=c, copies=copies, prior=prior, likelihood=likelihood)
     state = State(problem.model.start(), problem.model.init(), start_latents(problem))
-    state = sweep(problem, state).safe()
+    state = sweep(problem, state).state
     value = bound_of(problem, state)
     for _ in range(8):
-        state = sweep(problem, state).safe()
+        state = sweep(problem, state).state
         new = bound_of(problem, state)
         assert new >= value - 1e-8 * abs(value)
         value = new

@@ -71,7 +71,7 @@ def test_average_effects_are_of_columns_of_the_formula():
     assert called.average_effects(DATA).index.tolist() == [("age", "+1 sd"), ("dose", "+1 sd")]
     effect = called.average_effects(DATA, "dose", (1.0, 2.0))["mean"].iloc[0]
     rise = [called.predict_proba(DATA.assign(dose=x))[:, 1].mean() for x in (1.0, 2.0)]
-    assert effect == pytest.approx(rise[1] - rise[0])
+    assert effect == pytest.approx(called.machines_[0].effect_scale * (rise[1] - rise[0]))
 
 
 def test_what_a_formula_cannot_say_is_refused_in_words():

@@ -391,7 +391,7 @@ def test_callbacks_see_progress_and_can_stop():
 
 def test_unfinished_fits_warn():
     with pytest.warns(ConvergenceWarning, match=r"still moving by .* Raise max_iter"):
-        BayesianLinearSVC(max_iter=2).fit(X, Y)
+        BayesianLinearSVC("ridge", max_iter=1).fit(X, Y)
 
 
 def test_warm_start_needs_fewer_passes():

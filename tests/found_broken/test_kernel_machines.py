@@ -193,7 +193,7 @@ def test_sites_of_a_bound_that_is_nan_are_refused():
         local = Hinge().tight(y, m, v)
         return local._replace(bound=np.nan * local.bound)
 
-    with pytest.raises(ValueError, match="bound of the fit is nan"):
+    with pytest.raises(ValueError, match=r"bound \(ELBO\) is nan"):
         fit_sites(Gram(K), labels, site)
 
 

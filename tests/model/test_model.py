@@ -10,7 +10,6 @@ from bayesvm.core.types import Coef, Own, Term
 from bayesvm.designs import Intercept
 from bayesvm.engines import Threads
 from bayesvm.gaussian.covariances import FullCovariance
-from bayesvm.inference.state import State, pack, unpack
 from bayesvm.likelihoods import Hinge
 from bayesvm.model.model import Model
 from bayesvm.priors import Fixed, Ridge
@@ -112,18 +111,6 @@ def test_draws_belong_to_blocks_not_to_their_order():
     drawn = Hinge().draw(last.y, ONES[28:] @ theta, last.c, rng)
     rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)
     np.testing.assert_allclose(a, rest.draw(theta, (1, 2, 3)).g + ONES[28:].T @ drawn.g)
-
-
-def test_state_as_a_vector_and_back():
-    model = problem().model
-    state = State(COEF, tuple(t.prior.init(t.design.width) for t in model.terms))
-    x = pack(model, state)
-    assert x.shape == (5 + 15 + 2,)
-    back = unpack(model, state, x)
-    np.testing.assert_array_equal(back.coef.mean, COEF.mean)
-    np.testing.assert_allclose(back.coef.cov.dense(), COEF.cov.dense(), rtol=1e-13)
-    assert back.priors[0] == ()
-    assert back.priors[1] == pytest.approx(state.priors[1])
 
 
 def test_one_term_is_enough():

@@ -80,7 +80,7 @@ def test_one_sweep_is_the_dense_update():
         w = 1.0 / np.sqrt((1 - y * m) ** 2 + v)
         V = np.linalg.inv(np.linalg.inv(K) + np.diag(w))
         m, v = V @ (y * (1 + w)), np.diag(V) + extra
-        state = sweep(problem, state).safe()
+        state = sweep(problem, state).state
         got, var = problem.moments(state.coef)
         np.testing.assert_allclose(got, m, atol=1e-5)
         np.testing.assert_allclose(var, v, atol=1e-5)

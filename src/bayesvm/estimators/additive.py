@@ -215,6 +215,7 @@ class AdditiveSVC(BayesianClassifier):
         return hasattr(self, "feature_names_in_") or self._known_names is not None
 
     def _names(self) -> list[str]:
+        self._fitted()
         return list(self._table.numbers)
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:

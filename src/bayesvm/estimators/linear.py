@@ -317,8 +317,8 @@ class BayesianLinearSVC(BayesianClassifier):
 
     @property
     def _coefficients(self) -> Coefficients:
-        levels = self.encoding_.levels
-        return Coefficients(self._fitted().machines, self._names(), self.classes_, levels=levels)
+        machines, levels = self._fitted().machines, self.encoding_.levels
+        return Coefficients(machines, self._names(), self.classes_, levels=levels)
 
     @property
     def coef_(self) -> Array:

@@ -371,7 +371,8 @@ def fit_vb(
     v = row_variances(problem, covs)
     tol, path = math.sqrt(scheme.tol * means.size), History() if mark is None else mark.path
     paces: dict[tuple[int, int], Pace] = {}
-    bound, rate, change, converged, stopped = -np.inf, 1.0, np.inf, False, False
+    bound = elbo(problem, means, v, covs, priors)
+    rate, change, converged, stopped = 1.0, np.inf, False, False
     while not (converged or stopped) and len(path) < scheme.max_iter:
         means = best_means(problem, means, v, P, covs, 0.1 * tol)
         now, wanted = elbo(problem, means, v, covs, priors), row_weights(problem, means, v)
@@ -429,8 +430,9 @@ def fit_em(
     last = max(1, round(-math.log10(scheme.eps_min)))
     levels = [0.0] if smooth else [10.0**-k for k in range(1, last)] + [scheme.eps_min]
     path, change, stopped = History(), np.inf, False
+    value = -np.inf
     for eps in levels:
-        value, converged, first = -np.inf, False, len(path)
+        converged, first, now = False, len(path), -np.inf
         while not (converged or stopped) and len(path) < first + scheme.max_iter:
             cov = Point(model.width, eps)
             coefs = [Coef(mean, cov) for mean in means]
@@ -448,13 +450,15 @@ def fit_em(
                 priors = of_classes(parts, [x.prior.mode(x.state, x.own) for x in parts], K)
             parts = prior_parts(problem, coefs, priors)
             prior = sum(x.prior.log_prob(x.state, x.own) for x in parts)
-            now = gradient(problem, means, None)[0] + (1.0 - 1.0 / K) * prior
-            change, value = now - value, now
+            before, now = now, gradient(problem, means, None)[0] + (1.0 - 1.0 / K) * prior
+            change, value = now - before, now
             converged = change < scheme.tol * max(1.0, abs(value))
             path.append(value)
             stage = f"em, smoothing {eps:g}"
             done = Progress(stage, len(path) - first, scheme.max_iter, value, change)
             stopped = watch(done, list(map(State, coefs, priors)))
+        if stopped:
+            break
     for k, each in enumerate(priors):
         zeroed = (p.zeroed(s, means[k, at], eps) for p, s, at in model.parts(each))
         means[k] = np.concatenate(list(zeroed))

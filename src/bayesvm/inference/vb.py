@@ -63,9 +63,9 @@ class VB:
     max_iter : int, default=2000
         Maximum number of rounds.
     tol : float, default=1e-8
-        Stop when the next round would raise the ELBO by less than this fraction of its size.
-        Coefficients are then within about ``sqrt(tol)`` posterior standard deviations of their
-        optimum.
+        Stop when further rounds would raise the ELBO by less than this fraction of its size.  Under
+        the tight bound coefficients are then within about ``sqrt(tol)`` posterior standard
+        deviations of their optimum.
     bound : {"auto", "augmented", "tight"}, default="auto"
         The bound to maximise.  ``"auto"`` is tight for kernel machines, for linear ones whose
         penalty is chosen before the fit and, if the likelihood is normalised, for models with
@@ -173,23 +173,24 @@ def fit_gaussian(
 ) -> Ascent:
     """Maximise the ELBO over the mean, the covariance and the hyperparameters in turn.
 
-    A new covariance is blended with the old one while it would decrease the ELBO: with all of the
-    old one, the update of the hyperparameters alone cannot.
+    A new covariance is blended with the old one while it would decrease the ELBO.  If the
+    covariance is left as it was, updating the hyperparameters cannot decrease it.
     """
     model, page, path = problem.model, page_of(watch), History()
     mark = page.recall(lambda: start)
     if mark is not None and mark.ended:
         return mark.ascent
-    state, n_iter = start, 0
+    state, n_iter, rate, gain = start, 0, 1.0, np.inf
     if mark is not None:
         state, path, n_iter = mark.state, mark.path, int(mark.numbers[0])
+        rate, gain = mark.numbers[1:]
     coef, priors, _ = state
-    v, rate, converged, stop, gain = problem.row_variance(coef.cov), 1.0, False, False, np.inf
+    v, converged, stop = problem.row_variance(coef.cov), False, False
     elbo = _elbo(problem, coef, v, priors)
     if not np.isfinite(elbo):
         raise ValueError(
-            f"the ELBO is {elbo} at the initial value. Check for extreme weights, kernel values or "
-            "prior variances, and bring them nearer to one."
+            f"the lower bound (ELBO) is {elbo} at the initial value. Check for extreme weights, "
+            "kernel values or prior variances, and bring them nearer to one."
         )
     while n_iter < max_iter and not (converged or stop):
         n_iter += 1
@@ -199,7 +200,7 @@ def fit_gaussian(
         mean = maximise_mean(problem, coef, v, P, gtol)
         sums = problem.expectations(Coef(mean, coef.cov), v, gram=True)
         floor = sums.bound + model.bound(Coef(mean, coef.cov), priors)
-        slack = 1e-11 * max(1.0, abs(floor))
+        slack = max(1e-11, np.finfo(model.dtype).eps) * max(1.0, abs(floor))
         while True:
             if rate == 1.0:
                 new = settle_hyperparameters(
@@ -216,15 +217,19 @@ def fit_gaussian(
             if elbo >= floor - slack or rate <= 1e-4:
                 break
             rate *= 0.5
+        if not np.isfinite(elbo):  # nothing is left to do but to keep the last state
+            elbo, gain = before, np.nan
+            break
         (coef, priors), v, last, gain = new, v_new, gain, elbo - before
         path.append(elbo)
-        # gains fall about geometrically: what the next round would gain
-        ahead = gain * min(gain / last if last > 0.0 else 1.0, 1.0) / rate
-        converged = bool(ahead < tol * max(1.0, abs(elbo))) and gtol <= max(np.sqrt(tol), 1e-10)
+        # gains fall about geometrically, by a share a round: all that is left to gain
+        share = min(gain / last, 0.99) if 0.0 < last < np.inf else 0.99
+        left = gain * share / (1.0 - share) / rate
+        converged = bool(left <= tol * max(1.0, abs(elbo))) and gtol <= max(np.sqrt(tol), 1e-10)
         rate = min(1.0, 2.0 * rate)
         state = State(coef, priors)
         stop = watch(Progress("vb", n_iter, max_iter, elbo, gain), state)
-        page.keep(Mark(state, (n_iter,), path, len(path)), now=stop)
+        page.keep(Mark(state, (n_iter, rate, gain), path, len(path)), now=stop)
     out = Ascent(state, elbo, path, n_iter, converged, gain, stop)
     if not stop:
         page.keep(Mark(state, (elbo, n_iter, converged, gain), path, len(path), ended=True), True)
@@ -305,6 +310,7 @@ def coordinate_ascent(
     if mark is not None:
         state, path, n_iter = mark.state, mark.path, int(mark.numbers[0])
     here, converged, stop = sweep(problem, state, frozen), False, False
+    bound = here.bound
     while n_iter < max_iter and not (converged or stop):
         n_iter, before, plain = n_iter + 1, here.bound, here.state
         state = plain if here.fast is None else here.fast

@@ -91,7 +91,7 @@ class Logistic(Likelihood):
             -1.0 / 24.0 + xi * xi / 120.0,
             (e / (1.0 + e) ** 2 - w) / xp.clip(xi, 1e-2, None) ** 2,
         )
-        h = w + m * m * slope
+        h = xp.clip(w + m * m * slope, 0.0, None)  # a difference, which rounds
         return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) - xp.log1p(e), h)
 
     def derivatives(self, y: Array, f: Array) -> Derivatives:

@@ -365,7 +365,8 @@ def _minimise(family: LinkFamily, rows: LinkRows) -> tuple[Array, float]:
         for _ in range(10):
             new = np.clip(u - best.hess_inv @ slope, -6.0, 6.0)
             new_value, new_slope = loss(new)
-            if not np.linalg.norm(new_slope) < np.linalg.norm(slope):
+            lower = new_value <= value + 1e-12 * abs(value)
+            if not (lower and np.linalg.norm(new_slope) < np.linalg.norm(slope)):
                 break
             u, value, slope = new, new_value, new_slope
     return mean + sd * u, value
