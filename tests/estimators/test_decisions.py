@@ -60,7 +60,8 @@ def test_a_row_without_any_known_cell_is_novel(kind):
     assert novel[0] == 1.0
     assert novel[1] < 1.0
     some = rows.mask(rng.random(rows.shape) < 0.2)
-    assert 0.8 < kind().fit(some, y).novelty(blank)[0] <= 1.0
+    # coefficients of indicators, which are mostly zero, have a prior for entries of about one
+    assert 0.6 < kind().fit(some, y).novelty(blank)[0] <= 1.0
 
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)

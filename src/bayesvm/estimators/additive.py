@@ -215,7 +215,8 @@ class AdditiveSVC(BayesianClassifier):
         return hasattr(self, "feature_names_in_") or self._known_names is not None
 
     def _names(self) -> list[str]:
-        self._fitted()
+        if not hasattr(self, "_table"):
+            self._fitted()  # which raises
         return list(self._table.numbers)
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:

@@ -131,7 +131,7 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array) -> Coef:
     problem = replace(problem, model=replace(model, likelihood=likelihood), form="dense")
     cov = FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense())))
     start = State(Coef(coef.mean, cov), model.init())
-    out: Coef = fit_gaussian(problem, start, max_iter=40, tol=1e-6).state.coef
+    out: Coef = fit_gaussian(problem, start, max_iter=40, tol=1e-8).state.coef
     return out
 
 

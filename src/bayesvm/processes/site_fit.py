@@ -112,8 +112,8 @@ def fit_sites(
     (fit, now), rate, passes, change = evaluate(start), 1.0, 1, np.inf
     if not np.isfinite(fit.bound):
         raise ValueError(
-            f"the lower bound (ELBO) is {fit.bound} at the initial value. Check for extreme weights, "
-            "kernel values or prior variances, and bring them nearer to one."
+            f"the lower bound (ELBO) is {fit.bound} at the initial value. Check for extreme "
+            "weights, kernel values or prior variances, and bring them nearer to one."
         )
     path, converged, stop = History([fit.bound]), is_top(fit, now), False
     aim = None if converged else target(fit, now)
