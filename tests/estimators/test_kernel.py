@@ -10,7 +10,6 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from bayesvm import BayesianSVC
 from bayesvm.inference import VB, Gibbs
@@ -90,20 +89,6 @@ def test_draws_have_the_moments_of_f(plain):
     assert np.all(np.abs(f.mean(axis=0) - m) < 4.5 * np.sqrt(v / 20_000))
     np.testing.assert_allclose(f.var(axis=0), v, rtol=5 * np.sqrt(2 / 20_000))
     assert plain.sample_posterior(3).shape == (3, 120)
-
-
-def test_draws_of_f_hold_blas_to_one_thread(plain, monkeypatch):
-    seen, joint = [], Whitened.joint
-
-    def watched(*args):
-        seen.extend(p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas")
-        return joint(*args)
-
-    monkeypatch.setattr(Whitened, "joint", watched)
-    with threadpool_limits(2, user_api="blas"):
-        plain.sample_posterior(2, X_new)
-    assert seen
-    assert set(seen) == {1}
 
 
 def test_support_is_what_violates_the_margin(plain):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
@@ -57,11 +56,8 @@ def test_a_smooth_term_chooses_its_points_as_the_kernel_machine_does():
 
 def test_a_smooth_term_of_many_rows_chooses_few_points():
     x = np.linspace(-3, 3, 1200)[:, None]
-    found = AdditiveSVC(
-        [("level", Intercept()), ("f", Process(n_inducing="auto"))], random_state=0, max_iter=3
-    )
-    with pytest.warns(ConvergenceWarning, match="stopped after"):
-        found.fit(x, np.sin(2 * x[:, 0]) > 0)
+    terms = [("level", Intercept()), ("f", Process(n_inducing="auto"))]
+    found = AdditiveSVC(terms, random_state=0).fit(x, np.sin(2 * x[:, 0]) > 0)
     assert found.terms_[1].design.width == 100
 
 
