@@ -135,13 +135,12 @@ class VB:
         """
         model = problem.model
         rows = max(2000, self.warm_rows * model.width)
-        is_remote = problem.blocks.remote
-        if is_remote or (self.warm_rows and point is None and problem.n >= 8 * rows):
+        if self.warm_rows and point is None and problem.n >= 8 * rows:
             few, share = problem.balanced(rows, rng)
             few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share))
             return replace(self, tol=max(self.tol, 1e-6)).fit(few, rng).state
         coef, priors, _ = State(model.start(), model.init()) if point is None else point
-        sums = problem.expectations(coef, np.ones(problem.n), gram=True)
+        sums = problem.expectations(coef, 1.0, gram=True)
         return State(Coef(coef.mean, covariance(sums.S, model.precision(priors))), priors)
 
     def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:

@@ -226,10 +226,10 @@ class Problem:
         v = np.concatenate(list(self.engine.collect(visit, self.blocks)))
         return self.engine.place(v)
 
-    def expectations(self, coef: Coef, v: Array | None, gram: bool = False) -> Stats:
+    def expectations(self, coef: Coef, v: Array | float | None, gram: bool = False) -> Stats:
         """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
 
-        With ``gram`` also S.  Without ``v`` it is that of ``coef``.
+        With ``gram`` also S.  ``v`` may be one number for all rows; ``None`` is that of ``coef``.
         """
         read, lik, form, size = self.read, self.model.likelihood, self.form, self.blocks.size
 
@@ -239,7 +239,8 @@ class Problem:
                 m, own = moments(rows, coef)
             else:
                 m = arrays.double(rows.C @ arrays.like(coef.mean, rows.C))
-                own = v[b.number * size : b.number * size + b.y.shape[0]]
+                at = slice(b.number * size, b.number * size + b.y.shape[0])
+                own = arrays.constant(m, v) if isinstance(v, float) else v[at]
             local = lik.expected(b.y, m, own).times(b.c)
             g = arrays.double(rows.C.T @ arrays.like(local.g, rows.C))
             S = sandwich(rows.C, local.w, form) if gram else None
