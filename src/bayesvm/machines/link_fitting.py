@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, ndtri
 
 from ..core import arrays
@@ -361,9 +361,10 @@ def _minimise(family: LinkFamily, rows: LinkRows) -> tuple[Array, float]:
         ]
         best = min(found, key=lambda each: float(each.fun))
         u, value, slope = best.x, float(best.fun), best.jac
-        # digits that the rounding of the loss hides from a line search
+        # Newton steps, for digits that the rounding of the loss hides from a line search
+        hessian = approx_fprime(u, lambda x: loss(x)[1])
         for _ in range(10):
-            new = np.clip(u - best.hess_inv @ slope, -6.0, 6.0)
+            new = np.clip(u - np.linalg.solve(hessian, slope), -6.0, 6.0)
             new_value, new_slope = loss(new)
             lower = new_value <= value + 1e-12 * abs(value)
             if not (lower and np.linalg.norm(new_slope) < np.linalg.norm(slope)):
