@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 import array_api_strict
 import numpy as np
@@ -270,7 +271,7 @@ def test_what_engines_are_given_holds_no_rows():
     X, y = simulate(5000, 5, seed=0)[:2]
     problem = make_problem(X, y, engine=Sending())
     coef = Coef(np.zeros(problem.model.width), FullCovariance(np.eye(problem.model.width)))
-    for visit in (problem.stats, problem.slopes, problem.pull):
+    for visit in (problem.stats, problem.slopes, partial(problem.expectations, v=None)):
         visit(coef)
     assert len(sent) == 3
     assert max(sent) < 20_000  # all rows are ten times that
