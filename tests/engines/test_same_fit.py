@@ -15,8 +15,9 @@ from tests.problems import engines
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import from_iterable
 from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.inference import Gibbs
+from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF, Linear, Matern
+from bayesvm.likelihoods import SkewedLaplace
 
 N, P = 2400, 4
 RNG = np.random.default_rng(3)
@@ -185,6 +186,25 @@ def test_other_likelihoods(way, likelihood):
     have.fit(data[cut], labels[:few])
     want = BayesianLinearSVC(likelihood=likelihood, engine="serial", random_state=0)
     want.fit(X[:few], Y[:few])
+    np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("way", ["dask", "array API", "torch"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"inference": VB(covariance="diagonal")},
+        {"inference": VB(covariance="diagonal", bound="augmented", accelerate=False)},
+        {"prior": "spike_slab"},
+        {"likelihood": SkewedLaplace()},
+    ],
+    ids=["diagonal", "diagonal, printed", "selection", "scale learned"],
+)
+def test_other_posteriors(way, options):
+    data, labels, own = WAYS[way]()
+    have, want = (BayesianLinearSVC(random_state=0, **options, **e) for e in (own, {}))
+    have.fit(data, labels)
+    want.fit(X, Y)
     np.testing.assert_allclose(have.coef_, want.coef_, rtol=1e-8, atol=1e-10)
 
 

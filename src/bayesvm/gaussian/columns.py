@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.arrays import Composite, double, is_numpy, pick, sums_by
+from ..core.arrays import Composite, double, is_numpy, like, pick, sums_by
 from ..core.types import Array, Columns
 
 
@@ -250,7 +250,7 @@ def scaled(C: Columns, s: Array) -> Columns:
     """Columns times numbers."""
     if isinstance(C, Arrow | Centred):
         return C.scaled(s)
-    return C.multiply(s).tocsr() if sparse.issparse(C) else C * s
+    return C.multiply(s).tocsr() if sparse.issparse(C) else C * like(s, C)
 
 
 def plain(C: Columns) -> Array:

@@ -246,7 +246,8 @@ class DiagonalCovariance(Covariance):
     variance: Array
 
     def quad(self, C: Columns) -> Array:
-        return np.asarray(squared(C) @ self.variance)
+        out: Array = double(squared(C) @ like(self.variance, C))
+        return out
 
     def diag(self) -> Array:
         return self.variance
@@ -316,7 +317,7 @@ class GatedCovariance(Covariance):
         return self.gate * (1.0 - self.gate) * (self.base.diag() + self.inner**2)
 
     def quad(self, C: Columns) -> Array:
-        out: Array = self.base.quad(scaled(C, self.gate)) + squared(C) @ self._own
+        out: Array = self.base.quad(scaled(C, self.gate)) + double(squared(C) @ like(self._own, C))
         return out
 
     def diag(self) -> Array:

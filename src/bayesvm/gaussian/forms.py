@@ -251,7 +251,7 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
     if form == "factored":
         return Factored(C.toarray() if isinstance(C, Centred) or sparse.issparse(C) else C, w)
     if form == "diagonal":
-        return Diagonal(squared(C).T @ w)
+        return Diagonal(double(squared(C).T @ like(w, C)))
     if isinstance(C, Centred):
         return Dense(C.sandwich(w))
     if sparse.issparse(C):

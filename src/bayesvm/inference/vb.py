@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from ..core.arrays import to_numpy
 from ..core.precision import Precision
 from ..core.types import Array, Coef
 from ..gaussian.covariances import blended, covariance, mode
@@ -363,7 +364,7 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
 
 def standing(problem: Problem, coef: Coef, fit: float | None = None) -> tuple[float, float, float]:
     """Sums over rows of likelihood contributions, mean margin residuals and weights."""
-    y, c = problem.blocks.y, problem.blocks.c
+    y, c = map(to_numpy, (problem.blocks.y, problem.blocks.c))
     lean = float(c @ (1.0 - y * problem.predictor(coef.mean)))
     return problem.stats(coef).bound if fit is None else fit, lean, float(c.sum())
 

@@ -299,7 +299,8 @@ class Problem:
         def times(weights: tuple[Array, ...], x: Array) -> Any:
             def visit(b: Block) -> Array:
                 C = read(b).C
-                return C.T @ (weights[b.number] * (C @ x))
+                w = arrays.like(weights[b.number], C)
+                return arrays.double(C.T @ (w * (C @ arrays.like(x, C))))
 
             return self.engine.sum(visit, self.blocks)
 
@@ -308,7 +309,12 @@ class Problem:
     def predictor(self, theta: Array) -> Array:
         """f at every row."""
         read = self.read
-        return np.concatenate(list(self.engine.collect(lambda b: read(b).C @ theta, self.blocks)))
+
+        def visit(b: Block) -> Array:
+            C = read(b).C
+            return C @ arrays.like(theta, C)
+
+        return np.concatenate(list(self.engine.collect(visit, self.blocks)))
 
     def log_likelihoods(self, thetas: Array) -> Array:
         """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
