@@ -254,7 +254,7 @@ class Lasso(Bridge):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = BayesianLinearSVC(prior=Lasso(nu=0.1), inference="em").fit(X, y)
     >>> int((model.coef_ != 0).sum())
-    9
+    8
     """
 
     alpha: float | None = field(default=1.0, init=False, repr=False)
