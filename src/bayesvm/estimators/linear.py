@@ -83,10 +83,10 @@ class BayesianLinearSVC(BayesianClassifier):
         missing cells replaced by their expectation; with no cell missing in training, those of new
         rows are filled in by the mean of their column.
     standardize : bool, default=True
-        Centre and scale columns inside.  Sparse ones are only scaled, by the usual size of entries
-        that are not zero (the standard deviation over the square root of their share): a rare word
-        would outweigh all others if it were divided by its standard deviation.  The margin is 1, so
-        the scale of the columns matters; results are reported on the scale of the input.
+        Centre and scale columns inside; sparse ones are only scaled.  The scale is the standard
+        deviation over the square root of the share of entries that are not zero: a rare word or
+        level would outweigh all others if it were divided by its standard deviation.  The margin is
+        1, so the scale of the columns matters; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: five numbers fitted on leave-one-out moments (slope,
         offset, weight of the variance, skewness and tail; the boundary stays linear), the
