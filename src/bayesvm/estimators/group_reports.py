@@ -53,8 +53,8 @@ class GroupReports:
         Indexed by factor and component (and class, for more than two): mean, and the lower and
         upper ends of 90 % intervals, under EM those of the variational fit that learned them.
         Where one factor has up to three effects for each group, VB integrates them out by
-        quadrature: on the toenail data the variance of patients is 16.9 (12.2 to 22.8), by Gibbs
-        16.7 (12.0 to 22.2).  Other variances that are learned and not drawn are too small, and
+        quadrature: on the toenail data the variance of patients is 16.8 (12.1 to 22.6), by Gibbs
+        17.0 (12.1 to 22.9).  Other variances that are learned and not drawn are too small, and
         their intervals too narrow; a column ``note`` marks them.
         """
         return self._effects.variance_components()
