@@ -16,7 +16,7 @@ import numpy as np
 from ..core.types import Array
 from .atomic import InUse, locked, read_arrays, remove_parts, replace_file, target_of
 
-FORMAT = 4  # of what is held
+FORMAT = 5  # of what is held
 SAVE_SECONDS = 5.0  # from one writing to the next,
 QUICK = 0.25  # if it takes no more seconds than this; else as many times as long as it is slower
 ABOUT, DIGEST = "about", "digest"

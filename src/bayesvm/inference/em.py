@@ -14,7 +14,7 @@ from ..core.types import Array, Block, Coef
 from ..gaussian.covariances import Point, covariance
 from ..model.model import Model
 from ..model.problem import Problem
-from .progress import Ascent, History, Mark, Page, Progress, Watch, page_of, silent
+from .progress import Ascent, History, Page, Progress, Watch, page_of, silent
 from .state import State, require
 from .vb import VB
 
@@ -126,14 +126,14 @@ class EM:
         z = duals(problem, state.coef.mean, levels[0])
         run = Ascent(Place(smoothed(model, state, levels[0]), *z), -np.inf, History())
         page = page_of(watch)
-        if (mark := page.recall(lambda: run.state)) is not None:  # a checkpoint
-            run, last = mark.ascent, mark.state.state.coef.cov.eps
+        if (held := page.recall(lambda: run.state)) is not None:  # a checkpoint
+            run, last = held, held.state.state.coef.cov.eps
             levels = [e for e in levels if e < last or (e == last and not run.converged)]
         for eps in levels:
             if not run.stopped:
                 run = self._ascend(problem, run, eps, page, watch)
         if not run.stopped:
-            page.keep(checkpoint(run), now=True)
+            page.keep(run, now=True)
         if self.learn == "mode":
             _warn_if_collapsed(problem, run.state.state)
         return finished(problem, run)
@@ -182,7 +182,7 @@ class EM:
                 stage = f"em, smoothing {eps:g}"
                 stopped = watch(Progress(stage, iteration, self.max_iter, value, gain), state)
             end = (run.n_iter + iteration, converged, gain, stopped)
-            page.keep(checkpoint(Ascent(Place(state, z, zeta), value, path, *end)), now=stopped)
+            page.keep(Ascent(Place(state, z, zeta), value, path, *end), now=stopped)
             if converged or stopped or not gain >= -rounding:
                 break
         return Ascent(Place(state, z, zeta), value, path, *end)
@@ -219,13 +219,6 @@ def duals(problem: Problem, mean: Array, eps: float) -> tuple[Array, Array]:
         s, t, _ = lik.hinges(problem.blocks.y, problem.blocks.c)
         hinges = Kink(t - s * problem.predictor(mean), eps).slope
     return hinges, Kink(mean, eps).slope
-
-
-def checkpoint(run: Ascent) -> Mark:
-    """What is kept to resume an ascent."""
-    assert isinstance(run.path, History)
-    numbers = (run.bound, run.n_iter, run.converged, run.change)
-    return Mark(run.state, numbers, run.path, len(run.path))
 
 
 def smoothed(model: Model, state: State, eps: float) -> State:

@@ -52,7 +52,7 @@ from ..model.model import States
 from ..model.passes import gather
 from ..model.problem import Problem
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
-from .progress import Ascent, History, Mark, Monitor, Progress, Watch, page_of, silent
+from .progress import Ascent, History, Monitor, Progress, Watch, page_of, silent
 from .state import State
 from .vb import VB
 
@@ -359,8 +359,9 @@ def fit_vb(
     """
     model, K, page = problem.model, n_classes, page_of(watch)
     states, warm = start_of(problem, K, starts)
-    if mark := page.recall(lambda: tuple(states)):
-        states, warm = list(mark.state), True
+    run = Ascent(tuple(states), -np.inf, History(), change=np.inf)
+    if (held := page.recall(lambda: run.state)) is not None:
+        run, states, warm = held, list(held.state), True
     means, priors = np.stack([s.coef.mean for s in states]), [s.priors for s in states]
     point = states[0].coef.cov.is_point
     v = None if point else row_variances(problem, [s.coef.cov for s in states])
@@ -369,11 +370,10 @@ def fit_vb(
     P = [model.precision(each) for each in priors]
     covs = covariances(problem, w, P, K)
     v = row_variances(problem, covs)
-    tol, path = math.sqrt(scheme.tol * means.size), History() if mark is None else mark.path
+    tol, path = math.sqrt(scheme.tol * means.size), run.path
     paces: dict[tuple[int, int], Pace] = {}
-    bound = elbo(problem, means, v, covs, priors)
-    rate, change, converged, stopped = 1.0, np.inf, False, False
-    while not (converged or stopped) and len(path) < scheme.max_iter:
+    bound, rate = run.bound, 1.0
+    while not (run.converged or run.stopped) and len(path) < scheme.max_iter:
         means = best_means(problem, means, v, P, covs, 0.1 * tol)
         now, wanted = elbo(problem, means, v, covs, priors), row_weights(problem, means, v)
         parts = prior_parts(problem, list(map(Coef, means, covs)), priors)
@@ -407,8 +407,9 @@ def fit_vb(
         path.append(bound)
         states = list(map(State, map(Coef, means, covs), priors))
         stopped = watch(Progress("vb", len(path), scheme.max_iter, bound, change), states)
-        page.keep(Mark(tuple(states), (), path, len(path)), now=stopped)
-    run = Ascent(tuple(states), bound, path, len(path), converged, change, stopped)
+        run = Ascent(tuple(states), bound, path, len(path), converged, change, stopped)
+        page.keep(run)
+    page.keep(run, now=True)
     return MultinomialFit(run, covs, joined(w))
 
 

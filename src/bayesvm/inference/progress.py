@@ -68,22 +68,6 @@ class Ascent:
 # Checkpoints
 
 
-class Mark(NamedTuple):
-    """What a checkpoint holds of an ascent: the top of its loop, or its end."""
-
-    state: Any
-    numbers: Sequence[float]  # all else that the next iteration depends on
-    path: History
-    length: int  # values of the path up to here
-    before: Sequence[Any] = ()  # earlier states that are needed
-    ended: bool = False
-
-    @property
-    def ascent(self) -> Ascent:
-        bound, n_iter, converged, change = self.numbers
-        return Ascent(self.state, bound, self.path, int(n_iter), bool(converged), change)
-
-
 @dataclass(frozen=True)
 class Page:
     """The place of one ascent in a checkpoint; without a store it holds nothing."""
@@ -91,35 +75,33 @@ class Page:
     store: Any = None
     key: str = ""
 
-    def recall(self, like: Callable[[], Any]) -> Mark | None:
-        """What is held, its state shaped like another one."""
+    def recall(self, like: Callable[[], Any]) -> Ascent | None:
+        """The ascent that is held, its state shaped like another one."""
         held = {} if self.store is None else self.store.get(self.key)
         if not held:
             return None
         try:
             path = History(held["path"].tolist(), held["seconds"].tolist())
-            one = like()
-            state, pair = filled(one, held, "state"), filled((one, one), held, "before")
-            before = [x for x in pair or () if x is not None]
-            numbers = held["numbers"].tolist()
-            return Mark(state, numbers, path, len(path), before, bool(held["ended"]))
+            bound, n_iter, converged, change = held["numbers"].tolist()
+            state = filled(like(), held, "state")
+            return Ascent(state, bound, path, int(n_iter), bool(converged), change)
         except (KeyError, ValueError) as error:
             raise ValueError(
                 f"checkpoint {self.store.path!r} does not hold what this fit has written: {error}. "
                 "Delete the file or choose another name."
             ) from error
 
-    def keep(self, mark: Mark, now: bool = False) -> None:
-        """Hold a mark; the file is written every few seconds, or ``now``."""
+    def keep(self, run: Ascent, now: bool = False) -> None:
+        """Hold an ascent; the file is written every few seconds, or ``now``."""
         if self.store is None:
             return
 
         def arrays() -> dict[str, Array]:
-            path, seconds = mark.path[: mark.length], mark.path.seconds[: mark.length]
-            numbers = {"path": path, "seconds": seconds, "numbers": mark.numbers}
-            made = {name: np.array(x, dtype=float) for name, x in numbers.items()}
-            states = {**dict(leaves(mark.state, "state")), **dict(leaves(mark.before, "before"))}
-            return {**made, "ended": np.array(mark.ended), **states}
+            assert isinstance(run.path, History)
+            numbers = (run.bound, run.n_iter, run.converged, run.change)
+            values = {"path": run.path, "seconds": run.path.seconds, "numbers": numbers}
+            made = {name: np.array(x, dtype=float) for name, x in values.items()}
+            return {**made, **dict(leaves(run.state, "state"))}
 
         self.store.put(self.key, arrays, now=now)
 
@@ -130,8 +112,9 @@ class Monitor:
 
     A fit makes its ascents in a fixed order, so their numbers are their names.  A fit that is
     resumed makes the same calls: ascents that had ended return what they had found, and the next
-    resumes from the top of its loop.  After a callback has stopped the fit nothing is kept,
-    because what follows differs from what would have followed.
+    starts from the state that is held; it reaches the same optimum within its tolerance.  After a
+    callback has stopped the fit nothing is kept, because what follows differs from what would have
+    followed.
     """
 
     report: Watch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +19,7 @@ from ..gaussian.covariances import FullCovariance, Point
 from ..model.model import Model, States
 from ..model.passes import pass_block
 from ..model.problem import Problem
-from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
+from .progress import Ascent, History, Progress, Watch, page_of, silent
 from .state import State, bound_of, require
 
 SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
@@ -152,28 +152,26 @@ class SVI:
         watch: Watch = silent,
     ) -> Ascent:
         page, leaky = page_of(watch), self.begin(problem, start)
-        mark = page.recall(lambda: (leaky, ""))
-        path, count, change, converged, ended, stop = History(), 0, np.inf, False, False, False
-        if mark is not None:
-            (leaky, dice), path, ended = mark.state, mark.path, mark.ended
-            count, change, converged = int(mark.numbers[0]), mark.numbers[1], bool(mark.numbers[2])
-            rng.bit_generator.state = json.loads(dice)
-        state = reached(problem, leaky) if ended else None
-        while not (ended or stop):
+        run, state = Ascent((leaky, ""), -np.inf, History(), change=np.inf), None
+        if (held := page.recall(lambda: run.state)) is not None:
+            run, (leaky, dice) = held, held.state
+            rng.bit_generator.state, state = json.loads(dice), reached(problem, leaky)
+        path, count, change, converged = run.path, run.n_iter, run.change, run.converged
+        stop = False
+        while not (stop or count >= self.max_iter or is_settled(path, self.tol)):
             for batch, groups in self._minibatches(problem, rng):
                 leaky = self.step(batch, leaky, groups)
             state = reached(problem, leaky)
             bound = bound_of(problem, state)  # one full pass an epoch: exact
             change = bound - path[-1] if path else np.inf
             path.append(bound)
-            count, moved = count + 1, abs(change) / max(1.0, abs(bound))
-            converged = moved < max(self.tol, SETTLED)
+            count, converged = count + 1, is_settled(path, max(self.tol, SETTLED))
             stop = watch(Progress("svi", count, self.max_iter, bound, change), state)
-            ended = moved < self.tol or count >= self.max_iter
             if page.store is not None:
-                held, numbers = (leaky, json.dumps(rng.bit_generator.state)), (count, change)
-                top = Mark(held, (*numbers, converged), path, len(path), ended=ended)
-                page.keep(top, now=ended or stop)
+                top = (leaky, json.dumps(rng.bit_generator.state))
+                run = Ascent(top, bound, path, count, converged, change)
+                page.keep(run)
+        page.keep(run, now=True)
         return Ascent(state, path[-1], path, count, converged, change)
 
     def begin(self, problem: Problem, start: State | None = None) -> Leaky:
@@ -248,6 +246,11 @@ def coefficients(leaky: Leaky) -> Coef:
     """q(theta) from its natural parameters."""
     cov = FullCovariance(*scaled_cholesky(leaky.precision))
     return Coef(cov.solve(leaky.potential), cov)
+
+
+def is_settled(path: Sequence[float], tol: float) -> bool:
+    """Whether the last epoch has changed the bound by less than ``tol`` of its size."""
+    return len(path) > 1 and abs(path[-1] - path[-2]) < tol * max(1.0, abs(path[-1]))
 
 
 def reached(problem: Problem, leaky: Leaky) -> State:

@@ -38,7 +38,7 @@ from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Model, States
 from ..model.problem import Problem
 from .gated import Sweep, gated_sweep, searched
-from .progress import Ascent, History, Mark, Progress, Watch, page_of, silent
+from .progress import Ascent, History, Progress, Watch, page_of, silent
 from .state import BoundFell, State, require, shift
 
 BOUNDS = ("auto", "augmented", "tight")
@@ -176,25 +176,18 @@ def fit_gaussian(
     A new covariance is blended with the old one while it would decrease the ELBO.  If the
     covariance is left as it was, updating the hyperparameters cannot decrease it.
     """
-    model, page, path = problem.model, page_of(watch), History()
-    mark = page.recall(lambda: start)
-    if mark is not None and mark.ended:
-        return mark.ascent
-    state, n_iter, rate, gain = start, 0, 1.0, np.inf
-    if mark is not None:
-        state, path, n_iter = mark.state, mark.path, int(mark.numbers[0])
-        rate, gain = mark.numbers[1:]
-    coef, priors, _ = state
-    v, converged, stop = problem.row_variance(coef.cov), False, False
+    model, page = problem.model, page_of(watch)
+    run = page.recall(lambda: start) or Ascent(start, -np.inf, History(), change=np.inf)
+    (coef, priors, _), path, gain, rate = run.state, run.path, run.change, 1.0
+    v = problem.row_variance(coef.cov)
     elbo = _elbo(problem, coef, v, priors)
     if not np.isfinite(elbo):
         raise ValueError(
             f"the lower bound (ELBO) is {elbo} at the initial value. Check for extreme weights, "
             "kernel values or prior variances, and bring them nearer to one."
         )
-    while n_iter < max_iter and not (converged or stop):
-        n_iter += 1
-        P, before = model.precision(priors), elbo
+    while run.n_iter < max_iter and not (run.converged or run.stopped):
+        P, before, n_iter = model.precision(priors), elbo, run.n_iter + 1
         # in posterior standard deviations; rough while rounds gain more than a nat
         gtol = max(np.sqrt(tol), 1e-10 if gain < 1.0 else 0.01)
         mean = maximise_mean(problem, coef, v, P, gtol)
@@ -218,7 +211,6 @@ def fit_gaussian(
                 break
             rate *= 0.5
         if not np.isfinite(elbo):  # nothing is left to do but to keep the last state
-            elbo, gain = before, np.nan
             break
         (coef, priors), v, last, gain = new, v_new, gain, elbo - before
         path.append(elbo)
@@ -229,11 +221,10 @@ def fit_gaussian(
         rate = min(1.0, 2.0 * rate)
         state = State(coef, priors)
         stop = watch(Progress("vb", n_iter, max_iter, elbo, gain), state)
-        page.keep(Mark(state, (n_iter, rate, gain), path, len(path)), now=stop)
-    out = Ascent(state, elbo, path, n_iter, converged, gain, stop)
-    if not stop:
-        page.keep(Mark(state, (elbo, n_iter, converged, gain), path, len(path), ended=True), True)
-    return out
+        run = Ascent(state, elbo, path, n_iter, converged, gain, stop)
+        page.keep(run)
+    page.keep(run, now=True)
+    return run
 
 
 def maximise_mean(
@@ -303,16 +294,12 @@ def coordinate_ascent(
     """
     if problem.model.is_latent and not state.latents:
         state = state._replace(latents=start_latents(problem))
-    page, path, n_iter, change = page_of(watch), History(), 0, np.inf
-    mark = page.recall(lambda: sweep(problem, state, frozen).state)
-    if mark is not None and mark.ended:
-        return mark.ascent
-    if mark is not None:
-        state, path, n_iter = mark.state, mark.path, int(mark.numbers[0])
-    here, converged, stop = sweep(problem, state, frozen), False, False
-    bound = here.bound
-    while n_iter < max_iter and not (converged or stop):
-        n_iter, before, plain = n_iter + 1, here.bound, here.state
+    page, here = page_of(watch), sweep(problem, state, frozen)
+    run = Ascent(state, here.bound, History(), change=np.inf)
+    if (held := page.recall(lambda: here.state)) is not None:
+        run, here = held, sweep(problem, held.state, frozen)
+    while run.n_iter < max_iter and not (run.converged or run.stopped):
+        n_iter, path, before, plain = run.n_iter + 1, run.path, here.bound, here.state
         state = plain if here.fast is None else here.fast
         here = sweep(problem, state, frozen)
         if state is not plain and here.bound < before:
@@ -328,13 +315,10 @@ def coordinate_ascent(
         still = shift(state.coef, here.state.coef) < 10.0 * np.sqrt(tol)
         converged = bool(change < tol * max(1.0, abs(bound))) and still
         stop = watch(Progress("vb", n_iter, max_iter, bound, change), state)
-        page.keep(Mark(state, (n_iter,), path, len(path)), now=stop)
-    out = Ascent(state, bound, path, n_iter, converged, change, stop)
-    if not stop:
-        page.keep(
-            Mark(state, (bound, n_iter, converged, change), path, len(path), ended=True), True
-        )
-    return out
+        run = Ascent(state, bound, path, n_iter, converged, change, stop)
+        page.keep(run)
+    page.keep(run, now=True)
+    return run
 
 
 def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:

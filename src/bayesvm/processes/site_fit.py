@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Local
-from ..inference.progress import History, Progress, Watch, silent
+from ..inference.progress import Ascent, History, Progress, Watch, page_of, silent
 from .newton import ascend_mean
 from .process import MANY, Gram, LowRank
 from .sites import FIRST, Labels, Site, SiteFit, SiteMoments, Sites, target_sites
@@ -107,15 +107,18 @@ def fit_sites(
         left = now.left(g - now.alpha, w - fit.sites.w)
         return (left if isinstance(process, Gram) else A_PASS_LEAVES * left) < enough(fit.bound)
 
-    # rounding of the bound, in double or in single precision
-    slack = 1e-11 if process.exact is process else 2e-6
-    (fit, now), rate, passes, change = evaluate(start), 1.0, 1, np.inf
+    page, slack = page_of(watch), 1e-11  # rounding of the bound, in double precision
+    if process.exact is not process:
+        slack = 2e-6  # in single precision
+    run = page.recall(lambda: start) or Ascent(start, -np.inf, History(), 1, change=np.inf)
+    (fit, now), rate = evaluate(run.state), 1.0
     if not np.isfinite(fit.bound):
         raise ValueError(
             f"the lower bound (ELBO) is {fit.bound} at the initial value. Check for extreme "
             "weights, kernel values or prior variances, and bring them nearer to one."
         )
-    path, converged, stop = History([fit.bound]), is_top(fit, now), False
+    passes, path, change, stop = run.n_iter, run.path or History([fit.bound]), run.change, False
+    converged = run.converged or is_top(fit, now)
     aim = None if converged else target(fit, now)
     while aim is not None and passes < max_iter and not (converged or stop):
         m, alpha, w = (x + rate * (y - x) for x, y in zip((now.m, now.alpha, fit.sites.w), aim))
@@ -132,4 +135,6 @@ def fit_sites(
         stop = watch(Progress("vb", passes, max_iter, fit.bound, gain), fit.sites)
         rate = min(1.0, 1.5 * rate)
         aim = None if converged or stop else target(fit, now)
+        page.keep(Ascent(fit.sites, fit.bound, path, passes, converged, change))
+    page.keep(Ascent(fit.sites, fit.bound, path, passes, converged, change), now=True)
     return replace(fit, passes=passes, path=path, converged=converged, change=change)
