@@ -35,7 +35,7 @@ ROWS = 10_000  # left out, at most: their quantiles at 5 % vary by 0.2 % of the 
 TUBE_ROWS = 2000  # that choose the tube, at least; ten for each coefficient if that is more
 WIDEST = 0.95  # share of rows in the tube, at most: the others determine the scale outside
 TUBES = 96  # widths tried
-ROUGH = VB(bound="tight", tol=1e-5, warm_rows=0)
+ROUGH = VB(tol=1e-5, warm_rows=0)
 
 
 class Unit(NamedTuple):
@@ -128,7 +128,9 @@ def choose_epsilon(problem: Problem, rng: np.random.Generator) -> float:
     if problem.n > keep:
         problem = problem.thinned(keep, rng)
     given = plain(problem.model.likelihood)
-    machine, problem, _ = find_posterior(problem.with_likelihood(Tight(given)), ROUGH, rng)
+    # selection priors are for the augmented bound
+    seen = given if problem.model.has_gates else Tight(given)
+    machine, problem, _ = find_posterior(problem.with_likelihood(seen), ROUGH, rng)
     y, c = problem.blocks.y, problem.blocks.c
     r = np.abs(y - machine.posterior.left_out(problem)[0])
     order = np.argsort(r)
