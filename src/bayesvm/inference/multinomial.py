@@ -372,7 +372,8 @@ def fit_vb(
     v = row_variances(problem, covs)
     tol, path = math.sqrt(scheme.tol * means.size), run.path
     paces: dict[tuple[int, int], Pace] = {}
-    bound, rate = run.bound, 1.0
+    # covariances of a resumed fit are made anew, so that its bound may be lower than it was
+    bound, rate = elbo(problem, means, v, covs, priors), 1.0
     while not (run.converged or run.stopped) and len(path) < scheme.max_iter:
         means = best_means(problem, means, v, P, covs, 0.1 * tol)
         now, wanted = elbo(problem, means, v, covs, priors), row_weights(problem, means, v)
