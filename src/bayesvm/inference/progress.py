@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..core.tree import filled, leaves
-from ..core.types import Array, Stats
+from ..core.types import Array
 
 
 class Progress(NamedTuple):
@@ -50,8 +50,7 @@ class History(list[float]):
 class Ascent:
     """Where a deterministic scheme ended; ``bound`` is that of ``state``.
 
-    ``stopped`` is whether a callback has ended it; ``sums`` are those over rows at the state, where
-    the scheme had them and did not come from a checkpoint.
+    ``stopped`` is whether a callback has ended it.
     """
 
     state: Any
@@ -61,7 +60,6 @@ class Ascent:
     converged: bool = False
     change: float = np.nan
     stopped: bool = False
-    sums: Stats | None = field(default=None, kw_only=True)
 
 
 # ---------------------------------------------------------------------------------------------

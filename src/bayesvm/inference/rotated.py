@@ -145,7 +145,6 @@ class Rotation:
             state=self._carried(result.state, C, back=True),
             bound=result.bound + offset,
             path=History([value + offset for value in path], seconds),
-            sums=None,  # they are of other columns
         )
 
     def _offset(self, state: State) -> float:

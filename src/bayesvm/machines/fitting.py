@@ -20,7 +20,7 @@ from ..inference.gibbs import Gibbs
 from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.rotated import Basis, Rotation, bases
-from ..inference.state import State
+from ..inference.state import State, bound_of
 from ..inference.vb import VB, learned
 from ..likelihoods.tight import Tight
 from ..model.problem import Problem
@@ -178,9 +178,8 @@ def _integrated(problem: Problem, found: Integrated) -> Found:
     likelihood = problem.model.likelihood
     if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
         problem = problem.with_likelihood(Tight(likelihood))
-    sums = problem.stats(found.state.coef)
-    bound = float(sums.bound + problem.model.bound(*found.state))
-    ascent = replace(found.ascent, state=found.state, bound=bound, path=[bound], sums=sums)
+    bound = bound_of(problem, found.state)
+    ascent = replace(found.ascent, state=found.state, bound=bound, path=[bound])
     machine = _from_ascent(problem, ascent)
     name = problem.model.terms[-1].name
     return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
