@@ -285,7 +285,8 @@ def means_here(X: Array, m: int, seed: int, c: Array | None = None) -> Array:
         after = own[at] @ other
         np.minimum(after, near, out=after)
         np.maximum(after, 0.0, out=after)
-        best = int(np.argmin(after @ c))
+        losses = after @ c  # equal for two rows that are nearest to each other: the first of them
+        best = int(np.argmax(np.isclose(losses, losses.min())))
         near, chosen[k + 1] = after[best], at[best]
     Z, weighted = X[chosen], c[:, None] * np.hstack([X, one])
     tol = KMEANS_MOVED * float(X.var(axis=0).mean())
