@@ -54,7 +54,9 @@ def test_all_kinds_learn_and_answer(classifier, inference):
     assert np.all(p <= high)
     scores, spread = model.transform(X, return_std=True)
     assert scores.shape == spread.shape == (80, 2)
-    assert np.all((spread > 0) & (spread < 1))
+    assert np.all(spread > 0)
+    # less than the prior's, in the mean over rows: that of one row, from few draws, has an error
+    assert np.all(np.square(spread).mean(axis=0) < 1)
     back = model.inverse_transform(scores)
     left = np.square(X - back).sum() / np.square(X - X.mean(axis=0)).sum()
     assert left < 0.4
