@@ -89,12 +89,15 @@ class Fit:
     def judged(self, moments: Moments | None, limit: float | None = None) -> Self:
         """The fit with its predictions of training rows left out, from moments of f there.
 
-        With ``limit``, the largest variance of f or infinity, probabilities far from these rows go
-        to the shares of the classes.
+        With ``limit``, the largest variance of f or infinity, probabilities of a link that is
+        fitted to these rows go to the shares of the classes far from them.
         """
         if moments is None:
             return self
-        far = None if limit is None else Extrapolation.of(moments, self.masses, limit)
+        is_fitted = not np.isinf(self.over_classes.rows)
+        far = None
+        if is_fitted and limit is not None:
+            far = Extrapolation.of(moments, self.masses, limit)
         fit = replace(self, far=far)
         return replace(fit, left_out=LeftOut.of(moments, fit.proba))
 
