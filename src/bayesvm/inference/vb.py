@@ -253,17 +253,18 @@ def settle_hyperparameters(
     """Coefficients and hyperparameters at their joint fixed point for given S.
 
     The log likelihood is taken as quadratic about the mean, of curvature S, so that the mean
-    follows the prior: :math:`\\mu(P) = (S + P)^{-1}(S + P_0)\\mu_0`.
+    follows the prior: :math:`\\mu(P) = \\mu_0 + (S + P)^{-1}(P_0 - P)\\mu_0`.
     """
     cov = covariance(S, P)
     if not any(priors):  # all of them are known Gaussians
         return Coef(coef.mean, cov), priors
-    potential = S @ coef.mean + P * coef.mean
-    new = Coef(coef.mean, cov)
+    mean = coef.mean
+    new = Coef(mean, cov)
     for _ in range(rounds):
         priors, old = model.update(priors, new), new
-        cov = covariance(S, model.precision(priors))
-        new = Coef(cov.solve(potential), cov)
+        Q = model.precision(priors)
+        cov = covariance(S, Q)
+        new = Coef(mean + cov.solve(P * mean - Q * mean), cov)
         if shift(old, new) < tol and np.allclose(old.cov.diag(), cov.diag(), rtol=tol, atol=0.0):
             break
     return new, model.update(priors, new)
