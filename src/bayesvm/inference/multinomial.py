@@ -224,7 +224,10 @@ def ahead(part: PriorPart, pace: Pace, rate: float) -> Any:
 
     A prediction beyond ten updates is not trusted: a variance that goes to zero has none.
     """
-    return part.prior.restore(part.state, pace.at + rate * min(1.0 / pace.share, 10.0) * pace.step)
+    grow = np.full(pace.at.size, rate * min(1.0 / pace.share, 10.0))
+    if part.own.blocks is None:
+        grow[1:] = rate  # auxiliary variables follow the variance
+    return part.prior.restore(part.state, pace.at + grow * pace.step)
 
 
 def centred(means: Array, P: Sequence[Any]) -> Array:

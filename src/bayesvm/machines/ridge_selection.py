@@ -48,13 +48,15 @@ def select_ridge(
     blocks, rng = some.blocks, np.random.default_rng(0)
     likelihood = getattr(some.model.likelihood, "likelihood", some.model.likelihood)
     guide = likelihood if likelihood.normalised else Logistic()
+    weight = effective(blocks.c, blocks.unit)  # class weights are not more rows
     opened = with_ridges(some.with_likelihood(guide), [Ridge()] * some.model.width)
+    opened = replace(opened, blocks=replace(blocks, c=weight))
     state = VB(bound="augmented", tol=1e-6).fit(opened, rng).state
     pairs = zip(some.model.terms, state.priors, strict=True)
     evidence = [s.variance for t, s in pairs if t.prior.is_open]
     if masses(blocks.y, blocks.copies).min() <= rows_per_coefficient * some.model.width:
         factors = factors[1:]
-    weight, best = effective(blocks.c, blocks.unit), (np.inf, some, state)
+    best = (np.inf, some, state)
     for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # neighbours start each other
         one = with_ridges(some, [Fixed(k / v) for v in evidence]).with_likelihood(Tight(likelihood))
         state = VB(bound="tight", tol=1e-4).fit(one, rng, State(state.coef, one.model.init())).state

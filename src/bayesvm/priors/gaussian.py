@@ -236,13 +236,6 @@ class Ridge(Prior):
             return 1.0
         return float(1.0 / (self.half_cauchy**-2 + precision))
 
-    def vector(self, s: RidgeState) -> Array:
-        return np.log([s.variance])  # which xi follows
-
-    def restore(self, like: RidgeState, vector: Array) -> RidgeState:
-        variance = float(np.exp(vector[0]))
-        return RidgeState(variance, self._xi(1.0 / variance))
-
     # ----- variational Bayes
 
     def update(self, s: RidgeState, own: Own) -> RidgeState:
