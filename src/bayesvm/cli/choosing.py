@@ -38,7 +38,7 @@ TRIAL, TRIAL_CLASSES = (
 )  # rows of more, that both are tried on; the latter of 4 classes on
 TRIAL_SECONDS = 90.0  # after which a trial ends without an answer
 LIMIT = 600.0  # estimated seconds, with the check, that a better kernel machine may take by default
-DOUBT = re.compile(r"each left out, (no better|worse) .*?log loss ([\d.]+) against ([\d.]+)")
+DOUBT = re.compile(r"no better than the shares .*?loss ([\d.]+) against ([\d.]+)")
 
 
 def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
@@ -102,9 +102,8 @@ class Fitter:
     def __init__(self, data: Labelled, work: Work, clock: Clock, rounds: float) -> None:
         self.data, self.work, self.clock, self.rounds = data, work, clock, rounds
         self.seconds = 0.0  # of the last fit
-        self.doubts: dict[
-            str, re.Match[str]
-        ] = {}  # kinds that predict no better than simple models
+        # kinds that predict no better than the shares of the classes
+        self.doubts: dict[str, re.Match[str]] = {}
 
     def guess(self, kind: str, model: Pipeline) -> float | None:
         """Seconds that a fit will take, if that is not little."""
@@ -220,30 +219,24 @@ class Fitter:
         return (np.inf if new[1].fit_.stopped else loss(new)), seconds
 
     def tell_doubts(self, kind: str, tried: Sequence[str], console: Console) -> None:
-        """Say once, in the words of the command, that a model predicts no better than simple ones.
+        """Say once that a model predicts no better than the shares of the classes.
 
         ``kind`` is that of the model, ``tried`` are all that were fitted.
         """
         doubt = self.doubts.get(kind)
         if doubt is None:
             return
-        how, own, other = doubt.groups()
+        own, other = doubt.groups()
         others = [name for name in ("linear", "kernel") if name not in (*tried, kind)]
         hint = f" Try --model {others[0]}." if others and len(tried) == 1 else ""
-        if how == "worse":
-            text = (
-                f"Warning: the {kind} machine predicts rows left out worse than a plain logistic "
-                f"regression does (log loss {own} against {other}).{hint}"
-            )
-        else:
-            who = "neither the linear nor the kernel machine predicts rows left out better"
-            if len(self.doubts) < 2:
-                who = f"the {kind} machine predicts rows left out no better"
-            text = (
-                f"Warning: {who} than the shares of the classes do, up to chance (log loss {own} "
-                f"against {other}): the columns have little or no information about the labels. "
-                f"Look for labels in a wrong order and for columns that are not there.{hint}"
-            )
+        who = "neither the linear nor the kernel machine predicts rows left out better"
+        if len(self.doubts) < 2:
+            who = f"the {kind} machine predicts rows left out no better"
+        text = (
+            f"Warning: {who} than the shares of the classes (log loss {own} against {other}): the "
+            "columns have little or no information about the labels. Check that labels belong to "
+            f"their rows and that informative columns are included.{hint}"
+        )
         console.print(text, soft_wrap=True)
 
 

@@ -33,9 +33,9 @@ from ..reports.tables import Draws
 from . import predictions, surface
 from .arviz import to_arviz
 from .average import average_effects
+from .baseline import baseline_warning
 from .estimator import BayesianEstimator
 from .run import warm_starts
-from .worth import warning_of
 
 
 class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[misc]
@@ -76,10 +76,10 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         names = () if fit.converged else self._names()
         if text := fit.unfinished(type(self).__name__, names):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        elif data is not None and not fit.stopped:
-            columns = not self.__sklearn_tags__().input_tags.pairwise
-            if text := warning_of(type(self).__name__, fit, data, columns):
-                warn(text)
+        elif data is None or fit.stopped:
+            pass
+        elif text := baseline_warning(type(self).__name__, fit):
+            warn(text)
         return self
 
     @property

@@ -73,7 +73,7 @@ def coefficient_path(
     model = clone(estimator).set_params(warm_start=True)
     coefs = []
     with warnings.catch_warnings():  # a strong penalty predicts badly, as it should
-        warnings.filterwarnings("ignore", message=".* predicts training rows")
+        warnings.filterwarnings("ignore", message="leave-one-out predictions of")
         for nu in nus[::-1]:
             model.set_params(prior=replace(prior, nu=float(nu)))
             model.fit(X, y, sample_weight=sample_weight)
