@@ -215,7 +215,7 @@ def test_scales_of_columns_do_not_matter(seed):
     grown = make_problem(X * scale, y, c, prior=Lasso(nu=1.0), intercept=Fixed(1e-6))
     run = EM().fit(grown, np.random.default_rng(0))
     assert run.converged
-    assert abs(run.certificate.gap) < 1e-10
+    assert abs(run.certificate.gap) < 1e-8  # sums of terms of 1e9 round at 1e-7 of one
     best = lasso_lp.solve(np.column_stack([np.ones(1000), X]), y, np.append(0.0, 1.0 / scale), c)
     coef = run.state.coef.mean * np.append(1.0, scale)
     np.testing.assert_allclose(coef, best.theta, atol=1e-8)
