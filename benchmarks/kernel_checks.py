@@ -19,7 +19,7 @@ from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
 from bayesvm.inference import VB, Gibbs
-from bayesvm.machines.diagnostics import r_hat
+from bayesvm.predictive.diagnostics import r_hat
 from raetsch import fit, load
 
 SWEEPS, BURN_IN = 6000, 1000

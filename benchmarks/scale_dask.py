@@ -29,11 +29,11 @@ from bayesvm.blocks import cut
 from bayesvm.core.types import Coef, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Dask
-from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inputs.sources import DaskRows
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.tight import Tight
+from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 import machine
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import VB, Gibbs
-from bayesvm.machines.diagnostics import ess, indicator_r_hat
+from bayesvm.predictive.diagnostics import ess, indicator_r_hat
 from bayesvm.priors import LaplaceZero, Lasso, Ridge, SpikeSlab
 
 TRUE = 10  # columns that matter

@@ -77,7 +77,7 @@ def draw(library: str, folder: Path, seed: int, options: dict[str, Any]) -> dict
     """Draws of the same posterior, judged by one and the same function."""
     import numpy as np
 
-    from bayesvm.machines.diagnostics import ess, r_hat
+    from bayesvm.predictive.diagnostics import ess, r_hat
     from problems import load
 
     module = import_module(f"libraries.bench_{library}")

@@ -20,14 +20,14 @@ PICTURE = ROOT / "docs" / "_static" / "imports.svg"
 LAYERS = (
     ("core",),
     ("inputs", "cleaning", "files", "kernels", "likelihoods", "datasets"),
-    ("gaussian", "blocks"),
+    ("linalg", "blocks"),
     ("priors", "engines", "designs"),
     ("model",),
     ("inference",),
-    ("machines",),
+    ("predictive",),
     ("processes",),
-    ("vectors", "factors"),
-    ("reports",),
+    ("sparse_kernel", "factor_models"),
+    ("inspection",),
     ("terms", "estimators"),
     ("compare", "plot", "html_report", "export", "cli"),
 )

@@ -15,7 +15,7 @@ from numba import njit
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import StratifiedKFold
 
-from bayesvm.vectors import rvm
+from bayesvm.sparse_kernel import rvm
 
 COSTS = np.arange(1.0, 101.0)
 WIDTHS = np.arange(0.1, 10.0, 0.2)

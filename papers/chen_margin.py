@@ -23,7 +23,7 @@ from scipy.stats import norm
 from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch
-from bayesvm.vectors.newton import PenalisedLikelihood
+from bayesvm.sparse_kernel.newton import PenalisedLikelihood
 
 from .drawing import curves
 from .tables import table_of

@@ -15,7 +15,7 @@ from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 from bayesvm.kernels import RBF
-from bayesvm.vectors import Power
+from bayesvm.sparse_kernel import Power
 
 from . import chen
 from .drawing import curves

@@ -26,7 +26,7 @@ from scipy.special import expit
 from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.core.types import Array
-from bayesvm.machines.diagnostics import ess
+from bayesvm.predictive.diagnostics import ess
 
 from .henao_table1 import load
 

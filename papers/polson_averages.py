@@ -33,7 +33,7 @@ from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM, Gibbs
-from bayesvm.machines.diagnostics import ess
+from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Bridge, Lasso
 
 from .experiment import sweeps

@@ -31,7 +31,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.datasets import simulate_luts
 from bayesvm.likelihoods import Hinge
-from bayesvm.machines.diagnostics import ess
+from bayesvm.predictive.diagnostics import ess
 
 from .tables import table_of
 

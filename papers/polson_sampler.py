@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.inference import Gibbs
-from bayesvm.machines.diagnostics import ess
+from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam

@@ -16,7 +16,7 @@ from bayesvm import BayesianLinearSVC
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_spam
 from bayesvm.inference import Gibbs
-from bayesvm.machines.diagnostics import share_r_hat
+from bayesvm.predictive.diagnostics import share_r_hat
 
 from .experiment import sweeps
 

@@ -12,14 +12,14 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef, Local, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
-from bayesvm.estimators import kernel_settings, posing
-from bayesvm.gaussian.covariances import DiagonalCovariance, DualCovariance, FullCovariance
+from bayesvm.estimators import build, kernel_settings
 from bayesvm.inference.em import certificate
 from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge
-from bayesvm.machines import fitting
+from bayesvm.linalg.covariances import DiagonalCovariance, DualCovariance, FullCovariance
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
+from bayesvm.predictive import fitting
 from bayesvm.priors import Fixed
 
 Z = 4.5  # bound on a z-score: P(|z| > 4.5) = 7e-6 for one comparison of a right answer
@@ -182,8 +182,8 @@ def local_cluster():
 @contextmanager
 def engines(**fields):
     """Whichever engine is chosen has these fields, ``dtype`` or ``memory``."""
-    plain = posing.choose_engine
+    plain = build.choose_engine
     with pytest.MonkeyPatch.context() as patch:
-        for module in (posing, kernel_settings):
+        for module in (build, kernel_settings):
             patch.setattr(module, "choose_engine", lambda *a: replace(plain(*a), **fields))
         yield

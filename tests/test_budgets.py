@@ -115,10 +115,10 @@ def measure_source() -> dict[str, int]:
         and not (function.name == "__init__" and path.parent.name == "estimators")
     ]
     names = family_names(list(trees.values()))
-    asked = [  # `options` turns what users give into objects; today it is called `choices`
+    asked = [  # `options` turns what users give into objects
         asks_for(node, names)
         for path, tree in trees.items()
-        if path.stem not in ("options", "choices")
+        if path.stem != "options"
         for node in ast.walk(tree)
     ]
     return {

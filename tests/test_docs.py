@@ -14,8 +14,8 @@ from sklearn.datasets import load_breast_cancer
 
 import bayesvm
 from bayesvm import BayesianLinearSVC
-from bayesvm.estimators.choices import LIKELIHOODS, SCHEMES
-from bayesvm.estimators.posing import DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS
+from bayesvm.estimators.build import DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS
+from bayesvm.estimators.options import LIKELIHOODS, SCHEMES
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 

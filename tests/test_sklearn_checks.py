@@ -15,8 +15,8 @@ from bayesvm import (
     MixedSVC,
 )
 from bayesvm.inference import VB, Gibbs
+from bayesvm.sparse_kernel import Power
 from bayesvm.terms import Columns, Intercept, Process
-from bayesvm.vectors import Power
 
 ESTIMATORS = [
     BayesianLinearSVC(),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         likelihoods,
         plot,
         priors,
+        sparse_kernel,
         terms,
-        vectors,
     )
     from .cleaning.cleaner import TableCleaner
     from .estimators.additive import AdditiveSVC
@@ -61,9 +61,9 @@ __all__ = [
     "priors",
     "report",
     "save",
+    "sparse_kernel",
     "terms",
     "to_onnx",
-    "vectors",
 ]
 
 # where the names that are not modules come from; everything is imported when it is first used

@@ -13,7 +13,7 @@ from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.priors import Lasso
-from bayesvm.vectors import Power
+from bayesvm.sparse_kernel import Power
 from tests.campaign.estimators import terms
 from tests.campaign.judge import require
 

@@ -9,7 +9,7 @@ from bayesvm import BayesianSVC
 from bayesvm.blocks import Blocks
 from bayesvm.designs import Standardised, fit_columns
 from bayesvm.designs.common import COLUMNS, RANGES, in_one_unit
-from bayesvm.designs.warped import Warped
+from bayesvm.designs.input_warping import Warped
 from bayesvm.engines import Serial
 
 RNG = np.random.default_rng(0)

@@ -11,14 +11,14 @@ from bayesvm.core.types import Cells, Coef, Hidden, Local, Rows
 from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
 from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
 from bayesvm.engines import Serial
-from bayesvm.gaussian.covariances import (
+from bayesvm.inference import VB
+from bayesvm.linalg.covariances import (
     DiagonalCovariance,
     DualCovariance,
     FullCovariance,
     GatedCovariance,
     Point,
 )
-from bayesvm.inference import VB
 from bayesvm.model.latent import predict_rows, start_latents
 from bayesvm.model.passes import filled, gather, latent_variance
 from bayesvm.model.problem import Latent

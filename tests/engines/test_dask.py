@@ -191,7 +191,7 @@ def test_columns_kept_on_workers(monkeypatch):
 def test_the_link_is_that_of_rows_in_memory(kind, monkeypatch):
     """Fitted to the same sample of the rows, wherever they are."""
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
-    monkeypatch.setattr("bayesvm.machines.fitting.CALIBRATION_ROWS", 1200)
+    monkeypatch.setattr("bayesvm.predictive.fitting.CALIBRATION_ROWS", 1200)
     make = {
         "linear": lambda: BayesianLinearSVC(random_state=0),
         "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0),
@@ -236,7 +236,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
     import pickle
 
     from bayesvm.core.types import Coef
-    from bayesvm.gaussian.covariances import FullCovariance
+    from bayesvm.linalg.covariances import FullCovariance
 
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
     how = {"n_inducing": 30, "tune": False, "random_state": 0}

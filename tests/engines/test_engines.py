@@ -20,8 +20,8 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.arrays import total
 from bayesvm.core.types import Coef
 from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.linalg.covariances import FullCovariance
 
 ENGINES = [
     Serial(),

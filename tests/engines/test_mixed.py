@@ -17,9 +17,9 @@ from bayesvm import MixedSVC
 from bayesvm.blocks import block_rows, cut, from_iterable, from_memmap, from_parquet
 from bayesvm.designs.table import learn_groups
 from bayesvm.engines import Dask, Gpu, Serial, Threads
-from bayesvm.gaussian.forms import Bordered
 from bayesvm.inference import Gibbs
 from bayesvm.inputs.sources import DaskRows
+from bayesvm.linalg.forms import Bordered
 from bayesvm.model.problem import Problem
 
 N, P, PATIENTS, SITES = 1600, 3, 40, 6

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris, make_moons
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC, make_pipeline
 from bayesvm.estimators import arviz
 from bayesvm.inference import Gibbs
-from bayesvm.reports import tables
+from bayesvm.inspection import tables
 from bayesvm.terms import Columns, Groups, Intercept, Process
 
 pytest.importorskip("arviz_base")

@@ -20,8 +20,8 @@ from bayesvm import (
     make_pipeline,
 )
 from bayesvm.inference import EM, SVI, VB, Gibbs
+from bayesvm.sparse_kernel import Power
 from bayesvm.terms import Columns, Intercept
-from bayesvm.vectors import Power
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 
 from bayesvm import BayesianSVC, FactorSVC
 from bayesvm.estimators.factor_columns import relation
-from bayesvm.factors.alignment import match
-from bayesvm.factors.sheet import Sheet
+from bayesvm.factor_models.alignment import match
+from bayesvm.factor_models.observed_data import Sheet
 from bayesvm.inference import EM, Gibbs
 from bayesvm.kernels import RBF, Scaled
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.inference import SVI, Gibbs
-from bayesvm.machines.posterior import NoPosterior
+from bayesvm.predictive.posterior import NoPosterior
 from bayesvm.terms import Columns, Intercept, Process
 
 X, Y = load_wine(return_X_y=True)

@@ -8,7 +8,7 @@ from sklearn.feature_selection import RFE
 from bayesvm import BayesianSVC
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
-from bayesvm.machines.posterior import NoPosterior
+from bayesvm.predictive.posterior import NoPosterior
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
 

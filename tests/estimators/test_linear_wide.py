@@ -7,8 +7,8 @@ from tests.problems import frozen
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.engines import Serial, Threads
-from bayesvm.gaussian.covariances import DiagonalCovariance
 from bayesvm.inference import VB
+from bayesvm.linalg.covariances import DiagonalCovariance
 
 RNG = np.random.default_rng(0)
 N, P = 1500, 1200

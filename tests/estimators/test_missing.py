@@ -18,10 +18,10 @@ from tests.papers.exact import log_mean_likelihood
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.designs import Factors, Missing, Unstructured
-from bayesvm.estimators.choices import choose_parts
+from bayesvm.estimators.options import choose_parts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.likelihoods import Hinge, Probit
-from bayesvm.machines.link_fitting import LogisticFamily, score_link
+from bayesvm.predictive.link_fitting import LogisticFamily, score_link
 
 SHORT = Gibbs(draws=60, burn_in=30, chains=2)
 

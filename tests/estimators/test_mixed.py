@@ -679,7 +679,7 @@ def test_probabilities_hold_for_known_and_for_new_groups():
 
 
 def test_a_pseudo_likelihood_keeps_its_fitted_link():
-    from bayesvm.machines.links import CalibratedLink, NormalisedLink
+    from bayesvm.predictive.links import CalibratedLink, NormalisedLink
 
     options = {"hinge": CalibratedLink, "soft_hinge": CalibratedLink, "logistic": NormalisedLink}
     for likelihood, kind in options.items():

@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 
 from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.kernels import RBF, Linear
-from bayesvm.vectors import Power, pcvm_power, rvm
-from bayesvm.vectors.newton import PenalisedLikelihood
+from bayesvm.sparse_kernel import Power, pcvm_power, rvm
+from bayesvm.sparse_kernel.newton import PenalisedLikelihood
 
 X, Y = make_moons(150, noise=0.25, random_state=0)
 X.flags.writeable = Y.flags.writeable = False

@@ -10,7 +10,7 @@ from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import EM
-from bayesvm.machines.diagnostics import ess
+from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Lasso
 from papers import polson_averages as averages
 from papers import polson_likelihoods as relatives

@@ -12,7 +12,7 @@ from tests.problems import needs_data
 from bayesvm import BayesianLinearSVC
 from bayesvm.datasets import load_spam
 from bayesvm.inference import Gibbs
-from bayesvm.machines.diagnostics import indicator_r_hat
+from bayesvm.predictive.diagnostics import indicator_r_hat
 from papers import luts_spam, polson_spam, spam
 from papers.__main__ import main
 

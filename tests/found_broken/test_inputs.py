@@ -18,8 +18,8 @@ from bayesvm import (
     blocks,
 )
 from bayesvm.inference import Gibbs
+from bayesvm.sparse_kernel import Power
 from bayesvm.terms import Columns, Intercept
-from bayesvm.vectors import Power
 
 pd = pytest.importorskip("pandas")
 

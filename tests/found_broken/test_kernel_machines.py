@@ -21,7 +21,7 @@ from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.process import Gram
 from bayesvm.processes.site_fit import fit_sites
 from bayesvm.processes.sites import Labels
-from bayesvm.vectors import Power
+from bayesvm.sparse_kernel import Power
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)
 NEW = np.random.default_rng(1).uniform(-2, 3, (200, 2))
@@ -101,7 +101,7 @@ def test_candidates_have_all_of_a_rare_class(kind, monkeypatch):
         met.append(np.count_nonzero(self.codes[self.candidates] == 1))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bayesvm.vectors.candidates.MergedRows.values", values)
+    monkeypatch.setattr("bayesvm.sparse_kernel.candidates.MergedRows.values", values)
     with pytest.raises(KeyboardInterrupt):
         kind(RBF(0.3), tune=False, n_candidates=100).fit(*rare(0, 800, 9))
     assert met == [9]
@@ -221,7 +221,7 @@ def test_signs_and_order_of_columns_do_not_matter(model, data):
 
 
 def test_a_solver_breaks_ties_by_order_and_not_by_rounding():
-    from bayesvm.vectors.rvm import first_of_the_best
+    from bayesvm.sparse_kernel.rvm import first_of_the_best
 
     assert first_of_the_best(np.array([0.1, 0.3, 0.3 * (1 + 1e-15), 0.2])) == 1
     assert first_of_the_best(np.array([-2.0, -1.0])) == 1

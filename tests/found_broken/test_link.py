@@ -35,7 +35,7 @@ def test_probabilities_do_not_depend_on_where_the_rows_are(make, most, tmp_path,
     A file halved a label that fills more than half of the limit even below it, and Dask drew a
     sample of its own and went on from it over all rows.
     """
-    monkeypatch.setattr("bayesvm.machines.fitting.CALIBRATION_ROWS", most)
+    monkeypatch.setattr("bayesvm.predictive.fitting.CALIBRATION_ROWS", most)
     want = BayesianLinearSVC(random_state=0).fit(X, Y).predict_proba(X)
     have = BayesianLinearSVC(random_state=0).fit(*make(tmp_path)).predict_proba(X)
     np.testing.assert_allclose(have, want, atol=1e-6, rtol=0)

@@ -128,8 +128,8 @@ def test_the_second_class_may_first_appear_late(model):
 
 @pytest.mark.parametrize("chunk", [30, 300])
 def test_a_stream_of_more_rows_than_are_kept_is_as_good_as_a_fit(chunk, monkeypatch):
-    monkeypatch.setattr("bayesvm.estimators.stream.LEAST_KEPT", 400)
-    monkeypatch.setattr("bayesvm.estimators.stream.MOST_KEPT", 400)
+    monkeypatch.setattr("bayesvm.estimators.streaming.LEAST_KEPT", 400)
+    monkeypatch.setattr("bayesvm.estimators.streaming.MOST_KEPT", 400)
     judge(LINEAR, *split(linear, 3000, 2), chunk, every=1500 // chunk)
 
 
@@ -142,8 +142,8 @@ AGAINST_REST = BayesianLinearSVC(likelihood="soft_hinge", random_state=0)
     ("model", "late"), [(LINEAR, 600), (AGAINST_REST, 600), (AGAINST_REST, 1500)]
 )
 def test_a_class_may_first_appear_after_rows_have_left(model, late, monkeypatch):
-    monkeypatch.setattr("bayesvm.estimators.stream.LEAST_KEPT", 400)
-    monkeypatch.setattr("bayesvm.estimators.stream.MOST_KEPT", 400)
+    monkeypatch.setattr("bayesvm.estimators.streaming.LEAST_KEPT", 400)
+    monkeypatch.setattr("bayesvm.estimators.streaming.MOST_KEPT", 400)
     judge(model, *without_the_third_at_first(2000, late, 1), 100, every=5)
 
 

@@ -108,9 +108,9 @@ def test_selection_by_vb_on_more_than_5000_columns(prior, likelihood, n):
 
 @pytest.mark.parametrize("prior", [SpikeSlab(0.02), LaplaceZero(0.02)], ids=["normal", "laplace"])
 def test_selection_with_few_rows_is_that_with_a_matrix_of_the_columns(prior):
-    from bayesvm.gaussian.forms import Dense, Factored
     from bayesvm.inference.state import State
     from bayesvm.inference.vb import sweep
+    from bayesvm.linalg.forms import Dense, Factored
 
     X, y = table(30, 280)
     model = BayesianLinearSVC(prior, VB(max_iter=3), random_state=0)

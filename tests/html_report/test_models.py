@@ -17,7 +17,7 @@ from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, Fact
 from bayesvm.html_report import words
 from bayesvm.html_report.making import Maker
 from bayesvm.inference import Gibbs
-from bayesvm.reports.display import Inside
+from bayesvm.inspection.display import Inside
 from bayesvm.terms import Columns, Intercept, Process
 
 VOID = {"meta", "input", "br", "path", "circle", "rect", "link"}

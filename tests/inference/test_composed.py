@@ -16,12 +16,12 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Design, Term
 from bayesvm.designs import Intercept, Missing, Table, Unstructured
 from bayesvm.engines import Serial, Threads
-from bayesvm.gaussian.gates import gated_coef
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
+from bayesvm.linalg.spike_slab import gated_coef
 from bayesvm.model.latent import start_latents
 from bayesvm.model.model import Model, arranged
 from bayesvm.model.problem import Problem

@@ -11,11 +11,11 @@ from tests.problems import certify, frozen, make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.engines import Threads
-from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import EM, VB
 from bayesvm.inference.em import objective
 from bayesvm.inference.state import State
 from bayesvm.likelihoods import Logistic, Probit
+from bayesvm.linalg.covariances import Point
 from bayesvm.priors import Fixed, Ridge
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,6 @@ from tests.problems import Z, frozen, make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.engines import Serial, Threads
-from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference import gibbs as gibbs_module
 from bayesvm.inference.draws import Position
@@ -20,7 +19,8 @@ from bayesvm.inference.gibbs import CYCLE, stretch
 from bayesvm.inference.progress import Monitor, silent
 from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.machines.diagnostics import ess, r_hat
+from bayesvm.linalg.covariances import Point
+from bayesvm.predictive.diagnostics import ess, r_hat
 from bayesvm.priors import Fixed, Ridge
 
 SLOPE = frozen(oracle.X[:, None].copy())

@@ -20,9 +20,9 @@ from bayesvm.inference.draws import Position, Record
 from bayesvm.inference.em import objective
 from bayesvm.inference.state import State, bound_of
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.machines.diagnostics import ess
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
+from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 
 SPECS = {

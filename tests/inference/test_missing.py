@@ -13,14 +13,14 @@ from tests.problems import Z, z_score
 
 from bayesvm.designs import Factors, Unstructured
 from bayesvm.engines import Threads
-from bayesvm.gaussian.gates import gated_coef
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.machines.diagnostics import ess
+from bayesvm.linalg.spike_slab import gated_coef
 from bayesvm.model.latent import entropy, start_latents
+from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab
 
 ONE_GONE = np.where(np.arange(6) == oracle.ALG4_GONE, np.nan, oracle.X)[:, None]

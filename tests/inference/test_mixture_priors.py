@@ -11,7 +11,6 @@ from tests.papers import bridge, exact_selection, laplace_zero, lasso_lp, oracle
 from tests.problems import Z, certify, make_problem, simulate
 
 from bayesvm.core.types import Coef
-from bayesvm.gaussian.covariances import Point
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.em import expecting, objective
@@ -19,7 +18,8 @@ from bayesvm.inference.progress import Monitor, silent
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import searched, sweep
 from bayesvm.likelihoods import Logistic, Probit
-from bayesvm.machines.diagnostics import ess
+from bayesvm.linalg.covariances import Point
+from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, SpikeSlab
 
 SLOPE = oracle.X[:, None]

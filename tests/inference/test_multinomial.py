@@ -16,10 +16,10 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef, Term
 from bayesvm.designs.columns import Assembled
 from bayesvm.engines import Serial
-from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.multinomial import draw_classes, elbo, fit_vb, gradient, row_variances
 from bayesvm.likelihoods import Logistic
+from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge

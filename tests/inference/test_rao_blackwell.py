@@ -9,7 +9,7 @@ from tests.problems import make_problem, simulate
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import Gibbs
 from bayesvm.inference.progress import Monitor, silent
-from bayesvm.machines.posterior import DrawsPosterior
+from bayesvm.predictive.posterior import DrawsPosterior
 from bayesvm.priors import Fixed, Ridge, SpikeSlab
 
 B0 = Fixed(1 / oracle.ALG2_INTERCEPT_VARIANCE)

@@ -8,14 +8,14 @@ from sklearn.svm import LinearSVR
 from tests.problems import Z, certify, frozen, make_problem
 
 from bayesvm.core.types import Coef
-from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.em import objective
 from bayesvm.inference.state import State
 from bayesvm.inference.vb import learned
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.machines.diagnostics import ess
+from bayesvm.linalg.covariances import FullCovariance
+from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, Lasso
 
 RNG = np.random.default_rng(0)

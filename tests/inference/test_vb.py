@@ -24,10 +24,10 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.distributions import inverse_gaussian, polya_gamma
 from bayesvm.core.types import Coef, Term
 from bayesvm.engines import Serial
-from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
 from bayesvm.inference.state import BoundFell, State, bound_of
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge

@@ -8,8 +8,8 @@ import pytest
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.engines import Serial
 from bayesvm.inputs.parameters import RULES, check_parameters
+from bayesvm.sparse_kernel import Power
 from bayesvm.terms import Columns
-from bayesvm.vectors import Power
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 Y = np.arange(12) % 2

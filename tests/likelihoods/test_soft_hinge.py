@@ -8,7 +8,7 @@ from scipy.special import expit
 from tests.problems import Z, z_score
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.estimators.choices import choose_likelihood
+from bayesvm.estimators.options import choose_likelihood
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
 from bayesvm.likelihoods.soft_hinge import SHARES, SPREADS

@@ -9,8 +9,8 @@ from bayesvm.core.random import stream
 from bayesvm.core.types import Coef, Own, Term
 from bayesvm.designs import Intercept
 from bayesvm.engines import Threads
-from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.likelihoods import Hinge
+from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.model.model import Model
 from bayesvm.priors import Fixed, Ridge
 

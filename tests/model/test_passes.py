@@ -12,9 +12,9 @@ from scipy import sparse
 from tests.problems import frozen, simulate
 
 from bayesvm.core.types import Coef, Rows
-from bayesvm.gaussian.covariances import DiagonalCovariance, FullCovariance, Point
-from bayesvm.gaussian.forms import Dense, Diagonal, Factored, sandwich
 from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.linalg.covariances import DiagonalCovariance, FullCovariance, Point
+from bayesvm.linalg.forms import Dense, Diagonal, Factored, sandwich
 from bayesvm.model.passes import NEGLIGIBLE, draw_block, moments, pass_block
 
 FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}

@@ -7,9 +7,9 @@ import pytest
 from tests.problems import make_problem, simulate
 
 from bayesvm.core.types import Coef
-from bayesvm.gaussian.covariances import FullCovariance
 from bayesvm.inference import VB
 from bayesvm.inference.state import bound_of
+from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.model.past import Past
 from bayesvm.priors import Fixed
 

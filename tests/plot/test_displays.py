@@ -15,7 +15,6 @@ from sklearn.metrics import brier_score_loss, log_loss
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
-from bayesvm.machines.diagnostics import r_hat
 from bayesvm.plot import (
     CalibrationDisplay,
     CoefficientDisplay,
@@ -25,6 +24,7 @@ from bayesvm.plot import (
     RelevanceDisplay,
     TraceDisplay,
 )
+from bayesvm.predictive.diagnostics import r_hat
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 

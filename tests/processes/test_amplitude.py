@@ -6,7 +6,7 @@ import pytest
 from bayesvm.core.arrays import one_against_rest
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import SoftHinge
-from bayesvm.machines.link_fitting import SoftmaxFamily, score_link
+from bayesvm.predictive.link_fitting import SoftmaxFamily, score_link
 from bayesvm.processes import process as processes
 from bayesvm.processes.amplitude import FOLDS, FoldedAmplitude, held_out, part_of, predicted
 from bayesvm.processes.evidence import Search

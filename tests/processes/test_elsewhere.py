@@ -10,7 +10,7 @@ from bayesvm import BayesianSVC
 from bayesvm.engines import Gpu
 from bayesvm.kernels import RBF, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.machines.link_fitting import LogisticFamily, fit_link
+from bayesvm.predictive.link_fitting import LogisticFamily, fit_link
 from bayesvm.processes.evidence import Evidence, parameter_prior
 from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.points import means_here, means_there, trials

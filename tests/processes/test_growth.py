@@ -11,7 +11,7 @@ from bayesvm import BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF, Scaled, column_scales
 from bayesvm.likelihoods import Logistic, SoftHinge
-from bayesvm.machines.link_fitting import LogisticFamily, score_link
+from bayesvm.predictive.link_fitting import LogisticFamily, score_link
 from bayesvm.processes import growth
 from bayesvm.processes.evidence import Search
 from bayesvm.processes.growth import (

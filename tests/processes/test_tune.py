@@ -19,7 +19,7 @@ from bayesvm.kernels import (
     with_columns,
 )
 from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
-from bayesvm.machines.link_fitting import LogisticFamily, fit_link, score_link
+from bayesvm.predictive.link_fitting import LogisticFamily, fit_link, score_link
 from bayesvm.processes import tune as tuning
 from bayesvm.processes.amplitude import FoldedAmplitude
 from bayesvm.processes.evidence import (

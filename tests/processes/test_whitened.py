@@ -15,9 +15,9 @@ from bayesvm.inference.state import State
 from bayesvm.inference.vb import sweep
 from bayesvm.kernels import RBF, Constant, Function, White
 from bayesvm.likelihoods import Hinge
-from bayesvm.machines.posterior import GaussianPosterior
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
+from bayesvm.predictive.posterior import GaussianPosterior
 from bayesvm.priors import Fixed
 from bayesvm.processes.points import choose_points, pivots
 from bayesvm.processes.whitened import Whitened, kernel_factor

@@ -45,7 +45,7 @@ def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
     """The estimator, with options that it has."""
     import bayesvm
 
-    from ..estimators.choices import LIKELIHOODS, PRIORS, SCHEMES
+    from ..estimators.options import LIKELIHOODS, PRIORS, SCHEMES
 
     if kind not in KINDS:
         raise ValueError(f"--model {kind} is not known; choose one of auto, {', '.join(KINDS)}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ..reports.display import Inside
+from ..inspection.display import Inside
 from .models import Model
 from .terminal import (
     check_apart,

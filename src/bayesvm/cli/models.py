@@ -15,7 +15,7 @@ import pandas as pd
 import typer
 
 from ..cleaning.cleaner import lacking
-from ..reports.display import Inside
+from ..inspection.display import Inside
 from .choosing import KINDS, Fitter, build, prepared
 from .labelled import group_labels, training_rows
 from .printing import show_findings, show_left_out, show_model, show_predictions

@@ -13,8 +13,8 @@ from rich.table import Table
 from ..cleaning.cells import as_text, examples
 from ..cleaning.columns import Levels, mark
 from ..cleaning.findings import Finding
-from ..reports.display import Inside
-from ..reports.kernels import relevances
+from ..inspection.display import Inside
+from ..inspection.kernels import relevances
 from .labelled import Labelled
 from .terminal import printable
 

@@ -12,7 +12,7 @@ import typer
 
 from ..cleaning.cells import as_text
 from ..core.types import Array
-from ..reports.display import Inside
+from ..inspection.display import Inside
 from .labelled import Labelled, labels_of, training_rows
 from .models import Model, check_columns, plain_rows
 from .tables import read_table

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Display, axes_for
+from ..inspection.display import Display, axes_for
 from .significance import bonferroni_dunn, friedman, nemenyi
 
 

@@ -20,8 +20,8 @@ from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.utils import indexable
 
 from ..files.fingerprint import fingerprint
-from ..reports.display import Inside
-from ..reports.tables import pandas_for
+from ..inspection.display import Inside
+from ..inspection.tables import pandas_for
 from .tasks import Task, complete, results
 
 KEYS = ("dataset", "split", "estimator")

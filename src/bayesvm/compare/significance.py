@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from ..core.types import Array
-from ..reports.tables import pandas_for
+from ..inspection.tables import pandas_for
 
 
 class FTest(NamedTuple):

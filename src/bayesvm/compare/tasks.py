@@ -12,7 +12,7 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import threadpool_limits
 
-from ..reports.tables import pandas_for
+from ..inspection.tables import pandas_for
 
 Task = dict[str, Any]  # flat: what the task is, and every setting its result depends on
 

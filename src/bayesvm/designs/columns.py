@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
-from ..gaussian.columns import Centred
+from ..linalg.columns import Centred
 
 FAR = 2.0**50  # largest distance from the centre in standard deviations: squares fit into float32,
 RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them, into float64

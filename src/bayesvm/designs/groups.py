@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Design
-from ..gaussian.columns import Factor
+from ..linalg.columns import Factor
 from .columns import Standardised
 
 

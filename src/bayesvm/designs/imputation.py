@@ -19,7 +19,7 @@ from scipy.stats import invwishart
 
 from ..core.distributions import LOG_2PI
 from ..core.types import Array
-from ..gaussian.forms import corners
+from ..linalg.forms import corners
 
 ROUNDS = 30  # of EM over rows, where there are too many columns for a matrix of them
 STILL = 0.02  # largest change of the log noise of a column that ends it

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.types import Array, Cells, Columns, Design
-from ..gaussian.forms import summed_covariances
+from ..linalg.forms import summed_covariances
 from .imputation import FactorCovariance, Factors, RowSums
 
 JOINT_COLUMNS = 300  # beyond which missing cells and coefficients are not learned together

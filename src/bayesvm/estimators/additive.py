@@ -22,21 +22,21 @@ from ..inputs.labels import Training, read_labels
 from ..inputs.levels import Levels
 from ..inputs.parameters import is_among
 from ..inputs.tables import check_no_cell_missing, find_categories, row_masses
-from ..machines.fit import Fit
+from ..inspection.cells import Imputed, ImputedCells
+from ..inspection.effects import GroupEffects, second_moments
+from ..inspection.tables import Draws
+from ..inspection.terms import Terms
 from ..model.model import Model, arranged
 from ..model.problem import Problem
-from ..reports.cells import Imputed, ImputedCells
-from ..reports.effects import GroupEffects, second_moments
-from ..reports.tables import Draws
-from ..reports.terms import Terms
+from ..predictive.fit import Fit
 from ..terms import Intercept, Part, TrainingRows, read_terms
-from . import choices as check
+from . import options as check
 from .base import BayesianClassifier
+from .build import choose_engine, closed, pose
 from .formula_terms import terms_of
 from .group_reports import GroupReports
 from .groups import check_corner, prior_of
 from .missing import MissingCells
-from .posing import choose_engine, closed, pose
 from .predictions import draw_f
 from .tables import TermTable, of_term
 

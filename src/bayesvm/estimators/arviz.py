@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 
 from ..core import arrays
 from ..core.types import Array
-from ..machines.fit import Fit
-from ..machines.machine import Machine, covariances
-from ..machines.posterior import DrawsPosterior
-from ..reports.tables import arviz_tree
+from ..inspection.tables import arviz_tree
+from ..predictive.fit import Fit
+from ..predictive.machine import Machine, covariances
+from ..predictive.posterior import DrawsPosterior
 
 ROWS = ["obs"]
 

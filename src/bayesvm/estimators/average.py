@@ -16,11 +16,11 @@ from ..core.types import Array
 from ..inputs.parameters import is_number
 from ..inputs.reading import column_names, column_of
 from ..inputs.tables import cells_of
-from ..machines.fit import DRAWS
-from ..machines.links import CalibratedLink
-from ..machines.machine import Machine
+from ..inspection.tables import pandas_for, stacked, tails
 from ..model.latent import predict_rows
-from ..reports.tables import pandas_for, stacked, tails
+from ..predictive.fit import DRAWS
+from ..predictive.links import CalibratedLink
+from ..predictive.machine import Machine
 from .predictions import pieces, proba
 from .surface import note_of_width
 

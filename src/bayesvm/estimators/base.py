@@ -9,7 +9,7 @@ A classifier is one class with this base.  Its ``fit``
 5. keeps what was found: ``return self._keep(Fit(machines, data.classes, ...))``.
 
 Predictions are then made here from the moments of f.  Everything else that can be reported is an
-object over the machines (:mod:`bayesvm.reports`), to which the estimator's properties delegate.
+object over the machines (:mod:`bayesvm.inspection`), to which the estimator's properties delegate.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ..inputs import reading
 from ..inputs.labels import Training, read_labels
 from ..inputs.parameters import warn
 from ..inputs.soft_labels import SoftLabels
-from ..machines.fit import Fit
+from ..inspection.tables import Draws
 from ..model.problem import Problem
-from ..reports.tables import Draws
+from ..predictive.fit import Fit
 from . import predictions, surface
 from .arviz import to_arviz
 from .average import average_effects

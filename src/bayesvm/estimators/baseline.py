@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..machines.fit import Fit
+from ..predictive.fit import Fit
 
 
 def baseline_warning(name: str, fit: Fit, min_rows: int = 100, min_gain: float = 2.0) -> str:

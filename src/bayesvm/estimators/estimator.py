@@ -24,14 +24,14 @@ from ..inputs import reading
 from ..inputs.encoding import Encoding
 from ..inputs.parameters import check_draws, check_parameters, is_among, warn_idle
 from ..inputs.tables import read_table
-from ..machines.fit import Fit, Objective
-from ..machines.machine import Machine
-from ..machines.posterior import GaussianPosterior
+from ..predictive.fit import Fit, Objective
+from ..predictive.machine import Machine
+from ..predictive.posterior import GaussianPosterior
 from . import predictions, surface
 from .described import described
 from .missing import MissingCells
 from .run import Run, generator
-from .stream import Stream
+from .streaming import Stream
 
 
 class BayesianEstimator(BaseEstimator):  # type: ignore[misc]

@@ -15,8 +15,8 @@ from ..core.types import Array
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.labels import whole
-from ..machines.fit import Fit
-from ..reports.factors import FactorReport
+from ..inspection.factors import FactorReport
+from ..predictive.fit import Fit
 from .base import BayesianClassifier
 from .factor_fit import choose_columns, cross_fitted, learn_table, merged, prepare
 

@@ -19,10 +19,10 @@ from sklearn.model_selection import StratifiedKFold
 
 from ..core.arrays import one_against_rest
 from ..core.types import Array
-from ..factors.sheet import Sheet
+from ..factor_models.observed_data import Sheet
 from ..inputs.labels import Training
-from ..machines.leave_one_out import Moments, effective
-from ..machines.link_fitting import LogisticFamily, fit_link
+from ..predictive.leave_one_out import Moments, effective
+from ..predictive.link_fitting import LogisticFamily, fit_link
 
 SIZES = (10, 30, 100, 300, 1000)  # numbers of columns that are tried, beside all
 FOLDS = 5

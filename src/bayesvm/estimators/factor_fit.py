@@ -14,28 +14,28 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Intercept
 from ..engines import Serial
-from ..factors.design import FactorScores
-from ..factors.fitted import LinearDraws, LinearFit, ProjectedScores
-from ..factors.learn import choose_size, fit_kernel
-from ..factors.loadings import FactorPrior, learn, rank
-from ..factors.sheet import ColumnScale, Sheet
+from ..factor_models.design import FactorScores
+from ..factor_models.fitted import LinearDraws, LinearFit, ProjectedScores
+from ..factor_models.learn import choose_size, fit_kernel
+from ..factor_models.loadings import FactorPrior, learn, rank
+from ..factor_models.observed_data import ColumnScale, Sheet
 from ..inference import VB, Gibbs
 from ..inference.progress import Progress
 from ..inputs.labels import Training
 from ..inputs.parameters import is_among, is_number
 from ..likelihoods import Hinge
-from ..machines.diagnostics import r_hat
-from ..machines.fitting import AGREED
-from ..machines.leave_one_out import Moments
-from ..machines.link_fitting import LogisticFamily, fit_link
-from ..machines.links import plain_link
-from ..machines.machine import Machine
 from ..model.model import Model
 from ..model.problem import Problem
+from ..predictive.diagnostics import r_hat
+from ..predictive.fitting import AGREED
+from ..predictive.leave_one_out import Moments
+from ..predictive.link_fitting import LogisticFamily, fit_link
+from ..predictive.links import plain_link
+from ..predictive.machine import Machine
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
 from ..processes.points import merge
-from . import choices as check
+from . import options as check
 from .factor_columns import Choice, choose, related, sizes_of
 from .run import Run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.types import Array
-from ..machines.fit import Fit
-from ..reports.effects import GroupEffects
+from ..inspection.effects import GroupEffects
+from ..predictive.fit import Fit
 
 
 class GroupReports:

@@ -14,8 +14,8 @@ from ..inference import SVI, Gibbs
 from ..inputs.levels import Levels
 from ..inputs.reading import is_source
 from ..priors import Fixed, InverseWishart, Ridge
-from . import choices as check
-from .posing import FULL_COLUMNS
+from . import options as check
+from .build import FULL_COLUMNS
 
 AUTO = Ridge(half_cauchy=1.0)  # the prior of one effect to a group
 MOST_DRAWN = 2**30  # numbers kept of chains: 8 GB

@@ -16,18 +16,18 @@ from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.parameters import PAGE
+from ..inspection.kernels import KernelReport
+from ..inspection.tables import Draws
 from ..likelihoods import SoftHinge
 from ..model.problem import Problem
 from ..processes.machine import ExactMachine, KernelFit, far_variance, joint_draws
-from ..reports.kernels import KernelReport
-from ..reports.tables import Draws
-from . import choices as check
+from . import options as check
 from .base import BayesianClassifier
 from .kernel_fit import fit_blocks, fit_rows, prepare
 from .kernel_settings import Settings
 from .predictions import draw_f
 from .run import Run
-from .stream import Setup, advance, streamable, variational
+from .streaming import Setup, advance, streamable, variational
 
 LEVEL = 3.0  # prior standard deviation of the level of f
 GROWTH = 1.05  # of a stream's rows, before kernel and points are chosen anew

@@ -15,12 +15,10 @@ from ..blocks.memory import Plan
 from ..core import arrays
 from ..core.types import Array, Coef, Rows
 from ..designs import Standardised, fit_columns
-from ..designs.levelled import Levelled, levelled
-from ..designs.warped import warped
+from ..designs.discrete_features import Levelled, levelled
+from ..designs.input_warping import warped
 from ..engines import Serial, Threads
 from ..engines.threads import one_blas_thread
-from ..gaussian.covariances import covariance
-from ..gaussian.forms import sandwich
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.progress import Monitor, Progress, Watch, silent
 from ..inference.state import State
@@ -29,9 +27,11 @@ from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled, groups_of
 from ..kernels.algebra import is_definite
 from ..kernels.precomputed import check_gram
-from ..machines.leave_one_out import Moments
+from ..linalg.covariances import covariance
+from ..linalg.forms import sandwich
 from ..model.model import Model
 from ..model.problem import Problem
+from ..predictive.leave_one_out import Moments
 from ..processes.evidence import (
     START,
     Search,
@@ -66,8 +66,8 @@ from ..processes.sites import Labels, Sites
 from ..processes.streamed import ROWS, guided, refine, refine_sites
 from ..processes.tune import kernel_prior
 from ..processes.whitened import Projected, Whitened
+from .build import in_blocks
 from .kernel_settings import Settings
-from .posing import in_blocks
 from .run import Run
 
 MOVED = 10_000  # rows whose bound moves inducing points

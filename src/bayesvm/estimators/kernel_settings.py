@@ -16,10 +16,10 @@ from ..inputs.encoding import Encoding
 from ..kernels import Scaled, with_groups
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
-from ..machines.leave_one_out import Moments
-from ..machines.link_fitting import SoftmaxFamily, fit_link
-from ..machines.links import SoftmaxLink
 from ..model.model import Model
+from ..predictive.leave_one_out import Moments
+from ..predictive.link_fitting import SoftmaxFamily, fit_link
+from ..predictive.links import SoftmaxLink
 from ..processes.evidence import (
     FEW,
     NATS_AT_LEAST,
@@ -37,8 +37,8 @@ from ..processes.process import Prior
 from ..processes.sites import Labels
 from ..processes.tune import Tuned, tune
 from ..processes.whitened import Whitened
-from . import choices as check
-from .posing import choose_engine
+from . import options as check
+from .build import choose_engine
 
 SAMPLED = 20_000  # rows of a large fit for tuning and for the places of inducing points
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance

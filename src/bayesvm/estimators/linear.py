@@ -12,21 +12,21 @@ from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.progress import Progress
+from ..inspection.cells import Imputed, ImputedCells
+from ..inspection.coefficients import Coefficients
+from ..inspection.tables import Draws
 from ..likelihoods import Logistic
-from ..machines.fit import Fit
 from ..model.model import Model
 from ..model.problem import Problem
-from ..reports.cells import Imputed, ImputedCells
-from ..reports.coefficients import Coefficients
-from ..reports.tables import Draws
-from . import choices as check
+from ..predictive.fit import Fit
 from . import formulas
+from . import options as check
 from .base import BayesianClassifier
+from .build import in_blocks, pose
 from .formula import Formula
 from .missing import impute
-from .posing import in_blocks, pose
 from .predictions import draw_f
-from .stream import Setup, advance, streamable, variational
+from .streaming import Setup, advance, streamable, variational
 
 
 class BayesianLinearSVC(BayesianClassifier):

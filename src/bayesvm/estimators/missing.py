@@ -18,11 +18,11 @@ from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
 from ..inputs.labels import Training
-from ..machines.machine import Machine
+from ..inspection.cells import ImputedCells
 from ..model.latent import fit_params
 from ..model.problem import Latent, Problem
-from ..reports.cells import ImputedCells
-from . import choices as check
+from ..predictive.machine import Machine
+from . import options as check
 
 
 @dataclass(frozen=True)

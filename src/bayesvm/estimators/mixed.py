@@ -16,21 +16,21 @@ from ..inputs import reading
 from ..inputs.labels import Training
 from ..inputs.levels import Levels, some_of
 from ..inputs.parameters import warn
-from ..machines.fit import Fit
+from ..inspection.effects import GroupEffects, second_moments
+from ..inspection.tables import Draws
 from ..model.model import Model, arranged
 from ..model.problem import Problem
+from ..predictive.fit import Fit
 from ..priors import Fixed
-from ..reports.effects import GroupEffects, second_moments
-from ..reports.tables import Draws
-from . import choices as check
 from . import formulas, predictions
+from . import options as check
 from .average import average_effects_in_groups
 from .base import BayesianClassifier
+from .build import in_blocks, pose
 from .formula import Formula
 from .group_reports import GroupReports
 from .groups import check_sizes, group_terms, parts_of
 from .linear import BayesianLinearSVC
-from .posing import in_blocks, pose
 
 # Of the few coefficients that all groups share: a learned variance would shrink those of unequal
 # size by a third.  Normal(0, 2.5) on standardised columns, as in rstanarm.

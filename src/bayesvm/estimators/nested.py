@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from . import choices as check
+from . import options as check
 
 OBJECTS: Mapping[str, Mapping[str, Any]] = {
     "prior": check.PRIORS,

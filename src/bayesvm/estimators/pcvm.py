@@ -9,10 +9,10 @@ from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.parameters import is_among
 from ..kernels import Kernel
-from ..vectors import Power, pcvm_laplace, pcvm_power
+from ..sparse_kernel import Power, pcvm_laplace, pcvm_power
 from . import vectors
 from .base import BayesianClassifier
-from .choices import check_positive
+from .options import check_positive
 
 CHOICES = {"selection": ("best", "one_standard_error")}
 
@@ -44,7 +44,7 @@ class PCVC(BayesianClassifier):
         matrix of kernel values with the training rows (if it is not symmetric there is a warning,
         and f has no norm, as with ``norm_penalty=0``).  For a kernel given by name tuning also
         decides between one length scale and one per column.
-    weight_prior : "laplace", "power" or bayesvm.vectors.Power, default="laplace"
+    weight_prior : "laplace", "power" or bayesvm.sparse_kernel.Power, default="laplace"
         The one-sided prior of weights.  ``"power"`` is that of the paper, ``Power()``:
         :math:`p(w) \propto |w|^{-(2c+1)}`, sparser, with local maxima, so several starts are tried.
         The object also has the paper's Student prior and its prior of the bias.

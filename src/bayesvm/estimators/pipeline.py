@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..core.types import Array
 from ..inputs.parameters import check_draws
-from ..reports.display import Inside, feature_names
+from ..inspection.display import Inside, feature_names
 
 
 def _last_has(name: str) -> Callable[[Any], bool]:

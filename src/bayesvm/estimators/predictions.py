@@ -22,10 +22,10 @@ from ..inputs.parameters import is_among
 from ..inputs.reading import is_source, kind_of
 from ..inputs.sources import is_dask
 from ..inputs.tables import blank_rows
-from ..machines.decisions import Decision, check_share, read_prevalence, reweighted
-from ..machines.prediction_sets import LeftOut
-from ..reports.tables import tails
-from .posing import choose_engine
+from ..inspection.tables import tails
+from ..predictive.conformal import LeftOut
+from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
+from .build import choose_engine
 
 LINKED = 2**14  # rows at most that a thread predicts in one go: few enough to share between cores
 PIECE = 1000  # rows at which f is drawn jointly, and held for all draws

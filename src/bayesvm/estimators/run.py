@@ -21,18 +21,18 @@ from ..files.checkpoint import Checkpoint, opened, seed_in
 from ..files.fingerprint import fingerprint
 from ..inference import Gibbs
 from ..inference.progress import Monitor, Reporter
-from ..inference.rotated import bases
+from ..inference.row_space import bases
 from ..inference.state import State
 from ..inputs import reading
 from ..inputs.sources import is_dask
-from ..machines.fitting import find_posterior, moments_of_classes, with_link
-from ..machines.joint import can_join, fit_classes
-from ..machines.leave_one_out import Held, Moments
-from ..machines.links import ClassLink
-from ..machines.machine import Machine
-from ..machines.regression import LeftOutResiduals, with_residuals
 from ..model.problem import Problem
-from .posing import closed
+from ..predictive.fitting import find_posterior, moments_of_classes, with_link
+from ..predictive.joint import can_join, fit_classes
+from ..predictive.leave_one_out import Held, Moments
+from ..predictive.links import ClassLink
+from ..predictive.machine import Machine
+from ..predictive.regression import LeftOutResiduals, with_residuals
+from .build import closed
 
 # parameters of reports, files and engines, which do not change the result; the seed is held apart
 APART = (

@@ -9,10 +9,10 @@ from ..inference.progress import Progress
 from ..inputs import reading
 from ..inputs.parameters import is_among
 from ..likelihoods import Logistic, Probit
-from ..vectors import rvm
+from ..sparse_kernel import rvm
 from . import vectors
 from .base import BayesianClassifier
-from .choices import choose
+from .options import choose
 
 LIKELIHOODS = {"auto": Probit(), "probit": Probit(), "logistic": Logistic()}
 

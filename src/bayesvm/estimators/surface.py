@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..inputs.parameters import is_among, of_svc
-from ..machines.machine import Machine
-from ..machines.width import is_separated
+from ..predictive.machine import Machine
+from ..predictive.robust_covariance import is_separated
 from .nested import changed, flat, separated
 from .predictions import logs
 

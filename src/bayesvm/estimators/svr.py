@@ -19,16 +19,16 @@ from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs.numbers import Numbered, read_numbers
 from ..inputs.parameters import is_among
+from ..inspection.coefficients import Coefficients
+from ..inspection.tables import tails
 from ..likelihoods import EpsilonInsensitive
-from ..machines.regression import Regression, Unit, choose_epsilon
 from ..model.model import Model
 from ..model.problem import Problem
+from ..predictive.regression import Regression, Unit, choose_epsilon
 from ..priors.intercept import intercept_prior
-from ..reports.coefficients import Coefficients
-from ..reports.tables import tails
-from .choices import check_positive, choose_prior, choose_scheme
+from .build import in_blocks, pose
 from .estimator import BayesianEstimator
-from .posing import in_blocks, pose
+from .options import check_positive, choose_prior, choose_scheme
 from .predictions import draw_f
 from .run import warm_starts
 

@@ -21,27 +21,27 @@ from ..inference.state import State
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training
 from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
+from ..inspection.tables import Draws
+from ..inspection.vectors import VectorReport
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Likelihood
-from ..machines.fit import Fit
-from ..machines.leave_one_out import Moments
-from ..machines.link_fitting import LogisticFamily, fit_link
-from ..machines.links import ProbitLink, plain_link
-from ..machines.machine import Machine
-from ..machines.posterior import GaussianPosterior
 from ..model.model import Model
+from ..predictive.fit import Fit
+from ..predictive.leave_one_out import Moments
+from ..predictive.link_fitting import LogisticFamily, fit_link
+from ..predictive.links import ProbitLink, plain_link
+from ..predictive.machine import Machine
+from ..predictive.posterior import GaussianPosterior
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
 from ..processes.labelled import extent_of
 from ..processes.points import Distinct, merge, merge_values
-from ..reports.tables import Draws
-from ..reports.vectors import VectorReport
-from ..vectors.candidates import MergedRows, choose_candidates, has_length_scale, tune_kernel
-from ..vectors.journal import Journal
-from ..vectors.newton import PROBIT
-from ..vectors.sparse import Found
-from . import choices as check
+from ..sparse_kernel.callback import Journal
+from ..sparse_kernel.candidates import MergedRows, choose_candidates, has_length_scale, tune_kernel
+from ..sparse_kernel.newton import PROBIT
+from ..sparse_kernel.sparse import Found
+from . import options as check
 from .predictions import draw_f
 from .run import Run
 

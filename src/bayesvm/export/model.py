@@ -9,7 +9,7 @@ import numpy as np
 from ..core.types import Array
 from ..estimators.base import BayesianClassifier
 from ..inputs.encoding import Category, Encoding
-from ..reports.tables import tails
+from ..inspection.tables import tails
 from .graph import End, Graph
 from .traced import Traced, Untraceable, codes_of, missing, rows_of
 

@@ -19,8 +19,8 @@ from ..estimators.average import (
     with_column,
 )
 from ..estimators.predictions import proba
-from ..reports.display import Inside
-from ..reports.tables import pandas_for
+from ..inspection.display import Inside
+from ..inspection.tables import pandas_for
 from .judged import Rows, thinned
 from .words import MOVES, is_clear
 

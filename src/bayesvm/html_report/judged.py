@@ -20,8 +20,8 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, OrdinalEncoder, S
 from sklearn.utils import get_tags
 
 from ..core.types import Array
-from ..reports.display import Inside
-from ..reports.tables import pandas_for
+from ..inspection.display import Inside
+from ..inspection.tables import pandas_for
 
 MODEL, BOOSTING, LOGISTIC, BASE = "this model", "boosting", "logistic regression", "base rate"
 FOLDS, FOLDS_SLOW = 5, 3  # the latter of slow models

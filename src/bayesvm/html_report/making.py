@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import get_tags
 
-from ..reports.display import Inside
-from ..reports.kernels import relevances
-from ..reports.tables import pandas_for
+from ..inspection.display import Inside
+from ..inspection.kernels import relevances
+from ..inspection.tables import pandas_for
 from . import effects, figures, tables, words
 from . import scores as score
 from .judged import MODEL, Judged, Rows, as_frame, as_recorded, by_folds, on_new_rows

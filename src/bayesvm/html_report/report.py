@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..files.atomic import replace_file
-from ..reports.display import Inside
-from ..reports.tables import pandas_for, tails
+from ..inspection.display import Inside
+from ..inspection.tables import pandas_for, tails
 from .judged import Rows
 
 try:

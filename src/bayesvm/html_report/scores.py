@@ -9,7 +9,7 @@ from scipy.stats import beta
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from ..core.types import Array
-from ..reports.tables import pandas_for, tails
+from ..inspection.tables import pandas_for, tails
 from .judged import MODEL, Judged
 
 REPEATS = 400  # of the resampling: ends of 90 % intervals vary by a twentieth of their width

@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from ..core.types import Array
-from ..machines.diagnostics import ess, r_hat
-from ..reports.display import Inside
-from ..reports.kernels import relevances
-from ..reports.tables import pandas_for
+from ..inspection.display import Inside
+from ..inspection.kernels import relevances
+from ..inspection.tables import pandas_for
+from ..predictive.diagnostics import ess, r_hat
 from .effects import column
 from .judged import Judged, Rows, take, thinned
 from .scores import auc

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core.precision import Precision, divided, flat, masked
 from ..core.types import Array, Block, Coef
-from ..gaussian.covariances import Point, covariance
+from ..linalg.covariances import Point, covariance
 from ..model.model import Model
 from ..model.problem import Problem
 from .progress import Ascent, History, Page, Progress, Watch, page_of, silent

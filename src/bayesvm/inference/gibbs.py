@@ -13,15 +13,15 @@ from scipy.special import expit
 from ..core.distributions import slice_sample
 from ..core.random import stream
 from ..core.types import Array, Coef
-from ..gaussian.covariances import Point, covariance
-from ..gaussian.gates import draw_subset
 from ..likelihoods import Likelihood
+from ..linalg.covariances import Point, covariance
+from ..linalg.spike_slab import draw_subset
 from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
 from ..model.model import States
 from ..model.problem import Problem
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
-from .indicators import Guide, can_move, move_indicators
-from .leaps import Proposal, can_leap, leap, learn
+from .inclusion_moves import Guide, can_move, move_indicators
+from .independence_metropolis import Proposal, can_leap, leap, learn
 from .progress import Monitor, Progress, Watch, silent
 from .state import State, require
 from .vb import VB, learned, standing
@@ -38,7 +38,8 @@ class Gibbs:
     coefficients together with their scales (a slice move with the weights integrated out, which
     is what lets the chain move when the classes nearly separate), then draws the scales.  After the
     burn-in, where enough are accepted, all but one in a hundred draws are cheaper *leaps*
-    (:mod:`bayesvm.inference.leaps`): same posterior, several times the effective draws per second.
+    (:mod:`bayesvm.inference.independence_metropolis`): same posterior, several times the effective
+    draws per second.
     Entries of rows that are not known are drawn after the coefficients, then the parameters of
     their own distribution (Appendix C); such models make no leaps.
 

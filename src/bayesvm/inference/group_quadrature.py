@@ -40,10 +40,10 @@ from scipy.special import roots_hermitenorm
 from ..core import arrays
 from ..core.distributions import LOG_2PI
 from ..core.types import Array, Block, Coef, Own
-from ..gaussian.arrow import ArrowCovariance, Eliminated
 from ..likelihoods import Likelihood
 from ..likelihoods.base import Derivatives
 from ..likelihoods.tight import Tight
+from ..linalg.arrow import ArrowCovariance, Eliminated
 from ..model.problem import Problem
 from .progress import Ascent, Progress, Watch, silent
 from .state import State

@@ -44,10 +44,10 @@ from ..core.distributions import LOG_2PI, slice_sample
 from ..core.precision import split
 from ..core.random import stream
 from ..core.types import Array, Block, Coef, Own
-from ..gaussian.covariances import DualCovariance, Point, covariance
-from ..gaussian.forms import sandwich
 from ..likelihoods.logistic import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
+from ..linalg.covariances import DualCovariance, Point, covariance
+from ..linalg.forms import sandwich
 from ..model.model import States
 from ..model.passes import gather
 from ..model.problem import Problem

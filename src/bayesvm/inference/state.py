@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Coef
-from ..gaussian.gates import gated_coef
+from ..linalg.spike_slab import gated_coef
 from ..model.latent import sum_latents
 from ..model.model import Latents, States
 from ..model.problem import Problem

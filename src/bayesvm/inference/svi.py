@@ -13,9 +13,9 @@ from scipy.linalg import cho_solve
 from ..blocks.arrays import even_parts
 from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky
 from ..core.types import Array, Coef, Own, Rows, Stats
-from ..gaussian.arrow import ArrowCovariance, eliminate
-from ..gaussian.columns import Arrow, Factor
-from ..gaussian.covariances import FullCovariance, Point
+from ..linalg.arrow import ArrowCovariance, eliminate
+from ..linalg.columns import Arrow, Factor
+from ..linalg.covariances import FullCovariance, Point
 from ..model.model import Model, States
 from ..model.passes import pass_block
 from ..model.problem import Problem

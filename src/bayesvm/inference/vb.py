@@ -30,15 +30,15 @@ from scipy.optimize import minimize
 from ..core.arrays import to_numpy
 from ..core.precision import Precision
 from ..core.types import Array, Coef
-from ..gaussian.covariances import blended, covariance, mode
-from ..gaussian.gates import gated_coef
 from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
+from ..linalg.covariances import blended, covariance, mode
+from ..linalg.spike_slab import gated_coef
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Model, States
 from ..model.problem import Problem
-from .gated import Sweep, gated_sweep, searched
 from .progress import Ascent, History, Progress, Watch, page_of, silent
+from .spike_slab import Sweep, gated_sweep, searched
 from .state import BoundFell, State, require, shift
 
 BOUNDS = ("auto", "augmented", "tight")

@@ -28,8 +28,8 @@ from ..core.arrays import is_symbolic
 from ..core.distributions import LOG_2PI
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
-from ..gaussian.columns import plain
-from ..gaussian.forms import corners
+from ..linalg.columns import plain
+from ..linalg.forms import corners
 from .model import Latents, Model
 from .passes import expected, filled, second_moment
 from .problem import Latent, Problem

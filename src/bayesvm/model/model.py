@@ -14,9 +14,9 @@ from ..core import arrays
 from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
 from ..core.types import Array, Block, Coef, Own, Rows, Term
-from ..gaussian.columns import Arrow, Centred
-from ..gaussian.covariances import Point
 from ..likelihoods import Likelihood
+from ..linalg.columns import Arrow, Centred
+from ..linalg.covariances import Point
 from ..priors import Prior
 
 States = tuple[Any, ...]

@@ -17,9 +17,9 @@ import numpy as np
 from ..core import arrays
 from ..core.arrays import double, like, pick
 from ..core.types import Array, Coef, Engine, Hidden, Local, Rows, Stats
-from ..gaussian.columns import plain
-from ..gaussian.forms import corners, sandwich, summed_covariances
 from ..likelihoods import Likelihood
+from ..linalg.columns import plain
+from ..linalg.forms import corners, sandwich, summed_covariances
 
 NEGLIGIBLE = 0.05  # curvature, as a share of w, below which a row is left out of H (2.5 % of it)
 PIECE = 2**14  # rows at a time where these are numbers only

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from operator import add
 
 from ..core.types import Array, Coef, Stats
-from ..gaussian.forms import Dense
+from ..linalg.forms import Dense
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,8 @@ from ..core.types import (
     Rows,
     Stats,
 )
-from ..gaussian.forms import sandwich
 from ..likelihoods import Likelihood
+from ..linalg.forms import sandwich
 from .model import Latents, Model
 from .passes import (
     Slopes,

@@ -11,8 +11,8 @@ from ..core.types import Array
 from ..estimators.arviz import codes_of, replicates
 from ..inputs.reading import column_names, column_of
 from ..inputs.tables import cells_of
-from ..reports.display import Display, Inside, axes_for, machine_for
-from ..reports.tables import tails
+from ..inspection.display import Display, Inside, axes_for, machine_for
+from ..inspection.tables import tails
 
 
 @dataclass(repr=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Display, Inside, axes_for, machine_for
+from ..inspection.display import Display, Inside, axes_for, machine_for
 
 NAMED = 40  # groups, up to which each is named on the axis
 

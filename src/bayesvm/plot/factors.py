@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Display, Inside, axes_for, panels_for
+from ..inspection.display import Display, Inside, axes_for, panels_for
 
 NET = 40  # points along each side of the net on which a boundary is drawn
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..machines.diagnostics import r_hat
-from ..reports.display import Display, Inside, axes_for, machine_for
+from ..inspection.display import Display, Inside, axes_for, machine_for
+from ..predictive.diagnostics import r_hat
 
 
 @dataclass(repr=False)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..reports.display import Display, Inside, axes_for, like, machine_for
-from ..reports.kernels import relevances
+from ..inspection.display import Display, Inside, axes_for, like, machine_for
+from ..inspection.kernels import relevances
 
 
 @dataclass(repr=False)

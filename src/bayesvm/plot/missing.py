@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..core.types import Array
-from ..reports.display import Display, Inside, panels_for
+from ..inspection.display import Display, Inside, panels_for
 
 SHOWN = 12  # patterns, the commonest
 

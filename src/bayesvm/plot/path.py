@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core.types import Array
-from ..reports.display import Display, Inside, axes_for, feature_names, machine_for
+from ..inspection.display import Display, Inside, axes_for, feature_names, machine_for
 
 
 def coefficient_path(
@@ -54,8 +54,8 @@ def coefficient_path(
     >>> (coefs != 0).sum(axis=1)
     array([ 6, 12])
     """
-    from ..estimators.choices import choose_prior, choose_scheme
     from ..estimators.linear import BayesianLinearSVC
+    from ..estimators.options import choose_prior, choose_scheme
     from ..inference import EM
     from ..priors import Bridge
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.metrics import brier_score_loss, log_loss
 
 from ..core.types import Array
-from ..reports.display import Display, Inside, axes_for, check_label, machine_for
+from ..inspection.display import Display, Inside, axes_for, check_label, machine_for
 
 
 @dataclass(repr=False)

@@ -14,9 +14,9 @@ from ..designs import Intercept
 from ..estimators.average import editable, with_column
 from ..inputs.reading import column_of
 from ..inputs.tables import cells_of
-from ..reports.display import Display, Inside, machine_for, panels_for
-from ..reports.tables import pandas_for, tails
-from ..reports.terms import centred
+from ..inspection.display import Display, Inside, machine_for, panels_for
+from ..inspection.tables import pandas_for, tails
+from ..inspection.terms import centred
 from .coefficients import NAMED
 
 GRID = 40  # values of each of two columns

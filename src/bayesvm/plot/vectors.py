@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.types import Array
-from ..reports.display import Display, Inside, axes_for, like
+from ..inspection.display import Display, Inside, axes_for, like
 
 
 @dataclass(repr=False)

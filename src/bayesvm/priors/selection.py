@@ -14,7 +14,7 @@ from scipy.special import expit, gammaln, logit
 
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.types import Array, Own
-from ..gaussian.gates import OPEN
+from ..linalg.spike_slab import OPEN
 from .base import Prior, check_positive
 
 WIDEST = 27.0  # log odds at which extrapolation stops

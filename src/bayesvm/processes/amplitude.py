@@ -15,8 +15,8 @@ import numpy as np
 
 from ..core.types import Array
 from ..kernels import Scaled
-from ..machines.leave_one_out import effective
-from ..machines.link_fitting import LogisticFamily, SoftmaxFamily, score_link
+from ..predictive.leave_one_out import effective
+from ..predictive.link_fitting import LogisticFamily, SoftmaxFamily, score_link
 from .evidence import Search
 from .labelled import LabelledPoints
 from .process import Gram, LowRank, Prior

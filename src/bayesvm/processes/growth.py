@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..kernels import Scaled, column_scales
-from ..machines.link_fitting import LogisticFamily, SoftmaxFamily, score_link
+from ..predictive.link_fitting import LogisticFamily, SoftmaxFamily, score_link
 from .evidence import Ended, Evidence, Search, WarmFits, ascend_evidence, parameter_prior
 from .labelled import LabelledPoints
 from .process import LowRank, Prior

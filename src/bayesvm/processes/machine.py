@@ -19,20 +19,20 @@ from scipy.special import ndtr, ndtri
 from ..core.arrays import like
 from ..core.types import Array, Coef, Columns, Rows, Term
 from ..designs import Intercept
-from ..gaussian.covariances import DualCovariance, FullCovariance, Point
 from ..inference.draws import LIKELIHOOD, Draws
 from ..inference.progress import Watch, silent
 from ..inference.state import State
-from ..machines.diagnostics import r_hat
-from ..machines.fit import At, Fit
-from ..machines.fitting import AGREED
-from ..machines.leave_one_out import leave_one_out_draws
-from ..machines.link_fitting import LogisticFamily, fit_link
-from ..machines.links import plain_link
-from ..machines.machine import Machine
-from ..machines.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
-from ..machines.width import Width, factor
+from ..linalg.covariances import DualCovariance, FullCovariance, Point
 from ..model.model import Model
+from ..predictive.diagnostics import r_hat
+from ..predictive.fit import At, Fit
+from ..predictive.fitting import AGREED
+from ..predictive.leave_one_out import leave_one_out_draws
+from ..predictive.link_fitting import LogisticFamily, fit_link
+from ..predictive.links import plain_link
+from ..predictive.machine import Machine
+from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPosterior, Posterior
+from ..predictive.robust_covariance import Width, factor
 from ..priors import Fixed
 from .gibbs import Chains, Mixture, Sampled, sample_process
 from .log_odds import LogOdds

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array, Local
-from ..machines.leave_one_out import effective, leave_one_out
+from ..predictive.leave_one_out import effective, leave_one_out
 from .matrices import squared_forms
 from .predictor import Predictor
 

@@ -32,7 +32,7 @@ from ..core.types import Array
 from ..inference.progress import Watch, silent
 from ..kernels import Scaled
 from ..likelihoods import Logistic
-from ..machines.link_fitting import LogisticFamily, score_link
+from ..predictive.link_fitting import LogisticFamily, score_link
 from .amplitude import FoldedAmplitude
 from .evidence import (
     FARTHEST,

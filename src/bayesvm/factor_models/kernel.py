@@ -1,0 +1,444 @@
+r"""A kernel machine on latent factors: the one model that leaves the quadratic form.
+
+.. math:: x_n = A w_n + \varepsilon_n, \qquad f \sim N\big(0,\, k(W, W) + \sigma_b^2\big), \qquad
+          y_n \sim L(\cdot \mid f_n) .
+
+The scores are inputs of the kernel, so likelihood contributions are not quadratic in them, and the
+schemes of the other models do not apply.  Loadings are those of
+:mod:`bayesvm.factor_models.loadings`; this file has the rest.  With sites of precision *w* and
+linear term *b* in place of the labels, *f* integrates out,
+
+.. math::
+
+    \log\!\int\! N(f; 0, K)\, e^{b^\top f - \frac12 f^\top W f}\,df
+      = \tfrac12 b^\top K\alpha - \tfrac12\log|B|, \quad
+    B = I + W^{1/2} K W^{1/2}, \quad \alpha = b - W^{1/2} B^{-1} W^{1/2} K b ,
+
+and both ways of learning rest on it: variational EM, where scores and kernel parameters are points
+that maximise the bound, and Gibbs sampling, where each row's score moves on an ellipse.
+
+References: Henao, Yuan & Carin (2014), section 5; Murray, Adams & MacKay (2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.optimize import minimize
+
+from ..core.distributions import LOG_2PI, slice_sample
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
+from ..likelihoods import Likelihood
+from ..processes.matrices import factor
+from ..processes.process import Gram
+from ..processes.site_fit import fit_sites
+from ..processes.sites import Labels, SiteFit, Sites, target_sites
+from .loadings import Drawn, FactorPrior, Frame, Loadings
+from .observed_data import Scores, Sheet
+from .updated_inverse import UpdatedInverse
+
+SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
+FARTHEST = 12.0  # how far from there they are tried: with very large weights they would run away
+FIRST_PASSES = 20  # of coordinate ascent, before anything else is learned
+SHORT = 0.1  # the first step of a change of coordinates: one of length 1 could end at zero
+JITTER = 1e-8  # of the kernel's variance, where a factor of the kernel itself is needed
+TRIES = (2, 4, 8)  # proposals made at once: first, and while all were refused
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFactors:
+    """A table, labels (one column for each machine), and the priors of everything.
+
+    Scores at a point need ``unit``: shrinking them while loadings grow gains prior density without
+    end, and must not change f.  Draws of scores keep their scale by themselves.
+    """
+
+    sheet: Sheet  # the table, centred
+    Y: Array  # (n, machines), labels in {-1, +1}
+    c: Array  # (n,), weights of the labels
+    likelihood: Likelihood
+    prior: FactorPrior  # of loadings and noise
+    kernel: Any  # where its parameters start, and the centre of their prior
+    bias: float = 3.0  # prior standard deviation of the level of f
+    tune: bool = True  # learn the kernel's parameters
+    joint: bool = True  # labels move the scores; else scores and loadings stay where they are
+    unit: bool = True  # the kernel takes scores over their root mean square
+
+    @cached_property
+    def labels(self) -> tuple[Labels, ...]:
+        n = self.sheet.n
+        return tuple(Labels(y, self.c, np.arange(n), n) for y in self.Y.T)
+
+    def spread(self, W: Array) -> float:
+        """The unit in which the kernel measures scores."""
+        if not self.unit:
+            return 1.0
+        c = self.sheet.c
+        square = float(c @ np.square(W).sum(axis=1) / (c.sum() * W.shape[1]))
+        return np.sqrt(square) if square > 0 else 1.0  # rows of next to no weight: scores are zero
+
+    def gram(self, kernel: Any, W: Array) -> Array:
+        K: Array = kernel(W / self.spread(W))
+        K += self.bias**2
+        return K
+
+    def cross(self, kernel: Any, new: Array, W: Array) -> tuple[Array, Array]:
+        """Kernel values of new scores with those learned from, and with themselves."""
+        s = self.spread(W)
+        level = self.bias**2
+        return kernel(new / s, W / s) + level, kernel.diag(new / s) + level
+
+    def log_prior(self, theta: Array) -> float:
+        """Of the kernel's log parameters."""
+        z = (theta - self.kernel.theta) / SPREAD
+        return float(-0.5 * z @ z - theta.size * (0.5 * LOG_2PI + np.log(SPREAD)))
+
+
+# ---------------------------------------------------------------------------------------------
+# Gaussian sites with f integrated out
+
+
+def _integral(K: Array, sites: Sites) -> tuple[float, Array, Array]:
+    """Value of the integral, alpha and the factor of B."""
+    s = np.sqrt(sites.w)
+    L = factor(K, sites.w, np.arange(s.size))
+    Kb = K @ sites.b
+    alpha = sites.b - s * cho_solve((L, True), s * Kb, check_finite=False)
+    return 0.5 * float(Kb @ alpha) - float(np.log(np.diag(L)).sum()), alpha, L
+
+
+class Collapsed(NamedTuple):
+    """Value of the integral, alpha, and the inverse of ``K + W^-1``."""
+
+    value: float
+    alpha: Array
+    inverse: Array
+
+    def slope(self) -> Array:
+        """Gradient in the entries of K."""
+        return 0.5 * (np.outer(self.alpha, self.alpha) - self.inverse)
+
+
+def collapse(K: Array, sites: Sites) -> Collapsed:
+    """Integrate f out of Gaussian sites."""
+    s = np.sqrt(sites.w)
+    value, alpha, L = _integral(K, sites)
+    inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
+    inverse *= s[:, None]
+    inverse *= s
+    return Collapsed(value, alpha, inverse)
+
+
+# ---------------------------------------------------------------------------------------------
+# Variational EM
+
+
+class KernelState(NamedTuple):
+    """q(A) q(phi) q(psi), scores and kernel at a point, and q(f) of each machine."""
+
+    loadings: Loadings
+    W: Array
+    kernel: Any
+    fits: tuple[SiteFit, ...]
+
+
+def infer(problem: KernelFactors, state: KernelState) -> KernelState:
+    """q(f) of each machine, by a few passes of coordinate ascent from where it was, if anywhere."""
+    K, site = Gram(problem.gram(state.kernel, state.W)), problem.likelihood.expected
+    starts = touching(problem, state) if state.fits else (None,) * len(problem.labels)
+    tol, passes = (1e-9, 6) if state.fits else (1e-6, FIRST_PASSES)
+    pairs = zip(problem.labels, starts, strict=True)
+    return state._replace(fits=tuple(fit_sites(K, y, site, at, tol, passes) for y, at in pairs))
+
+
+def touching(problem: KernelFactors, state: KernelState) -> tuple[Sites, ...]:
+    """The sites at which the bound of each machine is exact at its q(f)."""
+    site, pairs = problem.likelihood.expected, zip(state.fits, problem.labels, strict=True)
+    return tuple(target_sites(fit.m, fit.v, labels, site) for fit, labels in pairs)
+
+
+def margin(
+    problem: KernelFactors, sites: Sequence[Sites], W: Array, kernel: Any
+) -> tuple[float, Array, Array]:
+    """Sites with f integrated out, and gradients in scores and in the kernel's log parameters."""
+    K = problem.gram(kernel, W)
+    value, G = 0.0, np.zeros_like(K)
+    for each in sites:
+        part = collapse(K, each)
+        value += part.value
+        G += part.slope()
+    K -= problem.bias**2
+    s = problem.spread(W)
+    U = W / s
+    to_W = sum(kernel.pull_points(G, U)) / s
+    if problem.unit:
+        c = problem.sheet.c
+        to_W -= c[:, None] * U * (np.vdot(to_W, U) / (c.sum() * W.shape[1]))
+    return value, to_W, kernel.pull(G, U, K=K)
+
+
+def objective(
+    problem: KernelFactors, frame: Frame, sites: Sequence[Sites], Z: Array, theta: Array
+) -> tuple[float, Array, Array]:
+    """What the M-step maximises, and its gradients in Z and in the kernel's log parameters."""
+    kernel = problem.kernel.with_theta(theta)
+    value, to_W, to_theta = margin(problem, sites, frame.scores(Z), kernel)
+    value += problem.log_prior(theta) - 0.5 * float(np.vdot(Z, Z))
+    return value, frame.pull(to_W) - Z, to_theta - (theta - problem.kernel.theta) / SPREAD**2
+
+
+def few_steps(
+    loss: Callable[[Array], tuple[float, Array]], x: Array, tol: float, bounds: Any = None
+) -> Array:
+    """At most ten steps of L-BFGS, fewer where one gains less than ``tol`` of the value.
+
+    No stop by the largest entry of the gradient: in coordinates of scores it grows with the weight
+    of a row.
+    """
+    options = {"maxiter": 10, "gtol": 0.0, "ftol": min(max(tol, 1e-13), 1.0)}
+    found = minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return np.asarray(found.x)
+
+
+def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
+    """Scores and kernel, q(f) going with them: a few steps of L-BFGS in round coordinates."""
+    frame, sites = Frame.of(problem.sheet, state.loadings), touching(problem, state)
+    Z, theta = frame.inverse(state.W), state.kernel.theta
+    free = [Z.size if problem.joint else 0, theta.size if problem.tune else 0]
+
+    def read(x: Array) -> tuple[Array, Array]:
+        moved = x[: free[0]].reshape(Z.shape) if problem.joint else Z
+        return moved, x[free[0] :] if problem.tune else theta
+
+    def flat(z: Array, t: Array) -> Array:
+        return np.concatenate([z.ravel()[: free[0]], t[: free[1]]])
+
+    def loss(x: Array) -> tuple[float, Array]:
+        value, to_Z, to_theta = objective(problem, frame, sites, *read(x))
+        return -value, -flat(to_Z, to_theta)
+
+    if not any(free):
+        return state
+    around = problem.kernel.theta
+    near = list(zip(around - FARTHEST, around + FARTHEST, strict=True))[: free[1]]
+    bounds = [(None, None)] * free[0] + near
+    Z, theta = read(few_steps(loss, flat(Z, theta), tol, bounds))
+    W = frame.scores(Z) if problem.joint else state.W
+    return state._replace(W=W, kernel=state.kernel.with_theta(theta))
+
+
+def bound(problem: KernelFactors, state: KernelState) -> float:
+    """The bound of a state whose q(f) was found at its scores, complete with constants."""
+    sums = problem.sheet.sums(Scores(state.W))
+    table = problem.prior.bound(state.loadings, sums)
+    prior = -0.5 * (sums.norm + sums.rows * state.W.shape[1] * LOG_2PI)
+    margin = sum(fit.bound for fit in state.fits)
+    return float(table + prior + margin + problem.log_prior(state.kernel.theta))
+
+
+def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
+    r"""Change the coordinates of the factors, :math:`W \to WM` and :math:`a_i \to M^{-1}a_i`.
+
+    The fit to the table does not notice; margin and priors do, and ascent by turns takes hundreds
+    of cycles along these directions, the common scale among them.  With variances of loadings at
+    their best, the matrix maximises
+
+    .. math:: \text{margin}(WM) - \tfrac12\sum_n c_n\lVert M^\top w_n\rVert^2 - d\log|\det M|
+              - r\sum_{ik}\sqrt{n_k^\top E[a_i a_i^\top]\, n_k}, \quad M^{-1} = (n_1, .., n_K)^\top.
+    """
+    q, W, sites = problem.prior.shrunk(state.loadings), state.W, touching(problem, state)
+    (d, K), c = q.mean.shape, problem.sheet.c[:, None]
+    square = q.mean[:, :, None] * q.mean[:, None, :] + q.cov
+
+    def loss(x: Array) -> tuple[float, Array]:
+        M = np.eye(K) + SHORT * x.reshape(K, K)
+        N, V = np.linalg.inv(M), W @ M
+        value, to_V, _ = margin(problem, sites, V, state.kernel)
+        half = np.einsum("ijl,kl->ikj", square, N, optimize=True)
+        size = np.sqrt(np.einsum("ikj,kj->ik", half, N, optimize=True))
+        value -= 0.5 * float(np.vdot(V, c * V)) + q.laplace * float(size.sum())
+        value -= d * float(np.linalg.slogdet(M)[1])
+        to_N = -q.laplace * np.einsum("ikj,ik->kj", half, 1.0 / size, optimize=True)
+        to_M = W.T @ (to_V - c * V) - N.T @ (to_N @ N.T + d * np.eye(K))
+        return -value, -SHORT * to_M.ravel()
+
+    M = np.eye(K) + SHORT * few_steps(loss, np.zeros(K * K), tol).reshape(K, K)
+    N = np.linalg.inv(M)
+    q = q._replace(mean=q.mean @ N.T, cov=N @ q.cov @ N.T)
+    return state._replace(loadings=problem.prior.shrunk(q), W=W @ M)
+
+
+def cycle(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
+    """Loadings, coordinates, scores and kernel, q(f); none can lower the bound."""
+    if problem.joint:
+        q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
+        state = transform(problem, state._replace(loadings=q), tol)
+    return infer(problem, maximise(problem, state, tol))
+
+
+def run_cycles(
+    problem: KernelFactors, state: KernelState, max_iter: int, tol: float, watch: Watch = silent
+) -> tuple[KernelState, list[float], bool]:
+    """Cycles until one gains less than ``tol`` of the size of the bound and moves f by less than
+    ``10 sqrt(tol)`` of its standard deviation."""
+    path = [bound(problem, state)]
+    least = float(problem.c.sum()) * len(problem.labels)  # of densities: it may pass through zero
+    for number in range(1, max_iter + 1):
+        new = cycle(problem, state, 1e-4 * tol)  # its steps are exact to less than is judged
+        path.append(bound(problem, new))
+        change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
+        if change < -1e-8 * size:  # q(f) has not settled, as with very large weights: no further
+            return state, path[:-1], False
+        c = problem.sheet.c
+        shift = max(
+            float(np.sqrt((c @ (b.m - a.m) ** 2) / (c @ b.v)))
+            for a, b in zip(state.fits, new.fits, strict=True)
+        )
+        state = new
+        settled = change < tol * size and shift < 10.0 * np.sqrt(tol)
+        if watch(Progress("vb-em", number, max_iter, path[-1], change), state) or settled:
+            return state, path, settled
+    return state, path, False
+
+
+# ---------------------------------------------------------------------------------------------
+# Gibbs sampling
+
+
+class KernelDraw(NamedTuple):
+    """Where a chain stands: loadings, scores, kernel, and each machine's sites."""
+
+    loadings: Drawn
+    W: Array
+    kernel: Any
+    sites: tuple[Sites, ...]
+    fit: float = np.nan  # log likelihood of the labels
+
+
+def move_scores(
+    problem: KernelFactors, at: KernelDraw, frame: Frame, rng: np.random.Generator
+) -> Array:
+    """Elliptical slice sampling of each row's score in turn, f integrated out.
+
+    Angles are those of the shrinking bracket if every proposal is refused, so they can be drawn
+    ahead and judged together; the first that lies in the slice is taken.
+    """
+    W = at.W.copy()
+    K = problem.gram(at.kernel, W)
+    inverses = [UpdatedInverse(collapse(K, s).inverse, s.b / s.w) for s in at.sites]
+    noises = [1.0 / s.w for s in at.sites]
+    Z = frame.inverse(W)
+    dice = rng.standard_normal(Z.shape)
+    level, order = np.log(rng.random(W.shape[0])), rng.permutation(W.shape[0])
+    alone = row_scores(frame)
+    for i in order:
+        columns = [inv.column(i) for inv in inverses]
+        slice_ = level[i] + sum(inv.now(col, i) for inv, col in zip(inverses, columns, strict=True))
+        high = 2 * np.pi * rng.random()
+        low, angle, taken = high - 2 * np.pi, high, False
+        for count in (*TRIES, *[TRIES[-1]] * 100):
+            angles = np.empty(count)
+            for j in range(count):
+                angles[j] = angle
+                low, high = (angle, high) if angle < 0 else (low, angle)
+                angle = low + (high - low) * rng.random()
+            z = np.cos(angles)[:, None] * Z[i] + np.sin(angles)[:, None] * dice[i]
+            w = alone(i, z)
+            k = at.kernel(w, W) + problem.bias**2
+            diag = at.kernel.diag(w) + problem.bias**2
+            judged = [
+                inv.proposed(col, i, k, diag, noise[i])
+                for inv, col, noise in zip(inverses, columns, noises, strict=True)
+            ]
+            good = np.flatnonzero(sum(part[0] for part in judged) > slice_)
+            if good.size:
+                first, taken = good[0], True
+                break
+        if not taken:
+            continue  # the bracket has shrunk to where the row already is
+        W[i] = w[first]
+        for inv, col, (_, q, spread) in zip(inverses, columns, judged, strict=True):
+            inv.move(col, i, q[first], float(spread[first]))
+    return W
+
+
+def row_scores(frame: Frame) -> Callable[[int, Array], Array]:
+    """Scores of one row at several coordinates."""
+    root, shared = frame.root, frame.root.ndim == 2
+    scale = 1.0 / np.sqrt(frame.c)
+    return lambda i, z: frame.mean[i] + scale[i] * (z @ (root if shared else root[i]).T)
+
+
+def draw_kernel(
+    problem: KernelFactors, at: KernelDraw, which: int, rng: np.random.Generator
+) -> Any:
+    """One of the kernel's log parameters by slice sampling, f integrated out."""
+    theta = at.kernel.theta.copy()
+
+    def log_density(value: float) -> float:
+        theta[which] = value
+        K = problem.gram(at.kernel.with_theta(theta), at.W)
+        return problem.log_prior(theta) + sum(_integral(K, s)[0] for s in at.sites)
+
+    theta[which] = slice_sample(log_density, float(theta[which]), rng, width=1.0)
+    return at.kernel.with_theta(theta)
+
+
+def draw_function(K: Array, sites: Sites, rng: np.random.Generator) -> Array:
+    """f given the sites, by Matheron's rule: a draw of the prior, corrected by its residuals."""
+    n = K.shape[0]
+    jitter = JITTER * float(np.mean(np.diag(K)))
+    L = cholesky(K + jitter * np.eye(n), lower=True, check_finite=False)
+    f = L @ rng.standard_normal(n)
+    s = np.sqrt(sites.w)
+    B = factor(K, sites.w, np.arange(n))
+    # s (t - f - e), with t = b / w and e of variance 1 / w
+    left = sites.b / s - s * f - rng.standard_normal(n)
+    return np.asarray(f + K @ (s * cho_solve((B, True), left, check_finite=False)))
+
+
+def draw_sites(
+    problem: KernelFactors, at: KernelDraw, rng: np.random.Generator
+) -> tuple[tuple[Sites, ...], float]:
+    """f, then the latent weights of the labels, for each machine."""
+    K = problem.gram(at.kernel, at.W)
+    drawn, fit = [], 0.0
+    for labels, sites in zip(problem.labels, at.sites, strict=True):
+        f = draw_function(K, sites, rng)
+        local = problem.likelihood.draw(labels.y, f, labels.c, rng)
+        drawn.append(Sites(local.w, local.g + local.w * f))
+        fit += float(labels.c @ problem.likelihood.log_prob(labels.y, f))
+    return tuple(drawn), fit
+
+
+def sweep(
+    problem: KernelFactors, at: KernelDraw, number: int, rng: np.random.Generator
+) -> KernelDraw:
+    """Loadings and noise, scores, their rotation, one kernel parameter, f and latent weights."""
+    at = at._replace(
+        loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
+    )
+    at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
+    if not any("[" in name for name in at.kernel.names):  # one length scale: no rotation matters
+        loadings, T = problem.prior.turn(at.loadings, rng)
+        at = at._replace(loadings=loadings, W=at.W @ T)
+    if problem.tune:
+        at = at._replace(kernel=draw_kernel(problem, at, number % at.kernel.theta.size, rng))
+    sites, fit = draw_sites(problem, at, rng)
+    return at._replace(sites=sites, fit=fit)
+
+
+def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
+    """A chain begins where variational EM ended, its scores with unit spread."""
+    s = problem.spread(state.W)
+    q = state.loadings
+    drawn = Drawn(s * q.mean, q.shrink / s, q.psi, q.laplace)
+    return KernelDraw(drawn, state.W / s, state.kernel, touching(problem, state))

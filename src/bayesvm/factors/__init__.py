@@ -1,6 +1,0 @@
-"""Factor models of a table: sparse loadings, scores, and machines on the scores."""
-
-from .loadings import Drawn, FactorPrior, Loadings, project
-from .sheet import Scores, Sheet, Sums
-
-__all__ = ["Drawn", "FactorPrior", "Loadings", "Scores", "Sheet", "Sums", "project"]

@@ -1,0 +1,174 @@
+"""Coefficients of linear machines and their uncertainty, on the scale of the user's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtr
+
+from ..core.types import Array
+from ..predictive.diagnostics import ess, r_hat
+from ..predictive.machine import Machine
+from .tables import Draws, contrasts, pandas_for, stacked, tails
+
+
+class Coefficients:
+    """Report on the term ``coef`` of fitted machines, and on an ``intercept`` before it.
+
+    What is reported is f, or ``level + unit * f``.  ``levels`` are positions of the indicators of
+    each column of categories, see :func:`.contrasts`.
+    """
+
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        names: Sequence[str],
+        classes: Array,
+        level: float = 0.0,
+        unit: float = 1.0,
+        levels: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self.machines, self.names, self.classes = machines, list(names), classes
+        self.level, self.unit, self.levels = level, unit, levels
+        term, self.where = machines[0].model.find("coef")
+        self.design, self.prior = term.design, term.prior
+        self.scale = term.design.scale / unit  # of columns
+        self.has_intercept = self.where.start > 0
+        self.is_binary = len(machines) == 1
+
+    def _user(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients ``(..., p)`` and intercept ``(...)`` from theta, ``(..., K)``."""
+        beta, shift = self.design.to_user(theta[..., self.where])
+        shift = shift + (theta[..., 0] if self.has_intercept else 0.0)
+        return self.unit * beta, self.level + self.unit * shift
+
+    @cached_property
+    def _matrix(self) -> Any:
+        """Sparse matrix that takes theta to the user's (intercept less level, coefficients)."""
+        design, (first, last) = self.design, (self.where.start, self.where.stop)
+        rows = np.concatenate([np.zeros(last, dtype=int), 1 + np.arange(design.width)])
+        columns = np.concatenate([np.arange(last), np.arange(first, last)])
+        shift = np.concatenate([np.full(first, self.unit), -design.center / self.scale])
+        values = np.concatenate([shift, 1.0 / self.scale])
+        shape = (1 + design.width, self.machines[0].model.width)
+        return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
+
+    @property
+    def coef(self) -> Array:
+        """Posterior means, ``(machines, p)``."""
+        return np.stack([self._user(m.posterior.mean)[0] for m in self.machines])
+
+    @property
+    def intercept(self) -> Array:
+        """Posterior means, ``(machines,)``; zero without an intercept."""
+        values = [float(self._user(m.posterior.mean)[1]) for m in self.machines]
+        return np.array(values) if self.has_intercept else np.zeros(len(values))
+
+    @property
+    def importances(self) -> Array:
+        """Inclusion probability of each column, or size of its coefficient in the model, (p,)."""
+        if self.machines[0].inclusion is not None:
+            return self.inclusion
+        sizes = [np.abs(m.posterior.mean[self.where]) for m in self.machines]
+        out: Array = np.mean(sizes, axis=0)
+        return out
+
+    @property
+    def cov(self) -> Array:
+        """Posterior covariances, ``(p, p)`` or ``(machines, p, p)``."""
+        covs = []
+        for machine in self.machines:
+            cov = machine.reported.covariance(self.where)
+            with np.errstate(over="ignore"):  # of columns in tiny units it may be too large
+                cov /= self.scale
+                cov /= self.scale[:, None]
+            covs.append(cov)
+        return covs[0] if self.is_binary else np.stack(covs)
+
+    @property
+    def std(self) -> Array:
+        """Posterior standard deviations, ``(machines, p)``."""
+        variances = [m.reported.variance()[self.where] for m in self.machines]
+        return np.sqrt(np.stack(variances)) / self.scale
+
+    def interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Ends of the central posterior intervals, each ``(machines, p)``."""
+        ends = [self._ends(m, tails(level))[:, 1:] for m in self.machines]
+        return np.stack([e[0] for e in ends]), np.stack([e[1] for e in ends])
+
+    def _ends(self, machine: Machine, levels: tuple[float, float], given: bool = False) -> Array:
+        """Quantiles of (intercept, coefficients), ``(2, 1 + p)``.
+
+        ``given`` inclusion, if the prior selects; otherwise with the mass at zero.
+        """
+        level = np.append(self.level, np.zeros(self.design.width))
+        if machine.inclusion is None or (not given and machine.draws is not None):
+            return machine.reported.quantiles(self._matrix, levels) + level
+        scale = self.scale
+        chance = np.ones_like(scale) if given else machine.inclusion[self.where]
+        own = machine.slab_quantiles(levels, chance, self.where) / scale
+        shift = machine.reported.quantiles(self._matrix[:1], levels)
+        return np.concatenate([shift, own], axis=1) + level
+
+    @property
+    def inclusion(self) -> Array:
+        """Posterior probability of each column to be included for any class, ``(p,)``."""
+        columns = [m.inclusion[self.where] for m in self.machines if m.inclusion is not None]
+        if not columns:
+            raise AttributeError(
+                "inclusion_proba_ needs a selection prior: prior='spike_slab' or 'laplace_zero'."
+            )
+        return columns[0] if self.is_binary else 1.0 - np.prod(1.0 - np.array(columns), axis=0)
+
+    def draws(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws of coefficients, ``(n, p)``, and intercepts, ``(n,)``; classes after the first."""
+        pairs = [self._user(m.reported.sample(n, rng)) for m in self.machines]
+        coef = np.stack([b for b, _ in pairs], axis=1)
+        intercept = np.stack([np.broadcast_to(i, (n,)) for _, i in pairs], axis=1)
+        return (coef[:, 0], intercept[:, 0]) if self.is_binary else (coef, intercept)
+
+    def group(self, thetas: Sequence[Array]) -> Draws:
+        """Draws by name, names of their axes, and labels along these, for ArviZ."""
+        pairs = [self._user(theta) for theta in thetas]
+        group: dict[str, Any] = {"coef": [coef for coef, _ in pairs]}
+        dims: dict[str, list[str]] = {"coef": ["feature"]}
+        if self.has_intercept:
+            group["intercept"], dims["intercept"] = [shift for _, shift in pairs], []
+        held = self.machines[0].draws
+        if self.is_binary and held is not None and "coef" in held.hyper:
+            drawn = self.prior.reported(held.hyper["coef"])
+            group |= {f"coef_{name}": values for name, values in drawn.items()}
+        return group, dims, {"feature": self.names}
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame."""
+        pd, ends, skip = pandas_for("summary"), tails(level), 0 if self.has_intercept else 1
+        compared = self.has_intercept and self.machines[0].inclusion is None
+        levels = [[1 + j for j in each] for each in self.levels] if compared else []
+        labels, _, T = contrasts(["intercept", *self.names], levels, 0)
+        names, M = pd.Index(labels[skip:], name="name"), T @ self._matrix
+        coef, intercept, frames = self.coef, self.intercept, []
+        for j, machine in enumerate(self.machines):
+            post, held = machine.reported, machine.draws
+            table = {"mean": T @ np.append(intercept[j], coef[j])}
+            if post.has_spread:
+                table["sd"] = np.sqrt(post.reported(M)[1])
+                if levels:
+                    shift = np.append(self.level, np.zeros(len(labels) - 1))
+                    table["lower"], table["upper"] = post.quantiles(M, ends) + shift
+                else:
+                    table["lower"], table["upper"] = self._ends(machine, ends, given=True)
+            if machine.inclusion is not None:
+                m, v = post.moments(self._matrix[:1])
+                sign = ndtr((self.level + m) / np.sqrt(np.maximum(v, 1e-300)))
+                table["inclusion"] = np.append(1.0, machine.inclusion[self.where])
+                table["positive"] = np.append(sign, machine.sign_proba()[self.where])
+            if held is not None:
+                user = np.stack([np.asarray(M @ chain.T).T for chain in held.theta])
+                table["r_hat"], table["ess"] = r_hat(user), ess(user)
+            frames.append(pd.DataFrame({k: x[skip:] for k, x in table.items()}, index=names))
+        return stacked(frames, self.classes, pd)

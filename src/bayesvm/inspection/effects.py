@@ -1,0 +1,251 @@
+"""Effects of groups and their variances, reported on the scale of the user's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..core.random import stream
+from ..core.types import Array, Block, Term
+from ..inputs.levels import Levels
+from ..likelihoods.tight import Tight
+from ..model.problem import Problem
+from ..predictive.fit import Fit
+from ..predictive.machine import Machine, covariances
+from .tables import Draws, pandas_for, stacked, tails
+
+VARIANCES = 4000  # draws of a variational factor from which an interval is computed
+LOGISTIC_VARIANCE = np.pi**2 / 3
+
+BIASED = "biased low by {scheme}; use inference='gibbs'"
+BIASED_EITHER_WAY = "biased by {scheme}; use inference='gibbs'"  # a correlation
+CAUTION = (
+    "Variances of the effects of groups were learned by variational inference, which takes effects "
+    "and variances for independent: they are known to be too small, often by a factor of several "
+    "where groups have few rows, and their intervals far too narrow. For the variances themselves "
+    "use inference='gibbs'."
+)
+NARROW = "interval too narrow by {scheme}; use inference='gibbs'"
+CAUTION_NARROW = (
+    "Variances of the effects of groups were learned by variational inference, which takes effects "
+    "and variances for independent: their intervals are too narrow, and where groups have few rows "
+    "the variances may be too small by a quarter. For the variances themselves use "
+    "inference='gibbs'."
+)
+MODEL_ERRORS = (
+    "Standard errors of the coefficients are those of the model with these variances: somewhat too "
+    "small for columns that are constant within groups."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupEffects:
+    """Report of a fitted model with effects of groups."""
+
+    fit: Fit
+    levels: Levels  # grouping factors and the labels of their groups
+    names: Sequence[str]  # of the columns that may have slopes
+    second: Mapping[str, Array]  # averages of z z' over training rows, see second_moments
+    scheme: str  # name of the inference scheme
+
+    @property
+    def labels(self) -> dict[str, Array]:
+        """Labels of the groups, by factor."""
+        return dict(zip(self.levels.names, self.levels.labels, strict=True))
+
+    def _terms(self, machine: Machine) -> list[tuple[int, Term, str]]:
+        """Number, term and factor of the effects of groups, in the order of the user's factors."""
+        terms, factors = machine.model.terms, self.levels.names
+        order = sorted(machine.model.grouped, key=lambda k: terms[k].design.factor)
+        return [(k, terms[k], factors[terms[k].design.factor]) for k in order]
+
+    def _names(self, design: Any) -> list[str]:
+        return ["intercept"] * bool(design.intercept) + [str(self.names[j]) for j in design.slopes]
+
+    def random_effects(self, level: float = 0.9) -> Any:
+        """Effects of every group: mean, and where there is a posterior sd, lower and upper."""
+        pd, ends, frames = pandas_for("a report of groups"), tails(level), []
+        for machine in self.fit.machines:
+            parts = []
+            for k, term, factor in self._terms(machine):
+                index = pd.MultiIndex.from_product(
+                    [[factor], self.labels[factor], self._names(term.design)],
+                    names=["factor", "level", "effect"],
+                )
+                parts.append(pd.DataFrame(_effects(machine, k, ends), index=index))
+            frames.append(pd.concat(parts) if parts else _table([], (), [], "", pd))
+        return stacked(frames, self.fit.classes, pd)
+
+    def variance_components(self, level: float = 0.9) -> Any:
+        """Variances and correlations of effects: mean, lower, upper, and notes on bias."""
+        pd, ends, frames = pandas_for("a report of groups"), tails(level), []
+        for machine in self.fit.machines:
+            rows, index, notes = [], [], []
+            for k, term, factor in self._terms(machine):
+                T, names = term.design.to_user(), self._names(term.design)
+                draws, mean = T @ self._covariances(machine, k) @ T.T, T @ machine.spread(k) @ T.T
+                sd = np.sqrt(np.einsum("mjj->mj", draws))
+                for a, name in enumerate(names):
+                    rows.append([mean[a, a], *np.quantile(draws[:, a, a], ends)])
+                    index.append((factor, f"var({name})"))
+                    notes.append(self._note(machine, term))
+                for b, a in sorted(combinations(range(len(names)), 2), key=lambda pair: pair[1]):
+                    rho = draws[:, a, b] / (sd[:, a] * sd[:, b])
+                    rows.append([rho.mean(), *np.quantile(rho, ends)])
+                    index.append((factor, f"corr({names[b]}, {names[a]})"))
+                    either = BIASED_EITHER_WAY.format(scheme=self.scheme)
+                    notes.append(either if term.prior.is_blocked and notes[-1] else "")
+            labels = pd.MultiIndex.from_tuples(index, names=["factor", "component"]) if rows else ()
+            frames.append(_table(rows, labels, notes, self._caution, pd))
+        return stacked(frames, self.fit.classes, pd)
+
+    def intraclass_share(self, level: float = 0.9) -> Any:
+        """Share of each factor in the variance that columns leave: mean, lower, upper, notes."""
+        pd, ends, frames = pandas_for("a report of groups"), tails(level), []
+        for machine in self.fit.machines:
+            terms = self._terms(machine)
+            v = [
+                np.einsum("mjk,jk->m", self._covariances(machine, k), self.second[term.name])
+                for k, term, _ in terms
+            ]
+            total = np.sum(v, axis=0) + LOGISTIC_VARIANCE / _slope(machine.link) ** 2
+            rows = [[np.mean(x / total), *np.quantile(x / total, ends)] for x in v]
+            index = pd.Index([factor for *_, factor in terms], name="factor")
+            notes = [self._note(machine, term) for _, term, _ in terms]
+            frames.append(_table(rows, index, notes, self._caution, pd))
+        return stacked(frames, self.fit.classes, pd)
+
+    def interval(self, frame: Any) -> tuple[Any, Any]:
+        """Lower and upper ends in one of these reports."""
+        if "lower" not in frame:
+            self.fit.machines[0].posterior.variance()  # a point estimate refuses
+        return frame["lower"], frame["upper"]
+
+    def group(self, thetas: Sequence[Array]) -> Draws:
+        """Draws of effects and of their variances, names of their axes, and labels, for ArviZ."""
+        machines = self.fit.machines
+        group: dict[str, Any] = {}
+        dims: dict[str, list[str]] = {}
+        coords: dict[str, Any] = {}
+        for k, term, factor in self._terms(machines[0]):
+            parts, scales = [], []
+            for machine, theta in zip(machines, thetas, strict=True):
+                u, T = theta[..., machine.model.slices[k]], machine.model.terms[k].design.to_user()
+                u = u.reshape(*u.shape[:2], term.design.G, term.design.r)
+                parts.append(u @ T.T)
+                V = self._covariances(machine, k)
+                at = np.arange(u.shape[0] * u.shape[1]) % len(V)
+                if machine.draws is None:  # evenly spaced quantiles: any, independent of effects
+                    at = stream(0, "shuffled", k).choice(len(V), at.size, replace=at.size > len(V))
+                V = V[at]
+                scales.append((T @ V @ T.T).reshape(*u.shape[:2], *V.shape[1:]))
+            axes = [f"level_{factor}", f"effect_of_{factor}", f"other_effect_of_{factor}"]
+            names = self._names(term.design)
+            group[f"effect_{factor}"], dims[f"effect_{factor}"] = parts, axes[:2]
+            variances = [np.einsum("...jj->...j", V) for V in scales]
+            group[f"variance_{factor}"], dims[f"variance_{factor}"] = variances, axes[1:2]
+            coords |= {axes[0]: self.labels[factor], axes[1]: names}
+            if len(names) > 1:
+                sds = [np.sqrt(v) for v in variances]
+                rho = [V / (s[..., None] * s[..., None, :]) for V, s in zip(scales, sds)]
+                group[f"correlation_{factor}"], dims[f"correlation_{factor}"] = rho, axes[1:]
+                coords[axes[2]] = names
+        return group, dims, coords
+
+    def _covariances(self, machine: Machine, k: int) -> Array:
+        """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
+        term, held = machine.model.terms[k], machine.draws
+        if held is not None and term.name in held.hyper:
+            return covariances(term, held.hyper[term.name])
+        if term.name in machine.variances:
+            return machine.variances[term.name]
+        j = next(j for j, one in enumerate(self.fit.machines) if one is machine)
+        s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
+        draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
+        if held is not None:  # as many as of the factors that were sampled
+            draws = draws[np.arange(held.log_prob.size) % VARIANCES]
+        return draws if draws.ndim == 3 else draws[:, None, None] * np.eye(term.design.r)
+
+    def _note(self, machine: Machine, term: Term) -> str:
+        """The note beside a learned variance that was not drawn; else empty."""
+        held = machine.draws
+        drawn = held is not None and term.name in held.hyper
+        if drawn or term.name in machine.variances or not term.prior.is_learned:
+            return ""
+        return (NARROW if self._is_narrow(term) else BIASED).format(scheme=self.scheme)
+
+    def _is_narrow(self, term: Term) -> bool:
+        """Whether mainly the interval is wrong; with slopes variances may be too small by half."""
+        return self._is_tight and int(term.design.r) == 1
+
+    @property
+    def _is_tight(self) -> bool:
+        """Whether the tight bound was maximised; that of classes fitted together is looser."""
+        tight = isinstance(self.fit.machines[0].model.likelihood, Tight)
+        return tight and not self.fit.is_joint
+
+    @property
+    def _caution(self) -> str:
+        machine = self.fit.machines[0]
+        noted = [term for _, term, _ in self._terms(machine) if self._note(machine, term)]
+        return CAUTION_NARROW if all(map(self._is_narrow, noted)) else CAUTION
+
+    def cautioned(self, frame: Any) -> Any:
+        """A frame with a note in ``attrs`` if variances of effects are known to be biased."""
+        machine = self.fit.machines[0]
+        if any(self._note(machine, term) for _, term, _ in self._terms(machine)):
+            frame.attrs["note"] = f"{self._caution} {MODEL_ERRORS}"
+        return frame
+
+
+def _effects(machine: Machine, k: int, ends: tuple[float, float]) -> dict[str, Array]:
+    """Columns of the report of one term's effects."""
+    where, design = machine.model.slices[k], machine.model.terms[k].design
+    T, held = design.to_user(), machine.draws
+    mean = (machine.posterior.mean[where].reshape(design.G, design.r) @ T.T).ravel()
+    if held is not None:
+        u = (held.theta[..., where].reshape(-1, design.G, design.r) @ T.T).reshape(-1, mean.size)
+        low, high = np.quantile(u, ends, axis=0)
+        return {"mean": mean, "sd": u.std(axis=0), "lower": low, "upper": high}
+    if not machine.posterior.has_spread:
+        return {"mean": mean}
+    post: Any = machine.reported
+    own = post.blocks(where, design.r)
+    sd = np.sqrt(np.einsum("jk,gkl,jl->gj", T, own, T)).ravel()
+    low, high = mean + sd * ndtri(np.array(ends))[:, None]
+    return {"mean": mean, "sd": sd, "lower": low, "upper": high}
+
+
+def _slope(link: Any) -> float:
+    """Slope of the log odds at f = 0, where f is certain."""
+    low, high = link.logit(np.array([-1e-6, 1e-6]), np.zeros(2))
+    return float(high - low) / 2e-6
+
+
+def second_moments(problem: Problem) -> dict[str, Array]:
+    """Average of ``z z'`` over rows, for each factor: effects of covariance V add ``tr(V zz')``."""
+    out, blocks = {}, problem.blocks
+    for k in problem.model.grouped:
+        term = problem.model.terms[k]
+
+        def visit(b: Block, design: Any = term.design) -> Array:
+            Z = design.part(b.X).Z
+            return (Z * b.c[:, None]).T @ Z
+
+        out[term.name] = problem.engine.sum(visit, blocks) / blocks.weight
+    return out
+
+
+def _table(rows: list[Any], index: Any, notes: list[str], caution: str, pd: Any) -> Any:
+    """Estimates with their intervals, and notes beside them if there are any."""
+    values = np.reshape(rows, (-1, 3))
+    frame = pd.DataFrame(values, columns=["mean", "lower", "upper"], index=index)
+    if any(notes):
+        frame["note"] = notes
+        frame.attrs["note"] = caution
+    return frame

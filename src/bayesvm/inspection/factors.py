@@ -1,0 +1,162 @@
+"""Loadings of factors and their uncertainty, on the scale of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from ..core.types import Array
+from ..factor_models.fitted import Fitted, Sample
+from ..factor_models.observed_data import ColumnScale, Sheet
+from ..predictive.diagnostics import ess, r_hat
+from .tables import arviz_tree, pandas_for, tails
+
+
+@dataclass(frozen=True, eq=False)
+class FactorReport:
+    """Loadings, scores, draws and tables of a fitted factor model.
+
+    Factors are in the order of the variance they explain, with signs that make the largest loading
+    of each positive.
+    """
+
+    parts: Sequence[Fitted]  # the factor model, or one for each class where classes have their own
+    columns: ColumnScale
+
+    @cached_property
+    def _ordered(self) -> list[tuple[Array, Array, Array, Array, Array]]:
+        """For each part: order and signs of its factors, loadings, their sds, relevance."""
+        out = []
+        for part in self.parts:
+            A, sd = part.loadings()
+            at = np.argsort(-np.square(A).sum(axis=0), kind="stable")
+            A, sd, slopes = A[:, at], sd[:, at], part.slopes()[at]
+            sign = np.where(A[np.abs(A).argmax(axis=0), np.arange(at.size)] < 0, -1.0, 1.0)
+            share = slopes / max(float(slopes.sum()), 1e-300)
+            out.append((at, sign, self.columns.widened(A * sign), self.columns.widened(sd), share))
+        return out
+
+    @property
+    def loadings(self) -> Array:
+        """Posterior means, ``(n_features, factors)``."""
+        return np.hstack([part[2] for part in self._ordered])
+
+    @property
+    def std(self) -> Array:
+        """Posterior standard deviations of the loadings."""
+        return np.hstack([part[3] for part in self._ordered])
+
+    @property
+    def relevance(self) -> Array:
+        """Share of each factor in the squared slope of f."""
+        return np.concatenate([part[4] for part in self._ordered])
+
+    @property
+    def noise_precision(self) -> Array:
+        """Noise precision of each column."""
+        return self.columns.precision(np.mean([part.psi for part in self.parts]))
+
+    def scores(self, X: Array) -> tuple[Array, Array]:
+        """Means and standard deviations of the scores of scaled rows, ``(n, factors)``."""
+        sheet, means, stds = Sheet.of(X), [], []
+        for part, (at, sign, *_) in zip(self.parts, self._ordered, strict=True):
+            mean, sd = part.scores(sheet)
+            means.append(mean[:, at] * sign)
+            stds.append(sd[:, at])
+        return np.hstack(means), np.hstack(stds)
+
+    def interval(self, level: float) -> tuple[Array, Array]:
+        """Central posterior intervals of the loadings, as of Gaussians."""
+        low, high = (ndtri(t) * self.std for t in tails(level))
+        return self.loadings + low, self.loadings + high
+
+    def sample(self, n: int, rng: np.random.Generator) -> list[Sample]:
+        """Draws of each part, loadings on the scale of the input."""
+        out = []
+        for part, (at, sign, *_) in zip(self.parts, self._ordered, strict=True):
+            found = part.sample(n, rng).turned(at, sign)
+            out.append(found._replace(A=self.columns.widened(found.A)))
+        return out
+
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draws of f at scaled rows, jointly over rows."""
+        f = np.concatenate([part.functions(X, n, rng) for part in self.parts], axis=2)
+        return f[:, :, 0] if f.shape[2] == 1 else f.transpose(0, 2, 1)
+
+    def arviz(
+        self, n: int, rng: np.random.Generator, names: Sequence[str], factors: Sequence[str],
+        classes: Array,
+    ) -> Any:  # fmt: skip
+        """Draws as an ArviZ data tree."""
+        parts = self.sample(n, rng)
+        group: dict[str, Any] = {
+            "loadings": np.concatenate([found.A for found in parts], axis=3),
+            "noise_precision": [self.columns.precision(found.psi) for found in parts],
+        }
+        dims = {"loadings": ["feature", "factor"], "noise_precision": ["feature"]}
+        coords: dict[str, Any] = {"feature": list(names), "factor": list(factors)}
+        if parts[0].coef is not None:
+            group["coef"] = np.concatenate([found.coef for found in parts], axis=2)
+            group["intercept"] = [found.intercept for found in parts]
+            dims |= {"coef": ["factor"], "intercept": []}
+        if parts[0].theta is not None:
+            group["kernel_parameters"] = np.exp(parts[0].theta)
+            dims["kernel_parameters"] = ["kernel_parameter"]
+            coords["kernel_parameter"] = list(parts[0].names)
+        return arviz_tree({"posterior": group}, dims, coords, classes)
+
+    def summary(
+        self, level: float, posteriors: Sequence[Any], drawn: bool, rng: np.random.Generator,
+        names: Sequence[str], factors: Sequence[str], classes: Array,
+    ) -> Any:  # fmt: skip
+        """Coefficients of the linear machines with these posteriors, and loadings: a table."""
+        pd = pandas_for("summary")
+        count = len(self.parts)
+        K = len(factors) // count
+        parts: list[Any] = self.sample(1, rng) if drawn else [None] * count
+        texts, means = np.array(names, dtype=object), self.loadings
+        tables: list[Array] = []
+        index: list[tuple[str, str, str]] = []
+        for j, posterior in enumerate(posteriors):
+            label = "" if count == 1 else str(classes[j])
+            tables.append(self._coefficients(j, posterior, parts[j], tails(level)))
+            index.append(("intercept", "", label))
+            index += [("coef", name, label) for name in factors[j * K : (j + 1) * K]]
+        known = (means, self.std, *self.interval(level))
+        for k, factor in enumerate(factors):
+            table, found = np.stack([x[:, k] for x in known], axis=1), parts[k // K]
+            if found is not None:
+                table = np.hstack([table, judged(found.A[..., k % K])])
+            order = np.argsort(-np.abs(table[:, 0] / self.columns.scale), kind="stable")
+            tables.append(table[order])
+            index += [("loading", factor, name) for name in texts[order]]
+        columns = ["mean", "sd", "lower", "upper", "r_hat", "ess"][: tables[0].shape[1]]
+        where = pd.MultiIndex.from_tuples(index, names=["parameter", "factor", "name"])
+        return pd.DataFrame(np.vstack(tables), index=where, columns=columns)
+
+    def _coefficients(
+        self, j: int, posterior: Any, found: Sample | None, tails: tuple[float, float]
+    ) -> Array:
+        """Mean, sd and ends of a linear machine's intercept and coefficients, ``(1 + K, ...)``."""
+        if found is None:
+            at, sign = self._ordered[j][:2]
+            place = np.append(0, 1 + at)
+            mean = posterior.mean[place] * np.append(1.0, sign)
+            sd = np.sqrt(posterior.variance()[place])
+            return np.stack([mean, sd, *(mean + ndtri(t) * sd for t in tails)], axis=1)
+        assert found.intercept is not None
+        assert found.coef is not None
+        theta = np.concatenate([found.intercept[..., None], found.coef], axis=2)
+        flat = theta.reshape(-1, theta.shape[2])
+        ends = np.quantile(flat, tails, axis=0)
+        return np.hstack([np.stack([flat.mean(axis=0), flat.std(axis=0), *ends], 1), judged(theta)])
+
+
+def judged(x: Array) -> Array:
+    """R-hat and effective number of draws of each column."""
+    return np.stack([r_hat(x), ess(x)], axis=1)

@@ -1,0 +1,262 @@
+"""The terms of an additive model: coefficients that have names, and what each term adds to f."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..core.types import Array, Coef, Rows
+from ..designs import Intercept
+from ..linalg.columns import Arrow, plain
+from ..model.latent import predict_rows
+from ..model.passes import moments
+from ..predictive.diagnostics import ess, r_hat
+from ..predictive.machine import Machine
+from ..predictive.posterior import GaussianPosterior
+from .tables import Draws, contrasts, pandas_for, stacked, tails
+
+
+class Terms:
+    """Report on the terms of fitted machines; ``names`` are those of the columns of numbers.
+
+    ``levels`` are the columns of numbers that indicate the levels of each column of categories.
+    """
+
+    def __init__(
+        self,
+        machines: Sequence[Machine],
+        classes: Array,
+        names: Sequence[str],
+        levels: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self.machines, self.classes, self.names, self.levels = machines, classes, names, levels
+
+    def _named(self, machine: Machine) -> tuple[list[tuple[str, str]], Array, Any]:
+        """Names of coefficients, their positions, and the matrix from theta to the user's scale.
+
+        Columns are scaled back; their centres are moved to the intercept.
+        """
+        labels: list[tuple[str, str]] = []
+        at: list[int] = []
+        scales: list[float] = []
+        level, shift = None, np.zeros(machine.model.width)
+        for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+            design = term.design
+            if not design.has_labels:  # smooth functions and groups
+                continue
+            scale = np.ones(design.width)
+            if isinstance(design, Intercept):
+                level = len(labels) if level is None else level
+            else:
+                scale = 1.0 / design.scale
+                shift[where] = -design.center * scale
+            labels += [(term.name, label) for label in design.labels(self.names)]
+            at += range(where.start, where.stop)
+            scales += list(scale)
+        moved = np.flatnonzero(shift) if level is not None else np.empty(0, dtype=int)
+        rows = np.append(np.arange(len(at)), np.full(moved.size, level or 0))
+        columns, values = np.append(np.array(at, dtype=int), moved), np.append(scales, shift[moved])
+        T = sparse.coo_array((values, (rows, columns)), (len(at), shift.size))
+        return labels, np.array(at, dtype=int), sparse.csr_array(T)
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame."""
+        pd, ends, frames = pandas_for("summary"), tails(level), []
+        for machine in self.machines:
+            (labels, at, T), post = self._named(machine), machine.reported
+            labels, rows, compared = self._compared(labels)
+            at, T = at[rows], compared @ T
+            table = {"mean": T @ post.mean}
+            if post.has_spread:
+                table["sd"] = np.sqrt(post.reported(T)[1])
+                table["lower"], table["upper"] = post.quantiles(T, ends)
+            if machine.inclusion is not None:
+                table["inclusion"] = machine.inclusion[at]
+            held = machine.draws
+            if held is not None:
+                user = held.theta @ T.T.toarray()
+                table["r_hat"], table["ess"] = r_hat(user), ess(user)
+            index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
+            frame = pd.DataFrame(table, index=index)
+            for name, edf in _degrees_of_freedom(machine).items():
+                frame.loc[(name, "smooth"), "edf"] = edf
+            frames.append(frame)
+        return stacked(frames, self.classes, pd)
+
+    def _compared(self, labels: Sequence[tuple[str, str]]) -> tuple[list[Any], Array, Any]:
+        """Coefficients with levels compared to the first of their column, see :func:`.contrasts`.
+
+        Nothing is compared without an intercept, or where a prior selects.
+        """
+        machine, at = self.machines[0], {label: k for k, label in enumerate(labels)}
+        level = [t.name for t in machine.model.terms if isinstance(t.design, Intercept)]
+        every: list[list[int]] = []
+        if level and machine.inclusion is None:
+            for term in dict.fromkeys(name for name, _ in labels):
+                named = ([(term, self.names[j]) for j in each] for each in self.levels)
+                every += [[at[k] for k in each] for each in named if all(k in at for k in each)]
+        names, rows, T = contrasts(
+            [name for _, name in labels], every, at[level[0], "intercept"] if level else 0
+        )
+        return [(labels[k][0], name) for k, name in zip(rows, names, strict=True)], rows, T
+
+    def draws(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws of the coefficients; classes after the first axis."""
+        parts = [np.asarray(m.reported.sample(n, rng) @ self._named(m)[2].T) for m in self.machines]
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
+
+    def group(self, thetas: Sequence[Array], X: Any = None) -> Draws:
+        """Draws by name, names of their axes, and labels along these, for ArviZ.
+
+        With rows ``X`` also what smooth functions add to f there.
+        """
+        group: dict[str, Any] = {}
+        dims: dict[str, list[str]] = {}
+        coords: dict[str, Any] = {}
+        labels = self._named(self.machines[0])[0]
+        pairs = list(zip(self.machines, thetas, strict=True))
+        parts = [theta @ self._named(m)[2].T.toarray() for m, theta in pairs]
+        for term in dict.fromkeys(name for name, _ in labels):
+            at = [j for j, (name, _) in enumerate(labels) if name == term]
+            axis = f"name_of_{term}"
+            group[term], dims[term] = [part[..., at] for part in parts], [axis]
+            coords[axis] = [labels[j][1] for j in at]
+        model = self.machines[0].model
+        for k, each in enumerate(model.terms if X is not None else ()):
+            if not (each.design.has_labels or each.design.is_grouped):
+                f = [_draws(m, X, k, theta) for m, theta in pairs]
+                group[f"smooth_{each.name}"], dims[f"smooth_{each.name}"] = f, ["obs"]
+        return group, dims, coords
+
+    def inclusion(self, reads: dict[str, Array], count: int) -> Array:
+        """Inclusion probability of each of ``count`` columns of numbers.
+
+        ``reads`` has the columns that each term reads.  A term without a coefficient for each of
+        its columns needs all of them.
+        """
+        chances = [m.inclusion for m in self.machines if m.inclusion is not None]
+        if not chances:
+            raise AttributeError(
+                "inclusion_proba_ needs a term with a selection prior, such as "
+                "('x', Columns(), 'laplace_zero') or 'spike_slab'."
+            )
+        out = np.ones(count)  # probability to be in no term of any machine
+        model = self.machines[0].model
+        for term, where in zip(model.terms, model.slices, strict=True):
+            read = reads[term.name]
+            single = term.design.has_labels and len(read) == term.design.width
+            for chance in chances:
+                out[read] *= 1.0 - (chance[where] if single else 1.0)
+        return 1.0 - out
+
+    def partial(self, X: Any, level: bool = True) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Mean and standard deviation of what each term adds to f at rows, by its name.
+
+        Without their ``level``, smooth functions are less their averages over the rows, which the
+        first intercept then has.
+        """
+        mean, std, model = {}, {}, self.machines[0].model
+        moved = {} if level else _levels(self.machines[0], X)
+        for k, term in enumerate(model.terms):
+            if k in moved:
+                pairs = [_moved(machine, X, k, moved) for machine in self.machines]
+            else:
+                pairs = [_partial(machine, X, k) for machine in self.machines]
+            m, v = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
+            mean[term.name], std[term.name] = m, np.sqrt(v)
+            if len(pairs) == 1:
+                mean[term.name], std[term.name] = m[:, 0], np.sqrt(v[:, 0])
+        return mean, std
+
+
+def _degrees_of_freedom(machine: Machine) -> dict[str, float]:
+    r"""Effective degrees of freedom of the smooth terms of a variational posterior, by name.
+
+    The trace of the smoother: with precisions S of the rows, P of the prior, and
+    :math:`\Sigma = (S + P)^{-1}`, a term of *m* columns has
+    :math:`\mathrm{tr}(\Sigma S)_{jj} = m - \mathrm{tr}(\Sigma_{jj} P_{jj})`.
+    """
+    out: dict[str, float] = {}
+    if not isinstance(machine.posterior, GaussianPosterior):
+        return out
+    variance = machine.state.coef.cov.diag()
+    model = machine.model
+    for term, where, s in zip(model.terms, model.slices, machine.state.priors, strict=True):
+        if not (term.design.has_labels or term.design.is_grouped):
+            precision = term.prior.precisions(s, term.design.width)
+            out[term.name] = term.design.width - float(np.sum(precision * variance[where]))
+    return out
+
+
+def centred(machine: Machine, k: int, X: Any, around: Any) -> tuple[Array, Array | None]:
+    """Mean and variance of what term ``k`` adds to f, less its average over the rows ``around``.
+
+    The level of a smooth function is hardly known beside an intercept; its shape is.
+    """
+    where, post, design = machine.model.slices[k], machine.reported, machine.model.terms[k].design
+    C = np.asarray(design.columns(X)) - np.asarray(design.columns(around)).mean(axis=0)
+    m: Array = C @ post.mean[where]
+    if not post.has_spread:
+        return m, None
+    return m, np.maximum(np.einsum("ij,jk,ik->i", C, post.covariance(where), C), 0.0)
+
+
+def _levels(machine: Machine, X: Any) -> dict[int, Array]:
+    """By the number of a term, what its columns are to be less: averages of smooth functions.
+
+    Of the first intercept they are those of all smooth functions, with the opposite sign.
+    """
+    model, out = machine.model, {}
+    for k, (term, where) in enumerate(zip(model.terms, model.slices, strict=True)):
+        if not (term.design.has_labels or term.design.is_grouped):
+            out[k] = np.zeros(model.width)
+            out[k][where] = plain(_alone(machine, X, k)[0])[:, where].mean(axis=0)
+    first = [k for k, term in enumerate(model.terms) if isinstance(term.design, Intercept)]
+    if out and first:
+        out[first[0]] = -np.sum(list(out.values()), axis=0)
+    return out
+
+
+def _moved(machine: Machine, X: Any, k: int, levels: dict[int, Array]) -> tuple[Array, Array]:
+    """Mean and variance of what term ``k`` adds to f, with other columns than its own."""
+    C = plain(_alone(machine, X, k)[0])  # those of groups, which are last, are zero
+    T = sparse.csr_array(C - levels[k][: C.shape[1]])
+    T.resize((C.shape[0], machine.model.width))
+    m, v = machine.reported.reported(T)
+    return m, np.broadcast_to(v, m.shape)
+
+
+def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
+    """Columns of term ``k`` at rows, those of others zero; and the rows."""
+    model, where = machine.model, machine.model.slices[k]
+    rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
+    if isinstance(rows.C, Arrow):
+        return rows.C.alone(where), rows
+    C = np.zeros_like(rows.C)
+    C[:, where] = rows.C[:, where]
+    return C, rows
+
+
+def _draws(machine: Machine, X: Any, k: int, theta: Array) -> Array:
+    """What term ``k`` adds to f for draws of the coefficients, ``(chains, draws, rows)``."""
+    f = np.asarray(_alone(machine, X, k)[0] @ theta.reshape(-1, theta.shape[-1]).T).T
+    return f.reshape(*theta.shape[:2], -1)
+
+
+def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
+    """Mean and variance of what term ``k`` adds to f."""
+    model, post, where = machine.model, machine.reported, machine.model.slices[k]
+    C, rows = _alone(machine, X, k)
+    V = tuple(h for h in rows.V if h.where == where)
+    if V and post.has_spread:
+        drawn = Coef(post.mean, machine.state.coef.cov)
+        coef = post.coef if isinstance(post, GaussianPosterior) else drawn
+        m, v = moments(Rows(C, 0.0, V), coef)
+    else:
+        m, v = post.reported(C)
+    if k in model.grouped:  # groups not seen in training
+        v = v + model.terms[k].design.absent(X, machine.spread(k))
+    return m, np.broadcast_to(v, m.shape)

@@ -1,0 +1,289 @@
+r"""Forms of the sums over rows, :math:`S = \sum_i w_i c_i c_i^\top`.
+
+========== ============================================= =======================================
+Dense      a matrix                                      up to a few thousand columns
+Factored   C and w, not multiplied                       more columns than rows
+Bordered   a dense corner, and small blocks on the rest  groups: random effects
+Diagonal   the diagonal only                             very many columns; q(theta) factorised
+========== ============================================= =======================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import iadd
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..core import arrays
+from ..core.arrays import double, is_numpy, like, sums_by, to_numpy
+from ..core.types import Array, Cells, Columns
+from .columns import Arrow, Centred, squared, unit
+
+
+@dataclass(frozen=True)
+class Dense:
+    """S as a ``(K, K)`` matrix."""
+
+    M: Array
+
+    def __add__(self, other: Dense) -> Dense:
+        return Dense(self.M + other.M)
+
+    def __iadd__(self, other: Dense) -> Dense:
+        return Dense(iadd(self.M, other.M))
+
+    def __mul__(self, k: float) -> Dense:
+        return Dense(k * self.M)
+
+    def __matmul__(self, x: Array) -> Array:
+        return self.M @ x
+
+    def plus(self, where: slice, M: Array) -> Dense:
+        """With ``M`` added to a block."""
+        out = self.M.copy()
+        out[where, where] += M
+        return Dense(out)
+
+    def rows(self, some: Array) -> Array:
+        return self.M[some]
+
+    def block(self, some: Array) -> Array:
+        return self.M[np.ix_(some, some)]
+
+    def times(self, x: Array, some: Array) -> Array:
+        """Some entries of S x."""
+        return self.M[some] @ x
+
+    def diag(self) -> Array:
+        return np.diag(self.M)
+
+    def gated(self, gate: Array) -> Dense:
+        r""":math:`S \odot E[\gamma\gamma^\top]` for independent gates."""
+        return Dense(_gated(self.M, gate))
+
+
+@dataclass(frozen=True)
+class Factored:
+    """S as ``C' diag(w) C`` left unmultiplied: smaller where columns outnumber rows.
+
+    With ``gate`` it is that of gated columns, and serves to make a covariance only.
+    """
+
+    C: Array
+    w: Array
+    gate: Array | None = None
+
+    def __add__(self, other: Factored) -> Factored:
+        return Factored(np.vstack([self.C, other.C]), np.concatenate([self.w, other.w]))
+
+    def __mul__(self, k: float) -> Factored:
+        return Factored(self.C, k * self.w)
+
+    def __matmul__(self, x: Array) -> Array:
+        return self.C.T @ (self.w * self._predict(x))
+
+    def _predict(self, x: Array) -> Array:
+        """C x, by the columns that have a coefficient where these are few."""
+        some = np.flatnonzero(x)
+        return self.C @ x if 4 * some.size > x.size else self.C[:, some] @ x[some]
+
+    def times(self, x: Array, some: Array) -> Array:
+        return self.C[:, some].T @ (self.w * self._predict(x))
+
+    def rows(self, some: Array) -> Array:
+        return (self.C[:, some] * self.w[:, None]).T @ self.C
+
+    def block(self, some: Array) -> Array:
+        A = self.C[:, some] * np.sqrt(self.w)[:, None]
+        return A.T @ A
+
+    def diag(self) -> Array:
+        return np.asarray(squared(self.C).T @ self.w)
+
+    def gated(self, gate: Array) -> Factored:
+        return Factored(self.C, self.w, gate)
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """The diagonal of S only: for models too wide for a matrix, whose q(theta) is factorised."""
+
+    d: Array
+
+    def __add__(self, other: Diagonal) -> Diagonal:
+        return Diagonal(self.d + other.d)
+
+    def __mul__(self, k: float) -> Diagonal:
+        return Diagonal(k * self.d)
+
+    def __matmul__(self, x: Array) -> Array:
+        return self.d * x
+
+    def diag(self) -> Array:
+        return self.d
+
+
+@dataclass(frozen=True, eq=False)
+class Bordered:
+    """S of :class:`~bayesvm.linalg.columns.Arrow`: a dense corner of q columns, G groups of r."""
+
+    M: Array  # (q, q)
+    E: Array  # (G, r, p): groups by dense columns
+    F: Any  # sparse (G r, q - p): groups by the columns of other factors, or None
+    D: Array  # (G, r, r)
+
+    @classmethod
+    def of(cls, C: Arrow, w: Array) -> Bordered:
+        if not is_numpy(C):
+            return cls._on_device(C, w)
+        p, q, last = C.A.shape[1], C.ends[-2], C.factors[-1]
+        weighted = C.A * w[:, None]
+        M = np.empty((q, q))
+        root = C.A * like(np.sqrt(w), C.A)[:, None]
+        M[:p, :p] = root.T @ root  # a matrix times its own transpose: NumPy calls syrk
+        few, F, own = C.minor(), None, C.parts[-1]
+        if few is not None:
+            heavy = sparse.csr_array(few.multiply(w[:, None]))
+            M[p:, :p] = few.T @ weighted
+            M[:p, p:] = M[p:, :p].T
+            M[p:, p:] = (few.T @ heavy).toarray()
+            F = sparse.csr_array(own.T @ heavy)
+        r = last.Z.shape[1]
+        E = np.asarray(own.T @ weighted).reshape(last.G, r, p)
+        D = np.empty((last.G, r, r))
+        for j in range(r):
+            for k in range(j + 1):
+                both = w * last.Z[:, j] * last.Z[:, k]
+                D[:, j, k] = D[:, k, j] = np.bincount(last.codes, both, last.G)
+        return cls(M, E, F, D)
+
+    @classmethod
+    def _on_device(cls, C: Arrow, w: Any) -> Bordered:
+        """The same by sums over equal codes; the sparse part F is made on the host."""
+        xp, last = arrays.of(C), C.factors[-1]
+        p, q = C.A.shape[1], C.ends[-2]
+        root = C.A * like(xp.sqrt(w), C.A)[:, None]
+        M, weighted = double(root.T @ root), double(C.A) * w[:, None]
+        rs = range(last.Z.shape[1])
+        E = [sums_by(last.codes, weighted * last.Z[:, j : j + 1], last.G) for j in rs]
+        D = [sums_by(last.codes, last.Z * (w * last.Z[:, j])[:, None], last.G) for j in rs]
+        F, width = None, q - p
+        if width:
+            few, own = C.cells(slice(None, -1)), C.cells(slice(-1, None))
+            side = sum(sums_by(at, weighted * z[:, None], width) for at, z in few)
+            pairs = [(a * width + b, (w * y * z)[:, None]) for a, y in few for b, z in few]
+            corner = xp.reshape(
+                sum(sums_by(at, both, width * width) for at, both in pairs), (width, width)
+            )
+            M = xp.concat([xp.concat([M, side.T], axis=1), xp.concat([side, corner], axis=1)])
+            F = sum(
+                _counted(a * width + b, w * y * z, (last.width, width))
+                for a, y in own
+                for b, z in few
+            )
+        return cls(M, xp.stack(E, axis=1), F, xp.stack(D, axis=1))
+
+    def __add__(self, other: Bordered) -> Bordered:
+        F = None if self.F is None else self.F + other.F
+        return Bordered(self.M + other.M, self.E + other.E, F, self.D + other.D)
+
+    def __mul__(self, k: float) -> Bordered:
+        F = None if self.F is None else k * self.F
+        return Bordered(k * self.M, k * self.E, F, k * self.D)
+
+    def __matmul__(self, x: Array) -> Array:
+        q = self.M.shape[0]
+        corner, groups = x[:q], x[q:].reshape(*self.D.shape[:2], -1)
+        own = np.einsum("gjk,gkm->gjm", self.D, groups).reshape(x[q:].shape)
+        return np.concatenate(
+            [
+                self.M @ corner + to_corner(self.E, self.F, x[q:]),
+                own + to_groups(self.E, self.F, corner),
+            ]
+        )
+
+    def diag(self) -> Array:
+        return np.concatenate([np.diag(self.M), np.einsum("gjj->gj", self.D).ravel()])
+
+    def rows(self, some: Array) -> Array:
+        return (self @ unit(self.M.shape[0] + self.D[..., 0].size, some)).T
+
+    def block(self, some: Array) -> Array:
+        return self.rows(some)[:, some]
+
+    def times(self, x: Array, some: Array) -> Array:
+        return (self @ x)[some]
+
+    def plus(self, where: slice, M: Array) -> Bordered:
+        """With a matrix added at some dense columns."""
+        corner = self.M.copy()
+        corner[where, where] += M
+        return Bordered(corner, self.E, self.F, self.D)
+
+    def gated(self, gate: Array) -> Bordered:
+        """For gates of dense columns."""
+        p, q = self.E.shape[2], self.M.shape[0]
+        return Bordered(_gated(self.M, gate[:q]), self.E * gate[:p], self.F, self.D)
+
+
+def to_groups(E: Array, F: Any, c: Array) -> Array:
+    """Coefficients of the corner times the rows of E and F."""
+    p = E.shape[2]
+    out: Array = E.reshape(E.shape[0] * E.shape[1], p) @ c[:p]
+    return out if F is None else out + F @ c[p:]
+
+
+def to_corner(E: Array, F: Any, x: Array) -> Array:
+    """Coefficients of the groups times the columns of E and F."""
+    out: Array = E.reshape(E.shape[0] * E.shape[1], E.shape[2]).T @ x
+    return out if F is None else np.concatenate([out, F.T @ x])
+
+
+def sandwich(C: Columns, w: Array, form: str) -> Any:
+    """``C' diag(w) C`` in a form of S, by its name."""
+    if form == "arrow":
+        return Bordered.of(C, w)
+    if isinstance(C, Arrow):
+        C = C.toarray()
+    if form == "factored":
+        return Factored(C.toarray() if isinstance(C, Centred) or sparse.issparse(C) else C, w)
+    if form == "diagonal":
+        return Diagonal(double(squared(C).T @ like(w, C)))
+    if isinstance(C, Centred):
+        return Dense(C.sandwich(w))
+    if sparse.issparse(C):
+        return Dense((C.T @ C.multiply(w[:, None]).tocsr()).toarray())
+    A = C * like(arrays.of(w).sqrt(w), C)[:, None]
+    return Dense(double(A.T @ A))  # a matrix times its own transpose: NumPy calls syrk
+
+
+def corners(M: Array, columns: Array) -> Array:
+    """The block of M at each row's columns: ``(k, m, m)`` from ``(k, m)``."""
+    out: Array = M[columns[:, :, None], columns[:, None, :]]
+    return out
+
+
+def summed_covariances(cells: tuple[Cells, ...], w: Array, d: int) -> Array:
+    """The sum over rows of ``w_i V_i``, ``(d, d)``."""
+    at = [(part.columns[:, :, None] * d + part.columns[:, None, :]).ravel() for part in cells]
+    parts = [(w[part.rows][:, None, None] * part.cov).ravel() for part in cells]
+    if not parts:
+        return np.zeros((d, d))
+    return np.bincount(np.concatenate(at), np.concatenate(parts), d * d).reshape(d, d)
+
+
+def _gated(M: Array, gate: Array) -> Array:
+    out = gate[:, None] * M * gate
+    out[np.diag_indices_from(out)] += gate * (1.0 - gate) * np.diag(M)
+    return out
+
+
+def _counted(at: Any, values: Any, shape: tuple[int, int]) -> Any:
+    """Sums of values at equal positions of a matrix, as a SciPy sparse array."""
+    met, which = arrays.of(values).unique_inverse(at)
+    sums, places = to_numpy(sums_by(which, values[:, None], met.shape[0]))[:, 0], to_numpy(met)
+    both = (places // shape[1], places % shape[1])
+    return sparse.csr_array(sparse.coo_array((sums, both), shape=shape))

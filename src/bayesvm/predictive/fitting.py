@@ -1,0 +1,224 @@
+"""Fitting one binary machine: its posterior, its link and its width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..blocks import rows_of_all_classes
+from ..core.arrays import one_against_rest
+from ..core.types import Array, Coef
+from ..inference.draws import Draws
+from ..inference.em import Mode
+from ..inference.gibbs import Gibbs
+from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
+from ..inference.progress import Ascent, Watch, silent
+from ..inference.row_space import Basis, Rotation, bases
+from ..inference.state import State, bound_of
+from ..inference.vb import VB, learned
+from ..likelihoods.tight import Tight
+from ..linalg.covariances import Point, covariance
+from ..linalg.spike_slab import gated_coef
+from ..model.problem import Problem
+from .clusters import clustered
+from .diagnostics import indicator_r_hat, r_hat
+from .leave_one_out import Held, Moments, effect_scale, effective, masses, means_of_f
+from .link_fitting import LogisticFamily, fit_link
+from .links import ProbitLink, plain_link
+from .machine import Machine
+from .posterior import (
+    CURVATURE_EPS,
+    DrawsPosterior,
+    GaussianPosterior,
+    PointPosterior,
+    Posterior,
+    response,
+)
+from .ridge_selection import select_ridge, with_priors
+from .robust_covariance import find_width
+
+CALIBRATION_ROWS = 50_000  # enough for five numbers,
+CLASSES_ROWS = 20_000  # and for those of all classes
+JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
+AGREED = 1.1  # largest R-hat at which chains are taken to agree
+
+
+def with_link(
+    found: Found, probability: str, width: str = "data", curved: bool = True
+) -> tuple[Machine, Held]:
+    """The machine with its link and width, and moments at rows left out.
+
+    ``curved`` links are for two classes: those of a class against the rest are normalised over
+    classes, or replaced by one link over classes.  Where rows have groups, a likelihood that is
+    normalised is its own link: a link fitted to rows whose groups are known would not hold for new
+    groups, whose effects vary much more.
+    """
+    machine, problem, marginal = found
+    likelihood, fitted = problem.model.likelihood, probability == "calibrated"
+    if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
+        fitted, probability = False, "normalised"
+
+    @cache
+    def sample() -> tuple[Problem, Array]:
+        return problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
+
+    some, share = sample()
+    blocks, (m, v) = some.blocks, machine.posterior.left_out(some)
+    c = blocks.c * share
+    held = blocks.y, m, v, effective(c, blocks.unit)
+    link, scale = None if fitted else plain_link(probability, likelihood), 1.0
+    if link is None:
+        shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
+        link = fit_link(LogisticFamily(curved), *shown)
+        if curved and not (problem.model.grouped or problem.model.is_latent):
+            inside = means_of_f(some, machine.posterior.mean)
+            scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])
+    wide = None
+    if width == "data":
+        known = machine.posterior, machine.state.priors
+        rare = float(masses(blocks.y, c / blocks.unit).min())
+        wide = find_width(problem, *known, lambda: sample()[0], held, rare)
+        wide = clustered(problem, *known, wide, marginal)
+    return replace(machine, link=link, width=wide, effect_scale=scale), held
+
+
+def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:
+    """Rows left out to which a link is fitted.
+
+    Where rows have groups, half the weight is on rows whose groups count as new: their effects vary
+    more, and what that does to probabilities cannot be seen at rows of known groups.
+    """
+    if not problem.model.grouped or problem.latents or not machine.posterior.has_spread:
+        return held
+    y, m, v, c = held
+    blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in problem.blocks)
+    outside = zip(*(machine.moments(X) for X in blocks), strict=True)
+    m, v = (np.concatenate([x, *new]) for x, new in zip((m, v), outside, strict=True))
+    return np.tile(y, 2), m, v, np.tile(0.5 * c, 2)
+
+
+def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> Moments:
+    """Moments at rows left out of machines that were fitted to rows of classes ``codes``."""
+    n, classes = codes.size, len(machines)
+    rows = rows_of_all_classes(codes, min(n, CLASSES_ROWS), np.random.default_rng(0))
+    if rows.size < n:
+        problem = replace(problem, blocks=problem.blocks.take(rows))
+    problem = replace(problem, blocks=problem.blocks.on_host())
+    some = codes[rows]
+    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
+    pairs = []
+    for machine, y in zip(machines, one_against_rest(some, classes), strict=True):
+        blocks = replace(problem.blocks, y=y)
+        pairs.append(
+            machine.posterior.left_out(replace(problem, model=machine.model, blocks=blocks))
+        )
+    m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+    return Moments(some, m, v, effective(problem.blocks.c * share[some], problem.blocks.unit))
+
+
+class Found(NamedTuple):
+    """A machine without a link, and the problem with its final latent entries and sums."""
+
+    machine: Machine
+    problem: Problem
+    marginal: Marginal | None = None  # derivatives with the groups integrated out, if they were
+
+
+def find_posterior(
+    problem: Problem,
+    scheme: Any,
+    rng: np.random.Generator,
+    start: State | None = None,
+    watch: Watch = silent,
+    rotation: tuple[Basis | None, ...] | None = None,
+    **options: Any,
+) -> Found:
+    """Run a scheme on a problem, in the columns of its rotation.
+
+    ``rotation`` may be given: problems that differ in labels only have the same one.
+    Effects of one grouping factor are integrated out by quadrature where that can be done.
+    """
+    rotation = bases(problem, scheme) if rotation is None else rotation
+    turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
+    small = problem if turn is None else turn.small()
+    if turn is not None:
+        start = turn.into(start, small)
+    if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
+        small, start = learned(small, scheme, rng, start, watch)
+        problem = problem.with_likelihood(small.model.likelihood)
+    if any(t.prior.is_open for t in problem.model.terms):
+        small, near = select_ridge(small)
+        if start is not None:
+            start = State(start.coef, small.model.init())
+        elif isinstance(scheme, VB):
+            start = near
+        problem = small if turn is None else with_priors(problem, small.model)
+        turn = turn and replace(turn, whole=problem)
+    watch = watch if turn is None else turn.watching(watch)
+    if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
+        whole = integrate_groups(problem, start, watch, scheme.max_iter)
+        if whole is not None:
+            return _integrated(problem, whole)
+    found = scheme.fit(small, rng, start=start, watch=watch, **options)
+    result = found if turn is None else turn.back(found, rng)
+    if isinstance(result, Draws):
+        problem = result.typical(problem)
+        machine = from_draws(problem, result, disagreement(found))
+    else:
+        machine = _from_ascent(problem, result)
+    return Found(machine, problem.at(machine.state.latents))
+
+
+def _integrated(problem: Problem, found: Integrated) -> Found:
+    """The machine with groups integrated out, whose rows contribute their expected likelihood."""
+    likelihood = problem.model.likelihood
+    if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
+        problem = problem.with_likelihood(Tight(likelihood))
+    bound = bound_of(problem, found.state)
+    ascent = replace(found.ascent, state=found.state, bound=bound, path=[bound])
+    machine = _from_ascent(problem, ascent)
+    name = problem.model.terms[-1].name
+    return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
+
+
+def disagreement(draws: Draws) -> float:
+    """The largest R-hat of coefficients that the rows inform."""
+    return float(np.max(r_hat_of(draws)))
+
+
+def r_hat_of(draws: Draws) -> Array:
+    """R-hat of each coefficient, or of its indicator where a prior selects."""
+    if draws.inclusion is not None:  # indicators mix slowest
+        return indicator_r_hat(draws.theta != 0)
+    return r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])
+
+
+def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
+    post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
+    path = list(draws.log_prob.mean(axis=0))
+    end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
+    return Machine(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
+
+
+def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
+    coef, priors = ascent.state.coef, ascent.state.priors
+    if coef.cov.is_point:
+        rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))
+        P = problem.model.precision(priors)
+        post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
+    else:
+        at_rows = None
+        if problem.model.has_gates:
+            coef = gated_coef(coef, problem.model.gates(priors))
+        elif problem.form == "arrow" and not isinstance(problem.model.likelihood, Tight):
+            at_rows = response(problem, ascent.state)
+        post = GaussianPosterior(coef, at_rows)
+    end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
+    machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
+    if isinstance(ascent, Mode):
+        return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
+    return machine

@@ -1,0 +1,193 @@
+"""Machines of all classes fitted together, and their link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..blocks import rows_of_all_classes
+from ..core.precision import scaled_cholesky
+from ..core.types import Array, Coef, Local
+from ..inference import EM, VB, Gibbs
+from ..inference.multinomial import draw_classes, fit_em, fit_vb
+from ..inference.progress import Watch, silent
+from ..inference.state import State
+from ..likelihoods import Logistic
+from ..likelihoods.multinomial import expected, log_prob, softmax
+from ..likelihoods.tight import Tight
+from ..linalg.covariances import FullCovariance
+from ..model.problem import Problem
+from .fitting import CLASSES_ROWS, disagreement, from_draws
+from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
+from .link_fitting import AveragedSoftmaxFamily, fit_link
+from .links import (
+    AveragedSoftmaxLink,
+    CalibratedLink,
+    ClassLink,
+    Link,
+    ProbitLink,
+    SeparateLinks,
+)
+from .machine import Machine
+from .posterior import (
+    CALIBRATION_DRAWS,
+    HELD,
+    CentredPosterior,
+    DrawsPosterior,
+    GaussianPosterior,
+    PointPosterior,
+    Posterior,
+)
+
+
+def can_join(problem: Problem, scheme: Any) -> bool:
+    """Whether more than two classes have a joint likelihood that the scheme can fit."""
+    model, likelihood = problem.model, problem.model.likelihood
+    plain = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
+    simple = not (model.is_latent or model.has_gates) and problem.form != "diagonal"
+    return isinstance(plain, Logistic) and isinstance(scheme, VB | EM | Gibbs) and simple
+
+
+def fit_classes(
+    problem: Problem,
+    n_classes: int,
+    scheme: Any,
+    probability: str,
+    rng: np.random.Generator,
+    starts: Sequence[State | None] = (),
+    watch: Watch = silent,
+    **options: Any,
+) -> tuple[list[Machine], ClassLink, Moments]:
+    """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
+
+    Returned with their link and moments at rows left out.
+    """
+    weights = None
+    if isinstance(scheme, Gibbs):
+        drawn = draw_classes(problem, n_classes, scheme, rng, starts, watch, **options)
+        machines = [from_draws(problem, each, disagreement(each)) for each in drawn]
+    else:
+        fit = fit_vb if isinstance(scheme, VB) else fit_em
+        run, covs, weights = fit(problem, n_classes, scheme, starts, watch)
+        coefs = tuple(state.coef for state in run.state)
+        machines = []
+        for k, state in enumerate(run.state):
+            post: Posterior = CentredPosterior(coefs[k], None, coefs, k)
+            if coefs[k].cov.is_point:
+                post = PointPosterior(coefs[k].mean, covs[k])
+            end = (run.bound, run.path, run.n_iter, run.converged, run.change)
+            machines.append(
+                Machine(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
+            )
+    moments, inside = left_out_classes(machines, problem, weights)
+    link = link_joint(machines, moments, probability)
+    scale = 1.0
+    if probability == "calibrated" and not problem.model.grouped:
+        proba = softmax(link.logs(inside, moments.v))[0]
+        scale = effect_scale(np.eye(n_classes)[moments.codes], proba, inside, moments.c)
+    pairs = zip(machines, links_of(link, n_classes), strict=True)
+    return [replace(m, link=own, effect_scale=scale) for m, own in pairs], link, moments
+
+
+def link_joint(machines: Sequence[Machine], moments: Moments, probability: str) -> ClassLink:
+    """The link over classes."""
+    if probability != "calibrated":
+        K = len(machines)
+        # draws of f sum to zero, so that they are correlated: differences vary K / (K - 1) times as
+        # much as if they were not
+        weight = np.pi / 8.0 * (1.0 if machines[0].draws is None else K / (K - 1.0))
+        if probability == "probit":
+            return SeparateLinks([ProbitLink()] * K)
+        return AveragedSoftmaxLink(K, 1.0, weight)
+    # each row has an exponential for every pair of classes, and two numbers need few rows
+    few = moments.thinned(max(2000, 2**20 // len(machines) ** 2))
+    return fit_link(AveragedSoftmaxFamily(), *few)
+
+
+def links_of(link: ClassLink, classes: int) -> list[Link]:
+    """The log odds of each class as a function of its own f, that of the others fixed."""
+    if isinstance(link, AveragedSoftmaxLink):
+        return [CalibratedLink(link.a, 0.0, link.c)] * classes
+    return [ProbitLink()] * classes
+
+
+def left_out_classes(
+    machines: Sequence[Machine], problem: Problem, weights: Array | None
+) -> tuple[Moments, Array]:
+    """Moments of f of all classes at some rows, each left out; and means with all rows.
+
+    ``weights`` are the weights of all rows, (n, classes), of which the covariances are made.
+    """
+    codes, K = np.asarray(problem.blocks.on_host().y).astype(np.intp), len(machines)
+    rows = rows_of_all_classes(codes, min(codes.size, CLASSES_ROWS), np.random.default_rng(0))
+    if rows.size < codes.size or not problem.blocks.in_memory:
+        problem = replace(problem, blocks=problem.blocks.take(rows))
+    problem = replace(problem, blocks=problem.blocks.on_host())
+    some = codes[rows]
+    share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
+    weight = effective(problem.blocks.c * share[some], problem.blocks.unit)
+    inside = np.stack([means_of_f(problem, machine.posterior.mean) for machine in machines], axis=1)
+    if weights is None:
+        return Moments(some, *_left_out_draws(machines, problem, some), weight), inside
+    posts: list[Any] = [machine.posterior for machine in machines]
+    point = isinstance(posts[0], PointPosterior)
+    coefs = [Coef(post.mean, post.curvature) if point else post.coef for post in posts]
+    m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
+    g, w = expected(some.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
+    rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
+    gone = problem.blocks.gone[:, None]
+    out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), gone)
+    left = Moments(some, out_m, np.zeros_like(v) if point else out_v + rest, weight)
+    return left, inside
+
+
+def _left_out_draws(
+    machines: Sequence[Machine], problem: Problem, codes: Array
+) -> tuple[Array, Array]:
+    """The same moments from draws, weighted by one over the likelihood of the row."""
+    posts = [m.posterior for m in machines if isinstance(m.posterior, DrawsPosterior)]
+    step = max(1, posts[0].flat.shape[0] // CALIBRATION_DRAWS)
+    thetas = [post.flat[::step] for post in posts]
+    size = max(1, HELD // (len(thetas) * thetas[0].shape[0]))
+    parts = []
+    for b in replace(problem, blocks=replace(problem.blocks, size=size, y=codes)).blocks:
+        C = problem.rows(b).C
+        f = np.stack([np.asarray(C @ theta.T) for theta in thetas], axis=-1)  # (n, draws, K)
+        n, draws, K = f.shape
+        logs = log_prob(np.repeat(b.y, draws), f.reshape(-1, K)).reshape(n, draws)
+        log_weight = -b.gone[:, None] * logs
+        share = softmax(log_weight)[0]
+        mean = np.einsum("ij,ijk->ik", share, f)
+        parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))
+    m, v = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return m, v
+
+
+def against_rest(machine: Machine, classes: int) -> Machine:
+    r"""A machine of a class against the rest from one of a joint likelihood, for a stream.
+
+    The log odds :math:`f_k - \log\sum_{j\ne k} e^{f_j}` are expanded where the others are
+    equal: :math:`\frac{K}{K-1} f_k - \log(K - 1)` for f that sum to zero.  It has no bound.
+    """
+    grow, post, link = classes / (classes - 1.0), machine.posterior, machine.link
+    cov = post.curvature.dense() if isinstance(post, PointPosterior) else post.covariance()
+    mean, terms = grow * post.mean, machine.model.terms
+    for term, where in zip(terms, machine.model.slices, strict=True):
+        if term.name == "intercept":
+            mean[where] -= np.log(classes - 1.0)
+    coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
+    if isinstance(link, CalibratedLink):
+        link = CalibratedLink(link.a / grow, link.b, link.c / grow**2)
+    state, spread = machine.state._replace(coef=coef), GaussianPosterior(coef)
+    return replace(machine, posterior=spread, state=state, link=link, bound=np.nan)
+
+
+def link_against_rest(link: ClassLink, classes: int) -> ClassLink:
+    """The link over classes for the f of such machines; a softmax does not see the shift."""
+    grow = classes / (classes - 1.0)
+    if isinstance(link, AveragedSoftmaxLink):
+        return AveragedSoftmaxLink(classes, link.a / grow, link.c / grow**2, link.rows)
+    return link

@@ -1,0 +1,339 @@
+"""Posterior distributions of theta: Gaussian, draws, or a point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from scipy.special import logsumexp, ndtri
+
+from ..core.types import Array, Coef, Columns, Covariance, Rows
+from ..inference.draws import Pair
+from ..inference.state import State
+from ..linalg.columns import plain
+from ..linalg.covariances import Point, covariance
+from ..model.latent import LatentRows, latent_rows, predict_rows
+from ..model.model import Model
+from ..model.passes import NEGLIGIBLE, contributions, expected, moments
+from ..model.problem import Problem
+from .leave_one_out import leave_one_out, leave_one_out_draws
+
+CALIBRATION_DRAWS = 1000
+CALIBRATION_PAIRS = 200
+ROOT_COLUMNS = 500  # up to here a factor of the draws' covariance is quicker than the draws
+FLAT = 100.0  # posterior variances; a response beyond is that of the prior, not of the rows
+HELD = 2**22  # entries of f, rows times draws, held at once
+CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
+
+
+class NoPosterior(AttributeError, ValueError):
+    """The spread of a point estimate was requested."""
+
+
+class Posterior(Protocol):
+    """Moments of theta and of f, quantiles of f, and draws."""
+
+    has_spread: ClassVar[bool]
+
+    @property
+    def mean(self) -> Array: ...
+    @property
+    def pairs(self) -> tuple[Pair, ...]: ...  # draws with those of latent entries' parameters
+    def variance(self) -> Array: ...
+    def covariance(self, where: slice | None = None) -> Array: ...  # of some coefficients
+    def moments(self, C: Columns) -> tuple[Array, Array]: ...
+    def reported(self, C: Columns) -> tuple[Array, Array]: ...  # moments of what is reported
+    def quantiles(
+        self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
+    ) -> Array: ...  # extra: variance of f outside theta
+    def sample(self, n: int, rng: np.random.Generator) -> Array: ...
+    def left_out(self, problem: Problem) -> tuple[Array, Array]: ...  # moments without the row
+
+
+@dataclass(frozen=True)
+class GaussianPosterior:
+    """Variational posterior.
+
+    ``response`` is the inverse of the Hessian of the bound: how the mean changes with the gradient
+    of a row once all other rows have been updated.  Under the augmented bound the covariance
+    understates it, which matters where a row is one of few of its group.  Under the tight bound
+    they are equal at the optimum; close to it, a row of leverage near one needs the response.
+    """
+
+    has_spread: ClassVar[bool] = True
+    pairs: ClassVar[tuple[Pair, ...]] = ()
+
+    coef: Coef
+    response: Covariance | None = None
+
+    @property
+    def mean(self) -> Array:
+        return self.coef.mean
+
+    def variance(self) -> Array:
+        return self.coef.cov.diag()
+
+    def covariance(self, where: slice | None = None) -> Array:
+        return self.coef.cov.dense() if where is None else self.coef.cov.block(where)
+
+    def moments(self, C: Columns) -> tuple[Array, Array]:
+        m, v = moments(Rows(C), self.coef)
+        return m, v + 0.0 * m  # an array in the library of m
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        return self.moments(C)
+
+    def blocks(self, where: slice, r: int) -> Array:
+        """Covariances of the effects of each group, ``(groups, r, r)``."""
+        return self.coef.cov.blocks(where, r)
+
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
+        m, v = self.moments(C)
+        return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return self.coef.mean + self.coef.cov.sample(n, rng)
+
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        y, gone = problem.blocks.y, problem.blocks.gone
+        m, v = problem.moments(self.coef)
+        local = contributions(problem.model.likelihood, y, m, v, problem.engine)
+        rest = problem.outside()
+        centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
+        if self.response is not None:
+            reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
+            bent = local.h > NEGLIGIBLE * local.w  # others are not in the Hessian
+            own = np.where(bent, local.h, 0.0)
+            centre = leave_one_out(m, reach, local._replace(w=own), gone)[0]
+        m, v = centre, left + rest
+        if problem.latents:
+            for part in _incomplete(problem):
+                m[part.at], v[part.at] = self._without_label(problem, part)
+        return m, v
+
+    def _without_label(self, problem: Problem, part: LatentRows) -> tuple[Array, Array]:
+        """Moments of f at rows with latent entries, without the row.
+
+        Its quadratic contribution in its fitted columns is removed from the coefficients, and its
+        latent entries are predicted from the others.
+        """
+        model, coef, b = problem.model, self.coef, part.block
+        new = predict_rows(model, b.X, tuple(each and each.params for each in problem.latents))
+        local = expected(part.rows, b.y, b.gone, coef, model.likelihood)[2]
+        own: Any = coef.cov.quad(part.rows.C)
+        rest, across, gap = np.maximum(1.0 - local.w * own, 1e-6), own, plain(new.C)
+        gap = gap - plain(part.rows.C)
+        for h in part.rows.V:
+            cross = coef.cov.cross(part.rows.C, h.where)
+            across = across + np.sum(gap[:, h.where] * cross, axis=1)
+        m, v = moments(new, coef)
+        return m - across * local.g / rest, v + local.w * across**2 / rest
+
+
+def response(problem: Problem, state: State) -> Covariance | None:
+    """Inverse Hessian of the augmented bound at a state, for rows left out."""
+    sums = problem.at(state.latents).stats(state.coef, curved=True)
+    P, old = problem.model.precision(state.priors), state.coef.cov
+    try:
+        found = covariance(sums.H, P, retry=False)
+    except np.linalg.LinAlgError:  # few rows have any curvature
+        return None
+    # where classes are far apart none has, and along a flat prior the mean would diverge
+    return None if np.max(found.diag() / old.diag()) > FLAT else found
+
+
+@dataclass(frozen=True)
+class CentredPosterior(GaussianPosterior):
+    r"""Variational posterior of one of K classes that have a joint likelihood.
+
+    Moments of f are those of independent :math:`\theta_k`.  What is reported of coefficients is
+    about their differences to the mean of all classes, whose covariance is
+
+    .. math:: \Big(1 - \frac2K\Big)\Sigma_k + \frac1{K^2}\sum_j\Sigma_j .
+    """
+
+    every: tuple[Coef, ...] = ()  # of all classes,
+    number: int = 0  # of which this is one
+
+    def _centred(self, own: Array, each: Iterator[Any]) -> Array:
+        K = len(self.every)
+        return (1.0 - 2.0 / K) * own + np.sum(list(each), axis=0) / K**2
+
+    def variance(self) -> Array:
+        return self._centred(self.coef.cov.diag(), (coef.cov.diag() for coef in self.every))
+
+    def covariance(self, where: slice | None = None) -> Array:
+        at = slice(None) if where is None else where
+        return self._centred(self.coef.cov.block(at), (coef.cov.block(at) for coef in self.every))
+
+    def blocks(self, where: slice, r: int) -> Array:
+        own = self.coef.cov.blocks(where, r)
+        return self._centred(own, (coef.cov.blocks(where, r) for coef in self.every))
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        m, v = self.moments(C)
+        return m, self._centred(v, (moments(Rows(C), coef)[1] for coef in self.every))
+
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
+        m, v = self.reported(C)
+        return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return self.sample_all(n, rng)[self.number]
+
+    def sample_all(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws of all classes together, ``(classes, n, K)``."""
+        theta = np.stack([coef.mean + coef.cov.sample(n, rng) for coef in self.every])
+        out: Array = theta - theta.mean(axis=0)
+        return out
+
+
+@dataclass(frozen=True)
+class DrawsPosterior:
+    """Draws from a sampler, ``(chains, draws, K)``."""
+
+    has_spread: ClassVar[bool] = True
+
+    theta: Array
+    pairs: tuple[Pair, ...] = ()
+    conditional: tuple[Array, Array] | None = None  # mean and variance, by conditional moments
+
+    @property
+    def flat(self) -> Array:
+        return self.theta.reshape(-1, self.theta.shape[-1])
+
+    @cached_property
+    def mean(self) -> Array:
+        return self.flat.mean(axis=0) if self.conditional is None else self.conditional[0]
+
+    @cached_property
+    def root(self) -> Array:
+        """R with R'R the covariance of the draws."""
+        gap = self.flat - self.flat.mean(axis=0)
+        return np.linalg.qr(gap, mode="r") / np.sqrt(self.flat.shape[0])
+
+    def variance(self) -> Array:
+        return self.flat.var(axis=0) if self.conditional is None else self.conditional[1]
+
+    def covariance(self, where: slice | None = None) -> Array:
+        if where is not None:
+            gap = self.flat[:, where] - self.flat[:, where].mean(axis=0)
+            return gap.T @ gap / gap.shape[0]
+        return self.root.T @ self.root
+
+    def moments(self, C: Columns) -> tuple[Array, Array]:
+        if self.theta.shape[-1] > ROOT_COLUMNS:
+            parts = [np.var(f, axis=1) for f in self._predictors(C)]
+            return C @ self.mean, np.concatenate(parts) if parts else np.empty(0)
+        T = C @ self.root.T
+        return C @ self.mean, np.einsum("ij,ij->i", T, T)
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        return self.moments(C)
+
+    def _predictors(self, C: Columns) -> Iterator[Array]:
+        """f of every draw at a few rows at a time."""
+        size = max(1, HELD // self.flat.shape[0])
+        for i in range(0, C.shape[0], size):
+            yield C[i : i + size] @ self.flat.T
+
+    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
+        parts = [np.quantile(f, levels, axis=1) for f in self._predictors(C)]
+        f = np.concatenate(parts, axis=1) if parts else np.empty((len(levels), 0))
+        if not np.any(extra):
+            return f
+        # the variance outside theta is Gaussian: widen the spread of the draws by it
+        m, v = self.moments(C)
+        return m + (f - m) * np.sqrt(1.0 + extra / np.maximum(v, 1e-300))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return self.flat[rng.integers(self.flat.shape[0], size=n)]
+
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        """Draws are weighted by one over the likelihood of the label.
+
+        At rows with latent entries these are integrated out first, so that weights vary less.
+        """
+        lik, flat = problem.model.likelihood, self.flat
+        flat = flat[:: max(1, flat.shape[0] // CALIBRATION_DRAWS)]
+        parts = []
+        size = max(1, HELD // flat.shape[0])
+        problem = replace(problem, blocks=replace(problem.blocks, size=size))
+        for b in problem.blocks:
+            f = problem.rows(b).C @ flat.T
+            parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.gone))
+        m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+        some = self.pairs[:: max(1, len(self.pairs) // CALIBRATION_PAIRS)]
+        for part in _incomplete(problem) if problem.latents else ():
+            mean, var = by_pairs(problem.model, part.block.X, some)
+            log_weight = -part.block.gone * lik.log_mean(part.block.y, mean, var)
+            weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
+            m[part.at], v[part.at] = mixture(mean, var, weight)
+        return m, v
+
+
+@dataclass(frozen=True)
+class PointPosterior:
+    """A point estimate, whose methods raise an error where a spread is needed.
+
+    ``curvature`` is the covariance that the smoothed loss would give: leverages for the link, and a
+    start for a stream.
+    """
+
+    has_spread: ClassVar[bool] = False
+    pairs: ClassVar[tuple[Pair, ...]] = ()
+
+    mean: Array
+    curvature: Covariance
+
+    def _refuse(self, *args: Any, **options: Any) -> Array:
+        raise NoPosterior(
+            "inference='em' gives a point estimate without a posterior, so there are no standard "
+            "deviations, intervals or draws. Fit with inference='vb', 'svi' or 'gibbs' for those."
+        )
+
+    variance = covariance = quantiles = sample = _refuse
+
+    def moments(self, C: Columns) -> tuple[Array, Array]:
+        m = C @ self.mean
+        return m, np.zeros_like(m)
+
+    def reported(self, C: Columns) -> tuple[Array, Array]:
+        return self.moments(C)
+
+    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+        y, gone = problem.blocks.y, problem.blocks.gone
+        m, v = problem.moments(Coef(self.mean, self.curvature))
+        local = problem.model.likelihood.expected(y, m, CURVATURE_EPS**2)
+        m, _ = leave_one_out(m, v, local, gone)
+        return m, np.zeros_like(m)  # the estimate itself has no variance
+
+
+# ---------------------------------------------------------------------------------------------
+# Rows with latent entries
+
+
+def _incomplete(problem: Problem) -> Iterator[LatentRows]:
+    parts = (latent_rows(problem, b) for b in problem.blocks)
+    return (part for part in parts if part.at.size)
+
+
+def by_pairs(model: Model, X: Any, pairs: tuple[Pair, ...]) -> tuple[Array, Array]:
+    """Mean and variance of f for each draw of coefficients and parameters: ``(draws, n)``."""
+    each, last, rows = [], None, Rows(None)
+    for theta, params in pairs:
+        if params is not last:
+            last, rows = params, predict_rows(model, X, params)
+        each.append(moments(rows, Coef(theta, Point(theta.size))))
+    mean = np.stack([m for m, _ in each])
+    return mean, np.stack([np.broadcast_to(v, mean.shape[1:]) for _, v in each])
+
+
+def mixture(m: Array, v: Array, weight: Array | None = None) -> tuple[Array, Array]:
+    """Mean and variance of mixtures of Gaussians along the first axis."""
+    share = np.full(m.shape, 1.0 / m.shape[0]) if weight is None else weight
+    mean = np.sum(share * m, axis=0)
+    return mean, np.sum(share * (v + (m - mean) ** 2), axis=0)

@@ -1,0 +1,160 @@
+"""Moves of indicators on the pseudo-likelihood, against enumeration of all models."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import trapezoid
+from scipy.special import expit
+from tests.papers import exact_selection, oracle
+from tests.problems import Z, make_problem, simulate
+
+from bayesvm.inference import Gibbs
+from bayesvm.inference.inclusion_moves import (
+    Guide,
+    Line,
+    Mover,
+    can_move,
+    masses,
+    move_indicators,
+)
+from bayesvm.likelihoods import Logistic
+from bayesvm.predictive.diagnostics import ess
+from bayesvm.priors import Fixed, Ridge, SpikeSlab
+
+X, Y = oracle.SELECTION_X, oracle.SELECTION_Y
+UNEQUAL = (0.0005, 0.6)
+
+
+def z_of(x, exact):
+    """Standardised distance of a mean of draws ``(draws,)`` from its expectation."""
+    return (x.mean() - exact) / (x.std() / np.sqrt(ess(x[None, :, None])[0]))
+
+
+def moved(problem, sweeps, seed):
+    """Draws by these moves alone."""
+    rng, priors = np.random.default_rng(seed), problem.model.init()
+    guide = Guide.learn(problem, np.empty((0, problem.model.width)))
+    theta, out = np.zeros(problem.model.width), np.empty((sweeps, problem.model.width))
+    for t in range(sweeps):
+        theta = out[t] = move_indicators(problem, guide, theta, priors, rng)
+    return out
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+def test_the_moves_alone_visit_models_as_often_as_enumeration_has_them(form):
+    problem = make_problem(X, Y, prior=SpikeSlab(oracle.SELECTION_PI, nu=1.0), form=form)
+    draws = moved(problem, 600, 0)
+    for j in range(3):
+        assert abs(z_of((draws[:, j] != 0) * 1.0, oracle.SELECTION_INCLUSION[j])) < Z
+        assert abs(z_of(draws[:, j], oracle.SELECTION_BETA[j])) < Z
+
+
+def unequal():
+    """Two columns, each with its own prior probability; the posterior ones, exactly."""
+    two = X[:, 1:]
+    slab = exact_selection.gaussian_slab(np.ones(2))
+    model = exact_selection.bernoulli_model(np.array(UNEQUAL))
+    answer = exact_selection.enumerate_models(two, Y, slab, model)
+    problem = make_problem(two, Y, prior=SpikeSlab(UNEQUAL, nu=1.0))
+    return problem, answer.probability @ answer.gamma
+
+
+def test_probabilities_of_each_column_against_enumeration():
+    problem, exact = unequal()
+    draws = moved(problem, 600, 5)
+    for j in range(2):
+        assert abs(z_of((draws[:, j] != 0) * 1.0, exact[j])) < Z
+
+
+@pytest.mark.slow
+def test_probabilities_of_each_column_by_gibbs():
+    problem, exact = unequal()
+    draws = Gibbs(2000, 100, 2).fit(problem, np.random.default_rng(3))
+    on = (draws.theta != 0).astype(float)
+    for j in range(2):
+        spread = on[..., j].std() / np.sqrt(ess(on[..., j, None])[0])
+        assert abs(on[..., j].mean() - exact[j]) < Z * spread
+    np.testing.assert_allclose(draws.inclusion.mean(axis=0), exact, atol=0.02)
+
+
+def test_proposals_follow_the_density_of_the_line():
+    """The acceptance ratio hardly depends on the coefficient, and is the odds of the model."""
+    X, y, _ = simulate(60, 3, seed=2)
+    problem = make_problem(X, y, prior=SpikeSlab(0.3, nu=2.0), intercept=Fixed(0.1))
+    guide = Guide.learn(problem, np.empty((0, 4)))
+    theta = np.array([0.1, 0.4, 0.0, 0.0])
+    mover = Mover(problem, guide, theta, problem.model.init())
+    t = mover.direction(2, np.array([0, 1]))
+    line = mover.line(2, t, problem.predictor(t), theta, mover.f)
+    v = line.knots[0] + np.diff(line.knots[[0, -1]]) * np.linspace(0, 1, 2001)
+    density = np.exp(np.interp(v, line.knots, line.logs))
+    assert trapezoid(density, v) == pytest.approx(1.0, abs=2e-3)
+    rng = np.random.default_rng(0)
+    draws = np.array([line.propose(rng) for _ in range(4000)])
+    mean = trapezoid(v * density, v)
+    assert abs(draws.mean() - mean) < Z * draws.std() / np.sqrt(draws.size)
+    ratios = [
+        line.log_weight(x) + mover._fit(mover.f + x * line.d) - mover.fit for x in draws[:200]
+    ]
+    assert np.std(ratios) < 0.2
+    # and along the line the evidence of the two models, by quadrature
+    fits = problem.log_likelihoods(theta + v[:, None] * t)
+    prior = -0.5 * v**2 * line.bend - v * line.slope + line.log_prior
+    exact = np.log(trapezoid(np.exp(fits + prior - mover.fit), v))
+    assert np.log(np.mean(np.exp(ratios))) == pytest.approx(exact, abs=0.05)
+
+
+def test_columns_are_tried_and_paired_as_stated():
+    X, y, _ = simulate(80, 4, seed=1)
+    X = np.column_stack([X[:, :3], X[:, 2] + 0.1 * X[:, 3]])
+    problem = make_problem(X, y, prior=SpikeSlab(0.3), intercept=Fixed(0.1))
+    early = np.array([[1.0, 0.5, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 1.0]])
+    guide = Guide.learn(problem, early)
+    np.testing.assert_allclose(guide.chance, [0.0, 0.625, 0.125, 0.125, 0.125])
+    rng = np.random.default_rng(0)
+    partners = [guide.partner(3, rng) for _ in range(200)]
+    assert np.mean(np.array(partners) == 4) > 0.8  # its near copy
+    assert not {0, 3} & set(partners)  # neither the intercept nor itself
+
+
+def test_who_can_move():
+    X, y, _ = simulate(30, 3, seed=1)
+    assert can_move(make_problem(X, y, prior=SpikeSlab(0.3)))
+    assert can_move(make_problem(X, y, prior=SpikeSlab(0.3), likelihood=Logistic()))
+    assert not can_move(make_problem(X, y, prior=Ridge()))
+
+
+@pytest.mark.slow
+def test_logistic_moves_against_enumeration():
+    """Another likelihood: all 2^2 models of two columns, by quadrature on a grid."""
+    X, y, _ = simulate(25, 2, seed=4)
+    problem = make_problem(X, y, prior=SpikeSlab(0.4, nu=1.5), likelihood=Logistic())
+    grid = np.linspace(-9.0, 9.0, 361)
+    weight = {}
+    for on in itertools.product([False, True], repeat=2):
+        axes = [grid if a else np.zeros(1) for a in on]
+        theta = np.array(list(itertools.product(*axes)))
+        fit = np.log(expit(y[:, None] * (X @ theta.T))).sum(axis=0)
+        size = sum(on)
+        slab = -0.5 * (theta**2).sum(axis=1) / 2.25 - size * np.log(1.5 * np.sqrt(2 * np.pi))
+        step = (grid[1] - grid[0]) ** size
+        weight[on] = np.exp(fit + slab).sum() * step * 0.4**size * 0.6 ** (2 - size)
+    total = sum(weight.values())
+    draws = moved(problem, 6000, 1)
+    for on, w in weight.items():
+        x = ((draws != 0) == np.array(on)).all(axis=1) * 1.0
+        assert abs(z_of(x, w / total)) < Z
+
+
+@pytest.mark.parametrize("end", [-1, 1])
+def test_a_line_may_be_steeper_than_a_float_holds(end):
+    """A density of e^(1000 v) on (0, 1), whose integral over e^1000 is 1/1000, or its mirror."""
+    knots, logs = np.array([0.0, 1.0]), np.array([-1000.0, 0.0])[::end]
+    mass = masses(knots, logs)
+    np.testing.assert_allclose(mass, 1e-3, rtol=1e-12)
+    line = Line(knots, knots, 0.0, 0.0, 0.0, knots, logs - np.log(mass), mass / mass.sum())
+    rng = np.random.default_rng(0)
+    draws = np.array([line.propose(rng) for _ in range(1000)])
+    distance = 1.0 - draws if end == 1 else draws  # exponential with mean 1/1000
+    assert abs(distance.mean() - 1e-3) < Z * 1e-3 / np.sqrt(1000)

@@ -1,0 +1,481 @@
+"""Links fitted to moments of f at rows left out."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+from scipy.special import expit, logit, softmax
+from tests.problems import frozen
+
+from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.inference import Gibbs
+from bayesvm.inputs import reading
+from bayesvm.predictive.link_fitting import (
+    AveragedSoftmaxFamily,
+    LinkRows,
+    LogisticFamily,
+    SoftmaxFamily,
+    fit_link,
+    score_link,
+    targets,
+)
+from bayesvm.predictive.links import AveragedSoftmaxLink, SoftmaxLink, bent, stretched
+
+
+def rows(n=80, seed=0, sharp=1.5):
+    """Labels, means, variances and weights of rows whose link is a noisy logistic."""
+    rng = np.random.default_rng(seed)
+    m, v = rng.normal(0.2, 1.5, n), rng.exponential(0.7, n)
+    y = np.where(rng.random(n) < expit(sharp * m - 0.4), 1.0, -1.0)
+    return frozen(y, m, v, rng.choice([0.5, 1.0, 2.0], n))
+
+
+def curved_rows(n=300, seed=0, skew=0.6):
+    rng = np.random.default_rng(seed)
+    m, v = 2.0 * rng.standard_normal(n) - 0.5, rng.exponential(size=n)
+    y = np.where(rng.random(n) < expit(bent(m, skew) / np.sqrt(1 + 0.4 * v)), 1.0, -1.0)
+    return y, m, v, np.ones(n)
+
+
+def class_rows(n=80, classes=4, seed=0, shift=1.0):
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate([np.arange(classes), rng.integers(0, classes, n - classes)])
+    m = rng.normal(size=(n, classes)) - 0.5
+    m[np.arange(n), codes] += shift
+    return codes, m, rng.uniform(0.1, 2.0, (n, classes)), rng.uniform(0.5, 2.0, n)
+
+
+@pytest.mark.parametrize(
+    ("family", "x"),
+    [
+        (LogisticFamily(), [0.3, -0.2, -1.0]),
+        (LogisticFamily(True), [1.2, 0.5, -0.7, 0.4, -0.3]),
+        (SoftmaxFamily(), [0.3, -0.8, 0.5, -0.2, 0.1, 1.0]),
+        (AveragedSoftmaxFamily(), [0.4, -1.5]),
+    ],
+    ids=str,
+)
+def test_derivatives_in_the_numbers(family, x):
+    codes, m, v, c = class_rows()
+    one = isinstance(family, LogisticFamily)
+    t = targets(codes % 2 if one else codes, c, 2 if one else 4, 0.1)
+    rows = LinkRows(t, *((m[:, 0], v[:, 0]) if one else (m.T, v.T)), c)
+    x, h, e = np.array(x), 1e-6, np.random.default_rng(1).normal(size=t.shape)
+    slope = family.logs(x, rows)[1](e)
+    for j, step in enumerate(h * np.eye(x.size)):
+        up, down = (np.vdot(e, family.logs(x + s * step, rows)[0]) for s in (1, -1))
+        assert slope[j] == pytest.approx((up - down) / (2 * h), rel=1e-6, abs=1e-6)
+
+
+# ----- three numbers
+
+
+def medians(y, m, c):
+    """Centre and unit of f: f repeated as often as weights say, doubled to be whole."""
+    again = np.repeat(np.arange(m.size), np.round(2 * c).astype(int))
+    y, m = y[again], m[again]
+    middle = np.where(y > 0, np.median(m[y > 0]), np.median(m[y < 0]))
+    centre = middle.mean()
+    within = np.median(np.abs(m - middle)) / stats.norm.ppf(0.75)
+    return centre, np.sqrt(np.mean((middle - centre) ** 2) + within**2)
+
+
+def penalised_loss(x, y, m, v, c):
+    """What is minimised, written from the docstrings; x = (log a, b, log kappa, delta, tau)."""
+    positive, n = y > 0, c.sum()
+    centre, unit = medians(y, m, c)
+    m, v = (m - centre) / unit, v / unit**2
+    n_pos, n_neg = c[positive].sum(), c[~positive].sum()
+    t = np.where(positive, (n_pos + 0.5) / (n_pos + 1.0), 0.5 / (n_neg + 1.0))
+    share = (c * t).sum() / n
+    x = np.append(x, np.zeros(5 - len(x)))
+    a, b, kappa = np.exp(x[0]), x[1], np.exp(x[2])
+    z = stretched(bent(a * m + b, x[3]) / np.sqrt(1 + kappa * a**2 * v), x[4])
+    p = (n * expit(z) + 0.5) / (n + 1.0)
+    loss = -(c * (t * np.log(p) + (1 - t) * np.log1p(-p))).sum()
+    means = [np.log(2), np.log(share / (1 - share)), np.log(0.4), 0.0, 0.0]
+    return loss + 0.5 * np.sum(((x - means) / [1.5, 3.0, 2.0, 0.5, 0.3]) ** 2)
+
+
+def parameters(link, y, m, c, count=3):
+    """Numbers of a link on the standardised scale."""
+    centre, unit = medians(y, m, c)
+    b = link.b + link.a * centre
+    x = [np.log(link.a * unit), b, np.log(link.c / link.a**2), link.skew, link.tail]
+    return np.array(x[:count])
+
+
+SEPARABLE = (np.sign(np.linspace(-3, 3, 40)), np.linspace(-3, 3, 40), np.full(40, 0.1), np.ones(40))
+LOPSIDED = (np.r_[1.0, -np.ones(60)], np.r_[-2.0, np.linspace(-4, 1, 60)], np.ones(61), np.ones(61))
+POINTS = (rows()[0], rows()[1], np.zeros(80), np.ones(80))
+CASES = {
+    "noisy": rows(),
+    "many": rows(4000, 1),
+    "separable": SEPARABLE,
+    "lopsided": LOPSIDED,
+    "no-variance": POINTS,
+}
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("data", CASES.values(), ids=CASES)
+def test_no_other_optimiser_ends_lower(data, curved):
+    """L-BFGS stops where the loss changes by 1e-14 of it, or slopes are below 1e-6."""
+    y, m, _, c = data
+    count, family = 5 if curved else 3, LogisticFamily(curved)
+    if curved and data is LOPSIDED:  # the positive row is below most: the link is constant
+        assert np.ptp(fit_link(family, *data).proba(m, data[2])) < 1e-3
+        return
+    found = penalised_loss(parameters(fit_link(family, *data), y, m, c, count), *data)
+    assert found == pytest.approx(score_link(family, *data), rel=1e-9)
+    starts = [0.0, 0.0, 0.0, 0.3, 0.0], [1.0, 0.5, -2.0, -0.3, 0.1], [-1.0, -0.5, 1.0, 0.0, -0.1]
+    best = min(minimize(penalised_loss, x[:count], data, method="BFGS").fun for x in starts)
+    assert found <= best + 1e-6
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("rare", [False, True])
+def test_one_absurd_row_does_not_flatten_the_link(rare, curved):
+    """The left-out f of a row of leverage one may be any number."""
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(2000) < (0.03 if rare else 0.5), 1.0, -1.0)
+    m, v = 8.0 * y + 4.0 * rng.standard_normal(2000), np.full(2000, 0.2)
+    plain = fit_link(LogisticFamily(curved), y, m, v, np.ones(2000))
+    i = int(np.argmax(y))
+    m[i], v[i] = -80_000.0, 14_000.0
+    link = fit_link(LogisticFamily(curved), y, m, v, np.ones(2000))
+    some = np.arange(2000) != i
+    p, q = link.proba(m[some], v[some]), plain.proba(m[some], v[some])
+    assert np.average(np.abs(p - q)) < 0.01
+    loss = -np.mean(np.where(y[some] > 0, np.log(p), np.log1p(-p)))
+    assert loss < 1.2 * -np.mean(np.where(y[some] > 0, np.log(q), np.log1p(-q)))
+
+
+@pytest.mark.parametrize("data", [CASES["noisy"], LOPSIDED])
+def test_flipped_labels_give_the_mirrored_link(data):
+    y, m, v, c = data
+    one, other = fit_link(LogisticFamily(), y, m, v, c), fit_link(LogisticFamily(), -y, -m, v, c)
+    assert (other.a, other.b, other.c) == pytest.approx((one.a, -one.b, one.c), rel=1e-6)
+    np.testing.assert_allclose(one.proba(m, v), 1 - other.proba(-m, v), atol=1e-7)
+
+
+def test_whole_weights_are_repetitions_of_rows():
+    y, m, v, _ = rows()
+    count = np.arange(80) % 3
+    again = np.repeat(np.arange(80), count)
+    weighted = fit_link(LogisticFamily(), y, m, v, count.astype(float))
+    repeated = fit_link(LogisticFamily(), y[again], m[again], v[again], np.ones(again.size))
+    for name in "abc":
+        assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-6)
+
+
+def test_scale_and_level_of_f_change_nothing():
+    """f times ten plus three, with its variance times a hundred, has the same probabilities."""
+    y, m, v, c = rows()
+    one, other = (
+        fit_link(LogisticFamily(), y, m, v, c),
+        fit_link(LogisticFamily(), y, 10 * m + 3, 100 * v, c),
+    )
+    np.testing.assert_allclose(one.logit(m, v), other.logit(10 * m + 3, 100 * v), atol=1e-7)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.001])
+def test_rare_labels_are_as_frequent_as_they_are(share):
+    """The mean probability of rows is the share of the label, though f is far from zero."""
+    rng = np.random.default_rng(0)
+    n = round(30 / share)
+    y = np.where(np.arange(n) < 30, 1.0, -1.0)
+    m = -1.2 + 0.3 * y + 0.2 * rng.standard_normal(n)
+    p = fit_link(LogisticFamily(), y, m, np.full(n, 0.01), np.ones(n)).proba(m, np.full(n, 0.01))
+    assert p.mean() == pytest.approx(share, rel=0.03)  # a row of thirty: priors and targets
+    assert -np.log(np.where(y > 0, p, 1 - p)).mean() < -share * np.log(share)
+
+
+def test_absurd_moments_do_not_break_the_fit():
+    y, m, v, c = rows()
+    for scale in (1e-8, 1e6):
+        link = fit_link(LogisticFamily(), y, m * scale, v * scale**2, c)
+        p = link.proba(m * scale, v * scale**2)
+        assert np.isfinite([link.a, link.b, link.c]).all()
+        assert ((p >= 0) & (p <= 1)).all()
+
+
+def test_f_that_varies_by_rounding_only_is_constant():
+    """Its standard deviation is no unit to measure variances of f by."""
+    rng = np.random.default_rng(3)
+    y, m = np.where(rng.random(200) < 0.1, 1.0, -1.0), -5.0 + 1e-8 * rng.standard_normal(200)
+    link = fit_link(LogisticFamily(), y, m, np.zeros(200), np.ones(200))
+    share = np.mean(y > 0)
+    np.testing.assert_allclose(link.proba(np.array([-5.0]), np.array([0.02])), share, atol=0.03)
+
+
+# ----- five numbers
+
+
+def test_the_skewness_of_many_rows_is_found():
+    for skew in (-0.8, 0.0, 0.8):
+        link = fit_link(LogisticFamily(True), *curved_rows(20_000, 1, skew))
+        assert (link.skew, link.tail) == pytest.approx((skew, 0.0), abs=0.15)
+
+
+def test_the_tail_of_many_rows_is_found():
+    """The log odds where most rows are: slope and tail can replace each other in part."""
+    rng = np.random.default_rng(0)
+    m, v, c = 2.0 * rng.standard_normal(40_000), np.full(40_000, 0.01), np.ones(40_000)
+    for tail in (-0.4, 0.3):
+        truth = stretched(m, tail)
+        link = fit_link(
+            LogisticFamily(True), np.where(rng.random(m.size) < expit(truth), 1.0, -1.0), m, v, c
+        )
+        gap = expit(link.logit(m, v)) - expit(truth)
+        assert np.abs(gap).max() < 0.03
+        assert np.sign(link.tail) == np.sign(tail)
+
+
+def test_flipped_labels_scales_and_weights():
+    y, m, v, _ = curved_rows()
+    count = np.arange(m.size) % 3
+    again = np.repeat(np.arange(m.size), count)
+    one = fit_link(LogisticFamily(True), y, m, v, count.astype(float))
+    others = {
+        "flipped": (fit_link(LogisticFamily(True), -y, -m, v, count.astype(float)), -m, v, -1),
+        "scaled": (
+            fit_link(LogisticFamily(True), y, 10 * m + 3, 100 * v, count.astype(float)),
+            10 * m + 3,
+            100 * v,
+            1,
+        ),
+        "repeated": (
+            fit_link(LogisticFamily(True), y[again], m[again], v[again], np.ones(again.size)),
+            m,
+            v,
+            1,
+        ),
+    }
+    for name, (link, at, var, sign) in others.items():
+        want = sign * one.logit(m, v)
+        np.testing.assert_allclose(link.logit(at, var), want, atol=1e-4, err_msg=name)
+
+
+def test_a_useless_f_gives_the_share_of_the_label():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(600) < 0.3, 1.0, -1.0)
+    m, v, c = rng.standard_normal(600) - 0.1 * y, np.full(600, 0.1), np.ones(600)
+    p = fit_link(LogisticFamily(True), y, m, v, c).proba(m, v)
+    np.testing.assert_allclose(p, np.mean(y > 0), atol=2e-3)
+    assert (np.argsort(p) == np.argsort(m)).all()  # rows are still ranked
+    assert np.ptp(fit_link(LogisticFamily(), y, m, v, c).proba(m, v)) > 10 * np.ptp(p)
+
+
+def test_the_share_of_a_label_is_not_known_exactly():
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((300, 8)), (rng.random(300) < 0.3).astype(int)
+    low, high = BayesianLinearSVC().fit(X, y).predict_interval(X, level=0.9)
+    wide = 2 * 1.645 * np.sqrt(y.mean() * (1 - y.mean()) / len(y))
+    assert np.all(high - low > 0.8 * wide)  # nor that columns tell nothing
+    assert np.mean((low[:, 1] < 0.3) & (high[:, 1] > 0.3)) > 0.9
+
+
+@pytest.mark.filterwarnings("error")
+def test_intervals_of_rows_far_away_do_not_overflow():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100, 2))
+    y = X[:, 0] + 0.5 * rng.logistic(size=100) > 0
+    low, high = BayesianLinearSVC(standardize=False).fit(X, y).predict_interval(1e300 * X[:5])
+    assert np.all((low >= 0) & (low < high) & (high <= 1))
+
+
+def test_log_odds_of_two_slopes_are_found_and_the_boundary_stays_linear():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 3))
+    s = X @ [2.0, -1.0, 0.5]
+    y = rng.random(3000) < expit(np.where(s > 0, 3.0 * s, 0.3 * s))
+    model = BayesianLinearSVC().fit(X, y)
+    assert model.machines_[0].link.skew > 0.7
+    f = X @ model.coef_[0] + model.intercept_[0] + model.offset_[0]
+    np.testing.assert_array_equal(model.predict(X), f > 0)
+
+
+# ----- several classes
+
+
+@pytest.mark.parametrize("classes", [3, 7])
+def test_link_of_least_loss_is_found(classes):
+    """The loss written out again, and a search without derivatives' help."""
+    codes, m, v, c = class_rows(60, classes, seed=classes)
+    unit = np.sqrt(np.mean([np.cov(m[:, k], aweights=c, ddof=0) for k in range(classes)]))
+    sums = np.array([c[codes == k].sum() for k in range(classes)])
+    left = 0.1 / (sums + 0.2)
+
+    def loss(x):
+        z = (np.exp(x[0]) * m / unit + x[2:]) / np.sqrt(1.0 + np.exp(x[1]) * v / unit**2)
+        p = (c.sum() * softmax(z, axis=1) + 1.0 / classes) / (c.sum() + 1.0)
+        total = 0.5 * ((x[0] - np.log(2.0)) / 0.5) ** 2 + 0.5 * ((x[1] - np.log(0.4)) / 1.5) ** 2
+        total += 0.5 * np.sum(x[2:] ** 2) / 4.0**2
+        for i, k in enumerate(codes):
+            others = np.log(p[i]).sum() - np.log(p[i, k])
+            total -= c[i] * ((1 - left[k]) * np.log(p[i, k]) + left[k] / (classes - 1) * others)
+        return total
+
+    found = minimize(loss, np.zeros(classes + 2), method="BFGS", options={"gtol": 1e-6})
+    link = fit_link(SoftmaxFamily(), codes, m, v, c)
+    assert link.a == pytest.approx(np.exp(found.x[0]) / unit, rel=1e-4)
+    assert link.c == pytest.approx(np.exp(found.x[1]) / unit**2, rel=1e-3)
+    np.testing.assert_allclose(link.b, found.x[2:], atol=1e-3)
+
+
+def test_weights_units_and_order_of_classes():
+    codes, m, v, c = class_rows()
+    link = fit_link(SoftmaxFamily(), codes, m, v, 2.0 * np.ones(codes.size))
+    twice = fit_link(
+        SoftmaxFamily(), *(np.concatenate([x, x]) for x in (codes, m, v, np.ones(codes.size)))
+    )
+    np.testing.assert_allclose(twice.b, link.b, atol=1e-9)
+    link = fit_link(SoftmaxFamily(), codes, m, v, c)
+    large = fit_link(SoftmaxFamily(), codes, 50.0 * m, 2500.0 * v, c)
+    np.testing.assert_allclose(large.proba(50.0 * m, 2500.0 * v), link.proba(m, v), atol=1e-9)
+    turn = np.array([2, 0, 3, 1])
+    other = fit_link(SoftmaxFamily(), np.argsort(turn)[codes], m[:, turn], v[:, turn], c)
+    np.testing.assert_allclose(other.b, link.b[turn], atol=1e-9)
+
+
+def test_classes_far_apart_and_classes_of_few_rows():
+    codes, m, v, c = class_rows(shift=60.0)
+    link = fit_link(SoftmaxFamily(), codes, m, v, c)
+    assert np.all(np.isfinite([link.a, link.c, *link.b]))
+    codes, m, v, c = class_rows(40, 5)
+    codes[codes == 2] = 0
+    codes[7] = 2  # one row
+    link = fit_link(SoftmaxFamily(), codes, m, v, c)
+    p = link.proba(m, v)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    # offsets make the probabilities' average the classes' shares, but for prior and softening
+    np.testing.assert_allclose(c @ p, np.bincount(codes, c), atol=3.0)
+    codes[7] = 0  # none
+    assert np.all(fit_link(SoftmaxFamily(), codes, m, v, c).proba(m, v)[:, 2] < 0.05)
+
+
+def test_equal_moments_give_the_shares_of_classes():
+    codes = np.repeat([0, 1, 2], [50, 30, 20])
+    m, v = np.full((100, 3), -1.0), np.ones((100, 3))
+    p = fit_link(SoftmaxFamily(), codes, m, v, np.ones(100)).proba(m, v)[0]
+    np.testing.assert_allclose(p, [0.5, 0.3, 0.2], atol=0.01)
+
+
+def test_earlier_rows_keep_their_link():
+    old = SoftmaxLink(1.7, np.array([0.4, -0.3, 0.0]), 0.2)
+    codes, m, v, c = class_rows(20, 3)
+    v = np.full_like(v, 0.5)
+    link = fit_link(SoftmaxFamily(), codes, m, v, c, earlier=(old, 1e6))
+    f = np.random.default_rng(1).uniform(-2.0, 2.0, (50, 3))
+    spread = np.full_like(f, 0.5)
+    np.testing.assert_allclose(link.proba(f, spread), old.proba(f, spread), atol=0.01)
+    light = fit_link(SoftmaxFamily(), codes, m, v, c, earlier=(old, 1e-9))
+    np.testing.assert_allclose(light.b, fit_link(SoftmaxFamily(), codes, m, v, c).b, atol=1e-6)
+
+
+def three_classes(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 3
+    angle = 2 * np.pi * codes / 3
+    X = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.6 * rng.normal(size=(n, 2))
+    return X, codes
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_inducing": 20},
+        {"inference": "em"},
+        {"inference": Gibbs(draws=200, burn_in=50)},
+        {"n_inducing": 20, "approximation": "fitc"},
+    ],
+)
+def test_kernel_machines_have_one_link_over_classes(options):
+    X, y = three_classes()
+    model = BayesianSVC(tune=False, random_state=0, **options).fit(X, y)
+    link, (m, v) = model.fit_.link, model._moments(X)
+    assert isinstance(link, SoftmaxLink)
+    np.testing.assert_allclose(model.predict_proba(X), link.proba(m, v))
+    np.testing.assert_allclose(model.offset_, link.b / link.a)
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(scores, logit(model.predict_proba(X)), rtol=1e-6)
+    assert np.array_equal(scores.argmax(axis=1), model.predict(X))
+
+
+def test_intervals_are_those_of_the_link():
+    X, y = three_classes()
+    model = BayesianSVC(tune=False, random_state=0).fit(X, y)
+    low, high = model.predict_interval(X[:7], level=0.8)
+    p = model.predict_proba(X[:7])
+    assert np.all((low <= p) & (p <= high))
+    m, v = model._moments(X[:7], reported=True)
+    f = m + np.sqrt(v) * np.random.default_rng(0).standard_normal((20_000, *m.shape))
+    drawn = np.quantile(softmax(model.fit_.link.a * f + model.fit_.link.b, axis=-1), [0.1, 0.9], 0)
+    # averaging over f moves one end further out
+    assert np.all(low <= drawn[0] + 0.02)
+    assert np.all(high >= drawn[1] - 0.02)
+    outside = np.minimum(np.abs(low - drawn[0]), np.abs(high - drawn[1]))
+    assert np.max(outside) < 0.02
+
+
+@pytest.mark.parametrize("probability", ["normalised", "probit"])
+def test_links_that_are_not_fitted_stay_separate(probability):
+    X, y = three_classes()
+    model = BayesianSVC(tune=False, probability=probability, random_state=0).fit(X, y)
+    assert model.fit_.link is None
+
+
+def test_rows_in_blocks_have_such_a_link(monkeypatch):
+    """A thousand rows, of which the link uses all, or a part that represents all.
+
+    There every class has a covariance of its own.
+    """
+    X, y = three_classes(999)
+    options = {"tune": False, "inducing": X[:40], "likelihood": "soft_hinge", "random_state": 0}
+    few = BayesianSVC(**options).fit(X, y).predict_proba(X)
+    monkeypatch.setattr(reading, "is_large", lambda X: True)
+    blocks = BayesianSVC(**options).fit(X, y)
+    assert isinstance(blocks.fit_.link, SoftmaxLink)
+    np.testing.assert_allclose(blocks.predict_proba(X), few, atol=0.05)
+    monkeypatch.setattr("bayesvm.predictive.fitting.CLASSES_ROWS", 900)
+    part = BayesianSVC(**options).fit(X, y)
+    np.testing.assert_allclose(part.predict_proba(X), blocks.predict_proba(X), atol=0.05)
+
+
+def test_a_stream_has_the_link_of_a_fit_to_its_rows():
+    X, y = three_classes(120)
+    options = {"tune": False, "inducing": X[:20], "random_state": 0}
+    model = BayesianSVC(**options).fit(X, y)
+    stream = BayesianSVC(**options)
+    for part in np.array_split(np.arange(120), 3):
+        stream.partial_fit(X[part], y[part], classes=[0, 1, 2])
+    # in a stream every class has a covariance of its own
+    np.testing.assert_allclose(stream.predict_proba(X), model.predict_proba(X), atol=0.03)
+    before = model.fit_.link
+    model.partial_fit(X[:3], y[:3])
+    np.testing.assert_allclose(model.fit_.link.b, before.b, atol=0.01)
+    assert model.fit_.link.a == pytest.approx(before.a, rel=0.02)
+    assert model.fit_.link.c == pytest.approx(before.c, rel=0.1)
+
+
+def test_averaged_softmax_of_least_loss_is_found():
+    """And weights are copies."""
+    rng = np.random.default_rng(0)
+    m, v = 2.0 * rng.standard_normal((200, 4)), rng.uniform(0.1, 3.0, (200, 4))
+    codes, copies = (1.5 * m + rng.gumbel(size=m.shape)).argmax(axis=1), rng.integers(1, 4, 200)
+    family, n = AveragedSoftmaxFamily(), copies.sum()
+    link = fit_link(family, codes, m, v, copies.astype(float))
+
+    def loss(x):
+        p = AveragedSoftmaxLink(4, *np.exp(x)).proba(m, v)[np.arange(200), codes]
+        prior = 0.5 * (x[0] / 0.5) ** 2 + 0.5 * ((x[1] - np.log(0.4)) / 1.5) ** 2
+        return -copies @ np.log((n * p + 0.25) / (n + 1.0)) + prior
+
+    best = minimize(loss, [0.0, -1.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9})
+    np.testing.assert_allclose(np.log([link.a, link.c]), best.x, atol=1e-3)
+    assert score_link(family, codes, m, v, copies.astype(float)) <= best.fun + 1e-6
+    at = np.repeat(np.arange(200), copies)
+    again = fit_link(family, codes[at], m[at], v[at], np.ones(at.size))
+    assert (again.a, again.c) == pytest.approx((link.a, link.c), rel=1e-5)

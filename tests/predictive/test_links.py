@@ -1,0 +1,263 @@
+"""Links from f to probabilities."""
+
+import inspect
+
+import numpy as np
+import pytest
+from scipy.special import expit, log_expit, logit, ndtr, ndtri, softmax
+from tests.problems import Z, frozen
+
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.predictive import links
+from bayesvm.predictive.links import (
+    AveragedSoftmaxLink,
+    CalibratedLink,
+    NormalisedLink,
+    ProbitLink,
+    SeparateLinks,
+    bent,
+    beyond,
+    both_labels,
+    bounded,
+    class_bands,
+    class_odds,
+    decisive,
+    never_seen,
+    normalised,
+    plain_link,
+    stretched,
+    to_probit,
+)
+
+LINKS = [
+    CalibratedLink(1.7, -0.4, 0.8),
+    CalibratedLink(0.3, 0.0, 0.0),
+    ProbitLink(),
+    NormalisedLink(Hinge()),
+    NormalisedLink(Logistic()),
+    NormalisedLink(Probit()),
+]
+M, V = (a.ravel() for a in np.meshgrid(np.linspace(-4, 4, 41), [0.0, 0.3, 5.0]))
+
+
+def test_the_probit_curve_is_the_steeper_one_beyond_some_log_odds():
+    z = np.linspace(-9.0, 9.0, 3601)
+    assert np.all(beyond(z) * z >= 0.0)
+    np.testing.assert_array_equal(beyond(z)[np.abs(z) < 1.0], 0.0)
+    np.testing.assert_array_equal(beyond(z)[np.abs(z) > 5.0], to_probit(z)[np.abs(z) > 5.0])
+
+
+def test_probabilities_of_both_labels_keep_their_digits():
+    z = np.array([-60.0, -1.0, 0.0, 1.0, 50.0])
+    np.testing.assert_allclose(both_labels(z), np.stack([expit(-z), expit(z)]), rtol=1e-15)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_no_probability_is_more_certain_than_the_rows(classes):
+    """n rows of one class, and one that is of every class in equal parts."""
+    p = bounded(np.eye(classes), 99.0, classes)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(p[~np.eye(classes, dtype=bool)], 0.01 / classes)
+    np.testing.assert_array_equal(bounded(np.eye(classes), np.inf, classes), np.eye(classes))
+    link = CalibratedLink(1.0, 0.0, 0.0, rows=99.0)
+    np.testing.assert_allclose(link.proba(np.array([-900.0, 900.0]), np.zeros(2)), [0.005, 0.995])
+
+
+def test_what_no_row_has_shown_may_still_be():
+    """With this probability all rows are of other classes in one of twenty cases."""
+    assert (1.0 - never_seen(200.0, 0.05)) ** 200 == pytest.approx(0.05)
+    assert never_seen(np.inf, 0.05) == 0.0
+
+
+def test_no_missing_link():
+    public = {
+        item
+        for name, item in vars(links).items()
+        if inspect.isclass(item)
+        and item.__module__ == links.__name__
+        and issubclass(item, links.Link)
+        and item is not links.Link
+    }
+    assert public == {type(link) for link in LINKS}
+
+
+@pytest.mark.parametrize("link", LINKS, ids=str)
+def test_logit_score_and_probability_of_every_link_agree(link):
+    m, v = (a.ravel() for a in np.meshgrid(np.linspace(-4, 4, 41), [0.0, 0.3, 5.0]))
+    frozen(m, v)
+    p, logit, score = link.proba(m, v), link.logit(m, v), link.score(m, v)
+    np.testing.assert_allclose(expit(logit), p, atol=1e-12)
+    clear = np.abs(score) > 1e-12
+    np.testing.assert_array_equal((p > 0.5)[clear], (score > 0)[clear])
+    np.testing.assert_array_equal((p > 0.5)[clear], (m + link.offset > 0)[clear])
+    np.testing.assert_array_equal(np.sign(score)[clear], np.sign(logit)[clear])
+    order = np.argsort(score, kind="stable")  # the score ranks rows as the probability does
+    assert (np.diff(p[order]) >= -1e-12).all()
+
+
+def test_probit_link_is_the_averaged_probit():
+    """Phi(m / sqrt(1 + v)) = E Phi(f): 200 000 draws, |z| < 4.5."""
+    f = 0.7 + np.sqrt(2.0) * np.random.default_rng(1).standard_normal(200_000)
+    draws = ndtr(f)
+    error = draws.std() / np.sqrt(draws.size)
+    assert abs(draws.mean() - ProbitLink().proba(0.7, 2.0)) < Z * error
+
+
+def test_probit_link_keeps_its_tails():
+    m, v = np.array([-40.0, 40.0]), np.zeros(2)
+    np.testing.assert_allclose(ProbitLink().logit(m, v), [-804.608442, 804.608442], rtol=1e-8)
+
+
+def test_plain_links():
+    assert plain_link("calibrated", Hinge()) is None
+    assert isinstance(plain_link("probit", Hinge()), ProbitLink)
+    assert plain_link("normalised", Hinge()) == NormalisedLink(Hinge())
+
+
+def test_decisive_never_contradicts_the_sign():
+    score = np.array([-1e-300, 0.0, 1e-300, 2.0, -2.0, 5.0, -5.0])
+    p = decisive(frozen(np.array([0.5, 0.5, 0.5, 0.4999999, 0.500001, 0.9, 0.1])), frozen(score))
+    np.testing.assert_array_equal(p > 0.5, score > 0)
+    np.testing.assert_array_equal(p[-2:], [0.9, 0.1])  # where there is no conflict, untouched
+    np.testing.assert_allclose(p, [0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.1], atol=1e-15)
+
+
+# ----- the curve
+
+
+@pytest.mark.parametrize("tail", [-0.4, 0.0, 0.6])
+@pytest.mark.parametrize("skew", [-2.0, -0.3, 0.7, 3.0])
+def test_logit_score_and_probability_agree(skew, tail):
+    link = CalibratedLink(1.7, -0.4, 0.8, skew=skew, tail=tail)
+    p, score = link.proba(M, V), link.score(M, V)
+    np.testing.assert_allclose(expit(link.logit(M, V)), p, atol=1e-12)
+    np.testing.assert_array_equal(p > 0.5, M + link.offset > 0)
+    np.testing.assert_array_equal(score > 0, M + link.offset > 0)
+    assert (np.diff(p[np.argsort(score)]) >= -1e-12).all()
+    s = np.linspace(-40, 40, 401)
+    assert (np.diff(bent(s, skew)) > 0).all()
+    steps = np.diff(bent(np.array([-60.0, -59.0, 59.0, 60.0]), skew))[[0, 2]]
+    np.testing.assert_allclose(steps, np.exp([-skew, skew]), rtol=1e-9)
+    high = stretched(np.array([1e6, 1e7]), tail)  # a power of r
+    assert np.log10(high[1] / high[0]) == pytest.approx(np.exp(tail), rel=1e-8)
+    assert np.isfinite(link.logit(np.array([-1e200, 1e200]), np.ones(2))).all()
+
+
+def test_without_variance_it_is_beta_calibration():
+    """a log p - b log(1 - p) + c of p = sigma(s), with slopes a = exp(-d) and b = exp(d)."""
+    s, d = np.linspace(-6, 6, 25), 0.4
+    want = np.exp(-d) * log_expit(s) - np.exp(d) * log_expit(-s) - 2 * np.sinh(d) * np.log(2)
+    np.testing.assert_allclose(bent(s, d), want, atol=1e-12)
+
+
+def test_slopes_are_derivatives_in_the_numbers():
+    link, h = CalibratedLink(1.2, -0.3, 0.4, 0.3, -0.2, centre=0.7), 1e-6
+    at, v = np.linspace(-3, 3, 7), np.linspace(0.0, 2.0, 7)
+    x = np.array([np.log(1.2), -0.3 + 1.2 * 0.7, np.log(0.4 / 1.44), 0.3, -0.2])
+
+    def logits(x):
+        a = np.exp(x[0])
+        return CalibratedLink(a, x[1] - 0.7 * a, np.exp(x[2]) * a**2, *x[3:]).logit(at, v)
+
+    np.testing.assert_allclose(logits(x), link.logit(at, v), rtol=1e-12)
+    numeric = [(logits(x + e) - logits(x - e)) / (2 * h) for e in h * np.eye(5)]
+    np.testing.assert_allclose(link.slopes(at, v), numeric, rtol=1e-6, atol=1e-8)
+
+
+# ----- several classes
+
+
+def moments(n=80, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, classes)), rng.uniform(0.1, 2.0, (n, classes))
+
+
+def test_separate_links_are_normalised():
+    links = [
+        CalibratedLink(1.5, 0.2, 0.4),
+        CalibratedLink(0.7, -0.2, 0.1),
+        CalibratedLink(2.0, 0.0, 1.0),
+    ]
+    m, v = moments()
+    logits = np.stack([k.logit(m[:, j], v[:, j]) for j, k in enumerate(links)], axis=1)
+    p = 1.0 / (1.0 + np.exp(-logits))
+    link = SeparateLinks(links)
+    np.testing.assert_allclose(link.proba(m, v), p / p.sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(link.offsets, [0.2 / 1.5, -0.2 / 0.7, 0.0])
+
+
+def test_odds_of_certain_classes_are_accurate():
+    logs = np.array([[0.0, -1.0, -2.0], [0.0, -50.0, -60.0], [0.0, -800.0, -900.0]])
+    odds = class_odds(logs)
+    np.testing.assert_allclose(odds[0], logit(normalised(logs[0])), rtol=1e-12)
+    np.testing.assert_allclose(odds[1], [50.0, -50.0, -60.0], rtol=1e-4)
+    np.testing.assert_allclose(odds[2], [800.0, -800.0, -900.0])
+    many = log_expit(np.random.default_rng(0).normal(size=(4, 5, 3)))
+    np.testing.assert_allclose(class_odds(many), logit(normalised(many)), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("count", "sd"), [(3, 0.5), (3, 1.5), (8, 0.7)])
+def test_bands_of_classes_hold_what_they_promise(count, sd):
+    rng = np.random.default_rng(0)
+    m, s = rng.standard_normal((20, count)), sd * rng.uniform(0.5, 1.5, (20, count))
+    drawn = class_odds(m + s * rng.standard_normal((5000, 20, count)))
+    for level in (0.5, 0.9, 0.998):
+        z = ndtri([0.5 - level / 2, 0.5, 0.5 + level / 2])[:, None, None]
+        low, _, high = class_bands(m + s * z)
+        assert level - 0.02 < np.mean((low <= drawn) & (drawn <= high)) < level + 0.03
+
+
+def test_bands_of_classes_follow_their_order():
+    rng = np.random.default_rng(0)
+    logs, order = np.sort(3.0 * rng.standard_normal((3, 9, 5)), axis=0), [3, 0, 4, 2, 1]
+    np.testing.assert_allclose(class_bands(logs[..., order]), class_bands(logs)[..., order])
+    low, middle, high = class_bands(logs)
+    np.testing.assert_allclose(middle, class_odds(logs[1]))
+    assert np.all((low < middle) & (middle < high))
+
+
+def test_bands_of_two_classes_are_exact():
+    f = np.array([-3.0, 0.5, 2.0])  # of one class; the other is fixed
+    logs = np.stack([np.zeros(3), f], axis=-1)[:, None]
+    np.testing.assert_allclose(class_bands(logs)[:, 0, 1], f, atol=1e-12)
+    far = np.array([-2000.0, 0.0, 2000.0])
+    ends = class_bands(np.stack([far, far], axis=-1)[:, None])
+    assert np.all(np.isfinite(ends))
+
+
+# ----- the averaged softmax
+
+RNG = np.random.default_rng(0)
+MEANS, VARIANCES = 2.0 * RNG.standard_normal((200, 4)), RNG.uniform(0.1, 3.0, (200, 4))
+
+
+def test_without_variance_it_is_the_softmax():
+    none, little = np.zeros_like(MEANS), np.full_like(MEANS, 1e-14)
+    np.testing.assert_allclose(
+        AveragedSoftmaxLink(4).proba(MEANS, none), softmax(MEANS, axis=1), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        AveragedSoftmaxLink(4).proba(MEANS, little), softmax(MEANS, axis=1), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        AveragedSoftmaxLink(4, 2.0).proba(MEANS, none), softmax(2 * MEANS, axis=1), rtol=1e-12
+    )
+
+
+def test_it_is_close_to_the_average():
+    noise = np.sqrt(VARIANCES) * RNG.standard_normal((4000, *MEANS.shape))
+    exact = softmax(MEANS + noise, axis=2).mean(axis=0)
+    assert np.abs(AveragedSoftmaxLink(4).proba(MEANS, VARIANCES) - exact).max() < 0.08
+    plain = np.abs(softmax(MEANS, axis=1) - exact).mean()
+    assert np.abs(AveragedSoftmaxLink(4).proba(MEANS, VARIANCES) - exact).mean() < 0.5 * plain
+
+
+def test_probabilities_and_odds_agree_in_any_shape():
+    link = AveragedSoftmaxLink(4, 1.3, 0.2)
+    p = link.proba(MEANS, VARIANCES)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(link.odds(MEANS, VARIANCES), np.log(p) - np.log1p(-p), rtol=1e-8)
+    deep = link.proba(MEANS.reshape(20, 10, 4), VARIANCES.reshape(20, 10, 4))
+    np.testing.assert_allclose(deep.reshape(-1, 4), p)
+    turn = [2, 0, 3, 1]
+    np.testing.assert_allclose(link.proba(MEANS[:, turn], VARIANCES[:, turn]), p[:, turn])

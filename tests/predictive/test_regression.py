@@ -1,0 +1,137 @@
+"""Fits of numbers: quantiles of residuals left out, the choice of a tube, rows left out."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.problems import make_problem
+
+from bayesvm.inference import VB
+from bayesvm.likelihoods import EpsilonInsensitive
+from bayesvm.likelihoods.tight import Tight
+from bayesvm.predictive.fitting import find_posterior
+from bayesvm.predictive.regression import (
+    LeftOutResiduals,
+    Unit,
+    choose_epsilon,
+    log_likelihood,
+    with_residuals,
+)
+
+RNG = np.random.default_rng(0)
+NOISE = EpsilonInsensitive(1.0, 0.2)
+
+
+def held(z, c=None):
+    """Residuals with these ratios: f is known, and y is in standard deviations of the noise."""
+    z = np.asarray(z, float)
+    c = np.ones(z.size) if c is None else np.asarray(c, float)
+    zero = np.zeros(z.size)
+    return LeftOutResiduals.of((z * np.sqrt(NOISE.variance), zero, zero, c), NOISE)
+
+
+def numbers(n=120, p=3, seed=0, law=None):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    law = stats.norm() if law is None else law
+    return X, X @ np.linspace(0.5, -0.5, p) + 0.5 * law.rvs(n, random_state=rng)
+
+
+# ----- quantiles
+
+
+def test_rows_cut_the_line_into_pieces_of_equal_probability():
+    """With 99 rows the quantile at k % is row k, as of a new row among 100."""
+    z = np.sort(RNG.standard_normal(99))
+    found = held(RNG.permutation(z))
+    for k in (1, 5, 37, 50, 95, 99):
+        assert found.quantile(k / 100) == pytest.approx(z[k - 1], abs=1e-12)
+    assert found.quantile(0.055) == pytest.approx((z[4] + z[5]) / 2, abs=1e-12)
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    z = RNG.standard_normal(30)
+    c = RNG.integers(1, 4, 30)
+    for level in (0.001, 0.03, 0.2, 0.5, 0.77, 0.99):
+        expected = held(np.repeat(z, c)).quantile(level)
+        assert held(z, c).quantile(level) == pytest.approx(expected, abs=1e-12)
+
+
+def test_beyond_the_last_row_the_tail_is_exponential():
+    """The mean excess beyond a large residual is 1 / (2 gamma)."""
+    found = held(np.linspace(-1.0, 1.0, 9))
+    assert found.quantile(0.1) == pytest.approx(-1.0)
+    at = [found.quantile(0.1 * np.exp(-k)) for k in range(4)]
+    step = 0.5 / np.sqrt(NOISE.variance)
+    np.testing.assert_allclose(at, -1.0 - step * np.arange(4))
+    assert found.quantile(0.9 + 0.1 * (1 - np.exp(-2))) == pytest.approx(1.0 + 2 * step)
+
+
+def test_quantiles_rise_with_the_level():
+    found = held(RNG.standard_normal(25), RNG.choice([0.3, 1.0, 2.5], 25))
+    levels = np.linspace(1e-6, 1 - 1e-6, 301)
+    assert np.all(np.diff([found.quantile(k) for k in levels]) >= -1e-12)
+
+
+def test_units():
+    unit, y = Unit(100.0, 7.0), np.array([93.0, 107.0])
+    np.testing.assert_allclose(unit.into(y), [-1.0, 1.0])
+    np.testing.assert_allclose(unit.back(unit.into(y)), y)
+
+
+# ----- the tube
+
+
+def test_the_likeliest_scale_of_residuals_is_found():
+    r, c = RNG.laplace(size=50), RNG.choice([1.0, 2.0], 50)
+    best = log_likelihood(r, c, 0.3)
+    assert best >= max(log_likelihood(r, c, 0.3, g) for g in np.geomspace(0.05, 20, 200))
+
+
+@pytest.mark.parametrize(
+    ("law", "low", "high"),
+    [
+        (stats.laplace(), 0.0, 0.15),  # the Laplace density is a tube without width
+        (stats.uniform(-1, 2), 0.42, 0.5),  # times 0.5: the tube is the support, but for its edge
+    ],
+)
+def test_the_tube_follows_the_noise(law, low, high):
+    X, y = numbers(1500, 3, law=law)
+    problem = make_problem(X, y, likelihood=EpsilonInsensitive())
+    assert low <= choose_epsilon(problem, RNG) <= high
+
+
+def test_many_rows_are_thinned_and_tell_the_same():
+    X, y = numbers(6000, 3, law=stats.uniform(-1, 2))
+    problem = make_problem(X, y, likelihood=EpsilonInsensitive())
+    assert 0.42 < choose_epsilon(problem, np.random.default_rng(0)) < 0.5
+
+
+# ----- rows left out
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_moments_without_a_row_are_near_those_of_another_fit(epsilon):
+    """To a fifth of the change that leaving a row out makes."""
+    X, y = numbers(40, 3)
+    lik = Tight(EpsilonInsensitive(1.5, epsilon))
+    scheme = VB(bound="tight", tol=1e-11)
+    machine, problem, _ = find_posterior(make_problem(X, y, likelihood=lik), scheme, RNG)
+    m, _ = machine.posterior.left_out(problem)
+    exact = np.empty(40)
+    for i in range(40):
+        rest = np.arange(40) != i
+        other = scheme.fit(make_problem(X[rest], y[rest], likelihood=lik), RNG)
+        exact[i] = X[i] @ other.state.coef.mean
+    whole = X @ machine.posterior.mean
+    assert np.sqrt(np.mean((m - exact) ** 2)) < 0.2 * np.sqrt(np.mean((whole - exact) ** 2))
+
+
+def test_many_rows_left_out_are_a_sample(monkeypatch):
+    monkeypatch.setattr("bayesvm.predictive.regression.ROWS", 100)
+    X, y = numbers(400, 2)
+    lik = Tight(EpsilonInsensitive(1.0, 0.2))
+    problem = make_problem(X, y, likelihood=lik)
+    machine, residuals = with_residuals(find_posterior(problem, VB(bound="tight"), RNG))
+    assert residuals.z.size == 100
+    assert residuals.high[-1] == pytest.approx(400)
+    assert machine.width is not None

@@ -1,0 +1,71 @@
+"""Candidates, and length scales by the evidence of a process or moved together."""
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bayesvm.kernels import RBF, Function, Linear
+from bayesvm.processes.points import Distinct
+from bayesvm.sparse_kernel.candidates import (
+    MergedRows,
+    choose_candidates,
+    has_length_scale,
+    stretched,
+    tune_kernel,
+)
+
+
+def test_stretching_multiplies_every_length_scale():
+    kernel = 2.0 * RBF((1.0, 3.0)) + RBF(0.5)
+    wide = stretched(kernel, np.log(2.0))
+    assert_allclose(np.exp(wide.theta - kernel.theta), [1, 2, 2, 2])
+    assert stretched(kernel, 0.0) is kernel
+    assert has_length_scale(Linear(1.0))
+    assert not has_length_scale(Function(lambda a, b: a @ b.T))
+    assert not has_length_scale(None)
+
+
+def test_the_evidence_finds_the_column_that_matters():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    y = np.where(np.sin(2 * X[:, 1]) > 0, 1.0, -1.0)
+    rows = np.arange(150)
+    data = MergedRows(X, rows, np.ones(150), (y > 0).astype(int), [y], rows)
+    found, amplitude = tune_kernel(RBF(1.7), True, data, True, np.random.default_rng(1))
+    scale = np.array(found.length_scale)
+    assert scale.argmin() == 1
+    assert scale[1] < 0.2 * np.delete(scale, 1).min()
+    assert amplitude > 0
+    shared, _ = tune_kernel(RBF(1.7), False, data, True, np.random.default_rng(1))
+    assert isinstance(shared.length_scale, float)
+    scaled, relative = tune_kernel(4.0 * RBF(1.7), True, data, True, np.random.default_rng(1))
+    assert scaled.weight == 4.0
+    assert_allclose(scaled.kernel.theta, found.theta)
+    assert_allclose(4.0 * relative, amplitude)
+
+
+def test_candidates_of_every_class():
+    at, codes = np.array([0, 0, 1, 2, 3, 4]), np.array([0, 1, 0, 0, 1, 1])
+    data = Distinct(np.arange(5.0)[:, None], at, codes, np.ones(6), np.arange(6))
+    rng = np.random.default_rng(0)
+    assert_array_equal(choose_candidates(data, "auto", True, rng), np.arange(6))
+    assert_array_equal(choose_candidates(data, "auto", False, rng), [0, 2, 3, 4, 5])
+    few = choose_candidates(data, 2, True, rng)
+    assert set(codes[few]) == {0, 1}
+
+
+def test_folds_have_the_candidates_of_their_rows():
+    """A point with two labels stays a candidate while one of them is fitted, unless by label."""
+    at, codes = np.repeat(np.arange(10), 2), np.tile([0, 1], 10)
+    y, c = np.where(codes, 1.0, -1.0), np.ones(20)
+    for by_label, of in ((True, np.arange(20)), (False, np.arange(0, 20, 2))):
+        data = MergedRows(np.arange(10.0)[:, None], at, c, codes, [y], of, by_label)
+        folds = data.folds(5, np.random.default_rng(0))
+        assert len(folds) == 5
+        assert_array_equal(np.sort(np.concatenate([f.out for f in folds])), np.arange(20))
+        for f in folds:
+            assert f.left.sum() + f.held.sum() == 20
+            kept = set(f.rows) if by_label else set(at[f.rows])
+            assert {of[k] if by_label else at[of[k]] for k in f.keep} == kept & set(
+                of if by_label else at[of]
+            )
+    assert data.folds(0, np.random.default_rng(0)) == []
