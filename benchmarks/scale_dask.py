@@ -22,7 +22,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster, futures_of, wait
+from distributed import Client, LocalCluster, futures_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from bayesvm.blocks import cut
@@ -95,14 +95,13 @@ def measure(
     X = rng.standard_normal((n, COLUMNS), chunks=(size, -1), dtype=np.float32)
     rows = DaskRows.of(X.persist())
     client.rebalance(futures_of(rows.array))  # an idle worker would fetch partitions, pass by pass
-    y = da.where(rows.array[:, 0] > 0, 1.0, -1.0).persist()
-    c = da.ones(n, chunks=(rows.lengths,)).persist()
-    wait([y, c])
-    problem = Problem(model, cut(rows, y, c, 2**21 // (8 * K)), Dask())
+    y, c = da.where(rows.array[:, 0] > 0, 1.0, -1.0).compute(), np.ones(n)
+    problem = Problem.of(model, cut(rows, 2**21 // (8 * K)), Dask(), y, c)
     problem = problem.assembled() if kept else problem
     coef = Coef(np.zeros(K), FullCovariance(10.0 * np.eye(K)))
     first = DaskRows.of(rows.array[: 2 * size])
-    few = Problem(model, cut(first, y[: 2 * size], c[: 2 * size], 2**21 // (8 * K)), Dask())
+    blocks = cut(first, 2**21 // (8 * K))
+    few = Problem.of(model, blocks, Dask(), y[: 2 * size], c[: 2 * size])
     few.stats(coef)  # workers import what they need
     spent, moved, sent = client.run(_clock), client.run(_moved), _sent()
     begun, here = time.perf_counter(), time.process_time()

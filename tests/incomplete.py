@@ -39,8 +39,8 @@ def missing_problem(
         Term("coef", design, prior or Ridge(a=3.0, b=2.0)),
     )
     X, y, c = frozen(X.copy(), np.array(y, float), c.copy())
-    blocks = Blocks(X, y, c, size or n, unit=c / copies)
-    return Problem(Model(terms, likelihood or Hinge()), blocks, Serial())
+    model = Model(terms, likelihood or Hinge())
+    return Problem.of(model, Blocks(X, size or n), Serial(), y, c, c / copies)
 
 
 def with_holes(n, d, seed, share=0.3, noise=1.0, weighted=False):

@@ -67,7 +67,7 @@ def make_problem(
         terms = (Term("intercept", Intercept(), intercept), *terms)
     model = Model(terms, Hinge() if likelihood is None else likelihood)
     X, y, c = frozen(X.copy(), np.array(y, float), c.copy())
-    return Problem(model, Blocks(X, y, c, size or n), engine or Serial(), form)
+    return Problem.of(model, Blocks(X, size or n), engine or Serial(), y, c, form=form)
 
 
 def certify(problem, state, eps):

@@ -97,8 +97,10 @@ class Columns(Part):
     def bind(self, rows: TrainingRows, distances: bool = False) -> Picked:
         where = self.reads(rows.layout)
         X = inner(rows.X)[:, where]
-        blocks = Blocks(X, np.empty(len(X)), rows.c, block_rows(X.shape[1]))
-        fitted = plain.fit_columns(blocks, Serial(), self.standardize, rows.centred, distances)
+        blocks = Blocks(X, block_rows(X.shape[1]))
+        fitted = plain.fit_columns(
+            blocks, rows.c, Serial(), self.standardize, rows.centred, distances
+        )
         return Picked(fitted.center, fitted.scale, fitted.far, fitted.still, where)
 
 

@@ -50,7 +50,7 @@ def test_no_missing_design():
 
 
 def cut(X, c, edges):
-    return [Block(X[a:b], np.zeros(b - a), c[a:b]) for a, b in itertools.pairwise(edges)]
+    return [(Block(X[a:b], slice(a, b)), c[a:b]) for a, b in itertools.pairwise(edges)]
 
 
 def exact_moments(x, c):
@@ -71,7 +71,7 @@ def test_spread_of_any_partition_is_the_weighted_moments(cuts, offset):
     """
     shifted = X / [1.0, 30.0, 1e-3] + offset
     edges = sorted({0, N, *cuts})
-    total = reduce(add, (_spread(b) for b in cut(shifted, C, edges)))
+    total = reduce(add, (_spread(*b) for b in cut(shifted, C, edges)))
     assert total.n == pytest.approx(C.sum(), rel=1e-14)
     for j in range(P):
         mean, variance = exact_moments(shifted[:, j], C)
@@ -81,15 +81,15 @@ def test_spread_of_any_partition_is_the_weighted_moments(cuts, offset):
 
 
 def test_spread_agrees_with_numpy():
-    total = reduce(add, (_spread(b) for b in cut(X, C, [0, 5, 6, 20, N])))
+    total = reduce(add, (_spread(*b) for b in cut(X, C, [0, 5, 6, 20, N])))
     np.testing.assert_allclose(total.mean, np.average(X, axis=0, weights=C), rtol=1e-13)
     variance = np.cov(X, rowvar=False, aweights=C, ddof=0).diagonal()
     np.testing.assert_allclose(total.square / total.n, variance, rtol=1e-12)
 
 
 def test_blocks_without_weight_are_neutral():
-    nothing = _spread(Block(X[:4], np.zeros(4), np.zeros(4)))
-    some = _spread(Block(X, np.zeros(N), C))
+    nothing = _spread(Block(X[:4], slice(4)), np.zeros(4))
+    some = _spread(Block(X, slice(N)), C)
     for total in (nothing + some, some + nothing):
         assert total.n == some.n
         np.testing.assert_allclose(total.mean, some.mean, rtol=1e-15)
@@ -100,8 +100,8 @@ def test_blocks_without_weight_are_neutral():
 def test_whole_weights_are_repetitions():
     c = np.arange(N) % 3
     rows = np.repeat(np.arange(N), c)
-    a = _spread(Block(X, np.zeros(N), c.astype(float)))
-    b = _spread(Block(X[rows], np.zeros(rows.size), np.ones(rows.size)))
+    a = _spread(Block(X, slice(N)), c.astype(float))
+    b = _spread(Block(X[rows], slice(rows.size)), np.ones(rows.size))
     np.testing.assert_allclose(a.mean, b.mean, rtol=1e-13)
     np.testing.assert_allclose(a.square, b.square, rtol=1e-12)
     assert isinstance(a, Spread)
@@ -109,8 +109,8 @@ def test_whole_weights_are_repetitions():
 
 def fitted(X, c=None, size=7, standardize=True, engine=None, **options):
     n = X.shape[0]
-    blocks = Blocks(X, np.zeros(n), np.ones(n) if c is None else c, size)
-    return fit_columns(blocks, engine or Serial(), standardize, **options)
+    c = np.ones(n) if c is None else c
+    return fit_columns(Blocks(X, size), c, engine or Serial(), standardize, **options)
 
 
 @pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)

@@ -17,7 +17,7 @@ X = frozen(RNG.uniform(0.0, 1.0, (60, 10)) * np.linspace(1.0, 8.0, 10))
 
 
 def columns_of(X):
-    return fit_columns(Blocks(X, np.empty(len(X)), np.ones(len(X)), 100), Serial(), True)
+    return fit_columns(Blocks(X, 100), np.ones(len(X)), Serial(), True)
 
 
 def test_one_scale_for_all_columns_that_of_their_mean_variance():

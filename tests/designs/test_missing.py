@@ -19,9 +19,9 @@ from bayesvm.linalg.covariances import (
     GatedCovariance,
     Point,
 )
+from bayesvm.model.design_matrix import filled, latent_variance
 from bayesvm.model.latent import predict_rows, start_latents
-from bayesvm.model.passes import filled, gather, latent_variance
-from bayesvm.model.problem import Latent
+from bayesvm.model.problem import Latent, gather
 from bayesvm.priors import Ridge
 
 RNG = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_sums_are_those_of_expected_squares():
     expected = np.einsum("jk,ijk->i", K, V)
     np.testing.assert_allclose(latent_variance(rows, coef), expected, rtol=1e-12)
     w, g = RNG.random(9), RNG.standard_normal(9)
-    stats_ = gather(rows, Local(w, g, np.zeros(9), w), "dense", True, coef.mean)
+    stats_ = gather(rows, Local(w, g, np.zeros(9), w), "dense", coef.mean)
     S = np.einsum("i,ij,ik->jk", w, rows.C, rows.C) + np.einsum("i,ijk->jk", w, V)
     np.testing.assert_allclose(stats_.S.M, S, rtol=1e-12, atol=1e-13)
     # the slope of sum_i E[b f - w f^2 / 2] in the mean of theta, b = g + w m
@@ -104,7 +104,7 @@ def test_cells_of_any_rows():
     np.testing.assert_allclose(
         latent_variance(few, coef), latent_variance(whole, coef)[some], rtol=1e-6, atol=1e-9
     )
-    (h,) = bound.hidden(5, 9)
+    (h,) = bound.hidden(slice(5, 9))
     found = {int(r) + 5 for cells in h.cells for r in cells.rows}
     assert found == {i for i in range(5, 9) if np.isnan(X[i]).any()}
     assert isinstance(latents[1], Latent)
@@ -230,7 +230,7 @@ def test_scaling_passes_over_missing_entries():
     X[rng.random(X.shape) < 0.3] = np.nan
     X[:, 2] = np.where(np.isnan(X[:, 2]), np.nan, 4.0)  # constant where observed
     c = rng.random(50)
-    found = fit_columns(Blocks(X, c, c, 7), Serial(), standardize=True)
+    found = fit_columns(Blocks(X, 7), c, Serial(), standardize=True)
     for j in range(2):
         some = ~np.isnan(X[:, j])
         mean = np.average(X[some, j], weights=c[some])

@@ -47,12 +47,12 @@ def test_no_missing_engine():
 
 
 def numbers(n=13, size=3):
-    return Blocks(np.zeros((n, 1)), np.arange(float(n)), np.ones(n), size)
+    return Blocks(np.zeros((n, 1)), size), np.arange(float(n))
 
 
 @every
 def test_blocks_come_back_in_order(engine):
-    found = list(engine.collect(lambda b: (b.number, float(total(b.y))), numbers()))
+    found = list(engine.collect(lambda b, y: (b.number, float(total(y))), *numbers()))
     assert found == [(0, 3.0), (1, 12.0), (2, 21.0), (3, 30.0), (4, 12.0)]
 
 
@@ -75,8 +75,8 @@ def test_chosen_rows_are_those_of_indexing(engine):
 
 @every
 def test_sum_of_one_block_and_of_many(engine):
-    assert engine.sum(lambda b: float(total(b.y)), numbers(4, 9)) == 6.0
-    assert engine.sum(lambda b: float(total(b.y)), numbers()) == 78.0
+    assert engine.sum(lambda b, y: float(total(y)), *numbers(4, 9)) == 6.0
+    assert engine.sum(lambda b, y: float(total(y)), *numbers()) == 78.0
 
 
 @every
@@ -87,7 +87,7 @@ def test_an_error_in_a_block_is_not_lost(engine):
         return 0.0
 
     with pytest.raises(FloatingPointError, match="block 3"):
-        engine.sum(visit, numbers())
+        engine.sum(visit, numbers()[0])
 
 
 @pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
@@ -255,7 +255,7 @@ def test_sums_leave_what_blocks_return_as_it_is():
     """A function of blocks may return an array that it keeps."""
     kept = np.ones(3)
     for engine in (Serial(), Threads(2)):
-        np.testing.assert_array_equal(engine.sum(lambda b: kept, numbers()), np.full(3, 5.0))
+        np.testing.assert_array_equal(engine.sum(lambda b: kept, numbers()[0]), np.full(3, 5.0))
         np.testing.assert_array_equal(kept, np.ones(3))
 
 
@@ -264,14 +264,14 @@ def test_what_engines_are_given_holds_no_rows():
     cloudpickle, sent = pytest.importorskip("cloudpickle"), []
 
     class Sending(Serial):
-        def sum(self, fn, blocks):
+        def sum(self, fn, blocks, *vectors):
             sent.append(len(cloudpickle.dumps(fn)))
-            return super().sum(fn, blocks)
+            return super().sum(fn, blocks, *vectors)
 
     X, y = simulate(5000, 5, seed=0)[:2]
     problem = make_problem(X, y, engine=Sending())
     coef = Coef(np.zeros(problem.model.width), FullCovariance(np.eye(problem.model.width)))
-    for visit in (problem.stats, problem.slopes, partial(problem.expectations, v=None)):
+    for visit in (problem.stats, problem.slopes, partial(problem.expectations, v=1.0)):
         visit(coef)
     assert len(sent) == 3
     assert max(sent) < 20_000  # all rows are ten times that

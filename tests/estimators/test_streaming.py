@@ -42,8 +42,9 @@ def test_callbacks_hear_of_every_chunk(name):
         assert heard[-1].bound == model.elbo_
         machine = model.machines_[0]
         signs = np.where(np.tile(Y, k) == 1, 1.0, -1.0)
-        blocks = Blocks(np.tile(X, (k, 1)), signs, np.ones(300 * k), 100)
-        exact = bound_of(Problem(machine.model, blocks, Serial()), machine.state)
+        blocks, c = Blocks(np.tile(X, (k, 1)), 100), np.ones(300 * k)
+        problem = Problem.of(machine.model, blocks, Serial(), signs, c)
+        exact = bound_of(problem, machine.state)
         assert heard[-1].bound == pytest.approx(exact, rel=1e-10)
     np.testing.assert_allclose(model.predict_proba(X), quiet.predict_proba(X), rtol=1e-6, atol=1e-9)
 

@@ -2,7 +2,6 @@
 
 import tracemalloc
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,14 +140,14 @@ def _problem_of(model, X, y):
     from bayesvm.model.model import Model
     from bayesvm.model.problem import Problem
 
-    blocks = cut(X, y.astype(float), np.ones(len(y)), len(y))
-    columns = fit_columns(blocks, Serial(), True)
+    blocks, c = cut(X, len(y)), np.ones(len(y))
+    columns = fit_columns(blocks, c, Serial(), True)
     terms = (Term("intercept", Intercept(), Fixed(1e-4)), Term("coef", columns, model.prior))
-    return Problem(Model(terms, Hinge()), blocks, Serial())
+    return Problem.of(Model(terms, Hinge()), blocks, Serial(), y.astype(float), c)
 
 
 def _in_form(problem, form):
-    problem = replace(problem, form=form)
+    problem = problem.replaced(form=form)
     return problem.assembled() if form == "factored" else problem
 
 

@@ -60,8 +60,8 @@ def composed(
     if crossed:
         terms.append(Term("h", grouped(1, 3), Ridge(2.0, 1.0)))
     model = Model(arranged(terms), likelihood or Hinge())
-    blocks = Blocks(Table(*frozen(X, codes)), *frozen(y, c), size or n, unit=c / copies)
-    return Problem(model, blocks, Serial(), form if model.grouped else "dense")
+    blocks, form = Blocks(Table(*frozen(X, codes)), size or n), form if model.grouped else "dense"
+    return Problem.of(model, blocks, Serial(), *frozen(y, c), c / copies, form)
 
 
 class _Some(Design):
@@ -134,7 +134,7 @@ def test_bound_by_monte_carlo(sweeps):
     m, v = there.moments(gated_coef(coef, gate))
     C = there.rows(there.blocks[0]).C.toarray()
     inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
-    X, y = problem.blocks.X.numbers[:, 1:], problem.blocks.y
+    X, y = problem.blocks.X.numbers[:, 1:], problem.y
     spots = {
         int(i): (np.array(at), np.array(mean), cov)
         for part in latent.cells
@@ -172,7 +172,7 @@ def test_blocks_change_nothing(size):
     kind = {"prior": LaplaceZero(0.4), "slopes": True, "crossed": True, "weighted": True}
     whole = iterate(composed(30, 9, **kind), 10)
     cut = composed(30, 9, size=size, **kind)
-    parts = iterate(Problem(cut.model, cut.blocks, Threads(2), cut.form), 10)
+    parts = iterate(cut.replaced(engine=Threads(2)), 10)
     np.testing.assert_allclose(parts.coef.mean, whole.coef.mean, rtol=1e-7, atol=1e-9)
 
 
@@ -211,7 +211,9 @@ def test_sweeps_leave_the_joint_distribution_alone(selects):
             Term("g", grouped(0, 3), Ridge(3.0, 2.0)),
         )
         table = Table(np.where(gone, np.nan, D), codes)
-        problem = Problem(Model(terms, lik), Blocks(table, y, np.ones(6), 6), Serial(), "arrow")
+        problem = Problem.of(
+            Model(terms, lik), Blocks(table, 6), Serial(), y, np.ones(6), form="arrow"
+        )
         latents = start_latents(problem)
         cells = tuple(
             part._replace(mean=np.take_along_axis(D[part.rows], part.columns, 1), cov=None)

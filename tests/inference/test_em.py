@@ -34,7 +34,7 @@ def at(problem, mean, eps=0.0, priors=None):
 def value(problem, mean, P):
     """J(theta) = 2 sum c u+ + theta' P theta / 2, from the transcript."""
     C = problem.model.rows(problem.blocks.X).C
-    return polson.objective(mean, C, problem.blocks.y, problem.blocks.c, P)
+    return polson.objective(mean, C, problem.y, problem.c, P)
 
 
 def ones(X):
@@ -259,7 +259,7 @@ def certificate_case():
 def test_certificate_by_hand():
     """Away from the optimum: residual of P theta = Xs' phi and J minus the dual value."""
     problem, C, P = certificate_case()
-    y, c = problem.blocks.y, problem.blocks.c
+    y, c = problem.y, problem.c
     mean, eps = np.linspace(-0.5, 0.5, 6), 0.05
     cert, phi = certify(problem, at(problem, mean), eps)
     u = 1 - y * (C @ mean)
@@ -274,7 +274,7 @@ def test_certificate_by_hand():
 
 def test_gap_bounds_the_error_whatever_the_point():
     problem, C, P = certificate_case()
-    best = convex.solve(C, problem.blocks.y, P, problem.blocks.c)
+    best = convex.solve(C, problem.y, P, problem.c)
     rng = np.random.default_rng(1)
     for _ in range(50):
         mean = best.theta + rng.normal(0, 0.3, 6)
@@ -286,7 +286,7 @@ def test_gap_bounds_the_error_whatever_the_point():
 
 def test_a_flat_direction_has_no_gap_to_report():
     problem, *_ = certificate_case()
-    X, y, c = problem.blocks.X, problem.blocks.y, problem.blocks.c
+    X, y, c = problem.blocks.X, problem.y, problem.c
     flat = make_problem(X, y, c, prior=Fixed(0.4), intercept=Fixed(0.0))
     cert, _ = certify(flat, at(flat, np.zeros(6)), 0.1)
     assert np.isnan(cert.gap)

@@ -54,12 +54,12 @@ def tiny(n=25, K=3, seed=0, weights=None, prior=None, size=10, columns=1):
     y = (f + rng.gumbel(size=f.shape)).argmax(1).astype(float)
     c = np.ones(n) if weights is None else weights
     model = Model((Term("coef", Assembled(columns), prior or Fixed(TAU)),), Logistic())
-    return Classes(Problem(model, Blocks(X, y, c, size, ready=True), Serial()), K)
+    return Classes(Problem.of(model, Blocks(X, size, ready=True), Serial(), y, c), K)
 
 
 def grid(joint, reach=7.0, points=141):
     """Log evidence, and moments of centred coefficients, of one column and three classes."""
-    X, y = joint.problem.blocks.X[:, 0], joint.problem.blocks.y.astype(int)
+    X, y = joint.problem.blocks.X[:, 0], joint.problem.y.astype(int)
     axis = np.linspace(-reach, reach, points)
     d1, d2 = np.meshgrid(axis, axis, indexing="ij")  # differences to the first class
     theta = np.stack([np.zeros_like(d1), d1, d2], axis=-1).reshape(-1, 3)
@@ -143,9 +143,8 @@ def test_two_classes_are_the_binary_model():
     joint = tiny(n=80, K=2, columns=2)
     runs = fit(joint, VB(tol=1e-15))
     binary = Model((Term("coef", Assembled(2), Fixed(TAU / 2)),), Logistic())
-    blocks = joint.problem.blocks
-    y = np.where(blocks.y == 1, 1.0, -1.0)
-    problem = Problem(binary, Blocks(blocks.X, y, blocks.c, 100, ready=True), Serial())
+    X, c, y = joint.problem.blocks.X, joint.problem.c, np.where(joint.problem.y == 1, 1.0, -1.0)
+    problem = Problem.of(binary, Blocks(X, 100, ready=True), Serial(), y, c)
     alone = VB(bound="tight", tol=1e-12).fit(problem, np.random.default_rng(0))
     difference = runs[1].state.coef.mean - runs[0].state.coef.mean
     np.testing.assert_allclose(difference, alone.state.coef.mean, rtol=2e-2)
@@ -158,11 +157,11 @@ def test_sums_do_not_depend_on_the_cut_and_weights_are_copies():
     copies = np.random.default_rng(0).integers(1, 4, 40)
     joint = tiny(n=40, columns=2, weights=copies.astype(float), size=7)
     means = np.array([[0.3 * k, -0.2] for k in range(3)])
-    one = joint.problem.blocks
-    at = np.repeat(np.arange(40), copies)
-    again = Blocks(one.X[at], one.y[at], np.ones(at.size), 1000, ready=True)
+    one, at = joint.problem, np.repeat(np.arange(40), copies)
+    rows = Blocks(one.blocks.X[at], 1000, ready=True)
+    again = Problem.of(one.model, rows, Serial(), one.y[at], np.ones(at.size))
     sums = []
-    for problem in (joint.problem, Problem(joint.problem.model, again, Serial())):
+    for problem in (one, again):
         v = row_variances(problem, [FullCovariance(np.eye(2))] * 3)
         sums.append(gradient(problem, means, v))
     np.testing.assert_allclose(sums[0][0], sums[1][0], rtol=1e-12)

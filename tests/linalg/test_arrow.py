@@ -14,7 +14,7 @@ from bayesvm.linalg.columns import Arrow, scaled, squared
 from bayesvm.linalg.covariances import FullCovariance, covariance
 from bayesvm.linalg.forms import Bordered, Dense, sandwich
 from bayesvm.linalg.spike_slab import integrated
-from bayesvm.model.passes import gather
+from bayesvm.model.problem import gather
 from bayesvm.priors import InverseWishart, Ridge
 
 N, P = 40, 3

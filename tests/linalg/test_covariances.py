@@ -19,7 +19,7 @@ from bayesvm.linalg.covariances import (
     mode,
 )
 from bayesvm.linalg.forms import Diagonal, sandwich
-from bayesvm.model.passes import gather
+from bayesvm.model.problem import gather
 
 
 def rows(n, K, seed=0):
@@ -226,9 +226,9 @@ def test_newton_uses_the_curvature_instead(form):
     """mu_old + (H + P)^-1 (g - P mu_old)."""
     rng = np.random.default_rng(9)
     old, slope, curvature = rng.standard_normal(8), rng.standard_normal(5), 0.3 * W
-    stats = gather(Rows(C), Local(W, slope, np.zeros(5), curvature), form, curved=True)
+    stats = gather(Rows(C), Local(curvature, slope, np.zeros(5), curvature), form)
     expected = np.linalg.solve(C.T @ np.diag(curvature) @ C + np.diag(P), C.T @ slope - P * old)
-    mean = mode(covariance(stats.H, P), stats.g, P, frozen(old))
+    mean = mode(covariance(stats.S, P), stats.g, P, frozen(old))
     np.testing.assert_allclose(mean, old + expected, rtol=1e-11)
 
 

@@ -55,17 +55,13 @@ def test_start_is_nowhere():
 @pytest.mark.parametrize("engine", [None, Threads(2)])
 def test_questions_to_all_rows(engine):
     p = problem(engine=engine, size=7)
-    np.testing.assert_allclose(p.predictor(COEF.mean), ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(p.matrix.matvec(COEF.mean), ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
     m, v = p.moments(COEF)
     np.testing.assert_allclose(m, ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(v, np.diag(ONES @ np.linalg.inv(L @ L.T) @ ONES.T), rtol=1e-12)
-    x = np.arange(5.0)
-    sums, by_S, by_H = p.products(COEF)
-    np.testing.assert_array_equal(sums.S.M, p.stats(COEF).S.M)
-    np.testing.assert_array_equal(sums.g, p.stats(COEF).g)
-    np.testing.assert_allclose(by_S(x), p.stats(COEF).S @ x, rtol=1e-12)
     h = WEIGHTS * Hinge().expected(Y, m, v).h
-    np.testing.assert_allclose(by_H(x), ONES.T @ (h * (ONES @ x)), rtol=1e-12)
+    H = p.stats(COEF, curved=True).H.M
+    np.testing.assert_allclose(H, ONES.T @ (h[:, None] * ONES), rtol=1e-12)
 
 
 def test_assembled_columns_change_nothing():
@@ -81,8 +77,8 @@ def test_thinned_rows_are_some_of_the_rows():
     assert some.n == 10
     rows = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in some.blocks.X]
     assert rows == sorted(set(rows))
-    np.testing.assert_array_equal(some.blocks.c, WEIGHTS[rows])
-    np.testing.assert_array_equal(some.blocks.y, Y[rows])
+    np.testing.assert_array_equal(some.c, WEIGHTS[rows])
+    np.testing.assert_array_equal(some.y, Y[rows])
 
 
 def test_every_row_may_be_among_the_thinned():
@@ -108,7 +104,7 @@ def test_draws_belong_to_blocks_not_to_their_order():
     assert not np.allclose(a, p.draw(theta, (1, 2, 4)).g)
     last = p.blocks[4]
     rng = stream(1, "rows", 2, 3, 4)
-    drawn = Hinge().draw(last.y, ONES[28:] @ theta, last.c, rng)
+    drawn = Hinge().draw(Y[last.at], ONES[28:] @ theta, WEIGHTS[last.at], rng)
     rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)
     np.testing.assert_allclose(a, rest.draw(theta, (1, 2, 3)).g + ONES[28:].T @ drawn.g)
 

@@ -33,8 +33,8 @@ def posed(X=X, y=SIGNS, likelihood=LOGISTIC):
         Term("intercept", Assembled(1), Fixed(1e-4)),
         Term("coef", Assembled(X.shape[1]), Ridge(select=True)),
     )
-    blocks = Blocks(C, y, np.ones(len(y)), 10**6, ready=True)
-    return Problem(Model(terms, Tight(likelihood)), blocks, Serial())
+    model, blocks = Model(terms, Tight(likelihood)), Blocks(C, 10**6, ready=True)
+    return Problem.of(model, blocks, Serial(), y, np.ones(len(y)))
 
 
 def prior_of(model):
@@ -124,8 +124,8 @@ def test_a_subset_of_many_rows_chooses():
     y = np.where(A[:, 0] + rng.logistic(size=9000) > 1, 1.0, -1.0)
     some = _subset(posed(A, y), 2000)
     assert some.n == 2000
-    assert some.blocks.c.min() == 1.0
-    share = some.blocks.c[some.blocks.y > 0].sum() / some.blocks.c.sum()
+    assert some.c.min() == 1.0
+    share = some.c[some.y > 0].sum() / some.c.sum()
     assert share == pytest.approx(np.mean(y > 0))
     chosen, start = select_ridge(posed(A, y))
     assert start is None

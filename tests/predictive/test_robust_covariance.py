@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.special import expit, ndtr, ndtri
 from scipy.stats import multivariate_normal
+from tests.problems import make_problem
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.core.types import Coef, Rows
+from bayesvm.core.types import Coef
 from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.linalg.covariances import FullCovariance
-from bayesvm.model.passes import slope_block
 from bayesvm.predictive.link_fitting import LogisticFamily, fit_link
 from bayesvm.predictive.links import COUNTED, FITTED_SHAPE, CalibratedLink
 from bayesvm.predictive.posterior import DrawsPosterior
@@ -70,7 +70,7 @@ def test_slopes_are_those_of_a_row_left_out(likelihood):
     rng = np.random.default_rng(0)
     C, y = rng.standard_normal((30, 3)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     coef, lik = gaussian(3, 1), Tight(likelihood)
-    sums = slope_block(Rows(C), y, np.ones(30), coef, lik, "dense")
+    sums = make_problem(C, y, likelihood=lik).slopes(coef)
     A = J = np.zeros((3, 3))
     S = coef.cov.dense()
     for x, label in zip(C, y, strict=True):

@@ -36,7 +36,7 @@ def problem(kernel, likelihood, engine=None):
     design = Whitened(kernel, X[:12], Standardised(np.zeros(3), np.ones(3)))
     terms = (Term("bias", Intercept(), Fixed(1 / 9)), Term("gp", design, Fixed(1.0)))
     model = Model(terms, likelihood)
-    return guided(Problem(model, Blocks(X, Y, C, 64), engine or Serial()), likelihood)
+    return guided(Problem.of(model, Blocks(X, 64), engine or Serial(), Y, C), likelihood)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=["shared", "own and sum", "product"])

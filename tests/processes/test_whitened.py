@@ -1,7 +1,5 @@
 """The whitened process: exact with every row a point, never more certain than it should be."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.problems import frozen
@@ -32,7 +30,7 @@ def make(kernel, Z, bias=None, size=30):
     terms = (Term("gp", Whitened(kernel, Z, PLAIN), Fixed(1.0)),)
     if bias is not None:
         terms = (Term("bias", Intercept(), Fixed(bias**-2)), *terms)
-    return Problem(Model(terms, Hinge()), Blocks(X, y, np.ones(30), size), Serial()).assembled()
+    return Problem.of(Model(terms, Hinge()), Blocks(X, size), Serial(), y, np.ones(30)).assembled()
 
 
 def fitted(problem):
@@ -155,7 +153,7 @@ def test_a_row_left_out_takes_nothing_from_what_points_cannot_say(ready):
     coef = fitted(problem).state.coef
     rows = problem.rows(problem.blocks[0])
     if not ready:
-        problem = replace(problem, blocks=Blocks(X, y, np.ones(30), 8))
+        problem = problem.replaced(blocks=Blocks(X, 8))
     m, v = GaussianPosterior(coef).left_out(problem)
     at, var = rows.C @ coef.mean, coef.cov.quad(rows.C) + rows.extra
     local = Hinge().expected(y, at, var)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import inner, joined, pick
 from ..core.types import Array, Block, Rows
-from ..inputs.sources import check_finite, is_dask, tasks
-from .arrays import (
-    Blocks,
-    Over,
-    Pick,
-    balanced_ranks,
-    counted,
-    in_turn,
-    ranked,
-)
+from ..inputs.sources import check_finite, tasks
+from .arrays import Blocks, Pick, piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,31 +22,21 @@ class DaskBlocks(Blocks):
     remote = True
 
     @property
-    def n(self) -> int:
-        return int(self.X.shape[0])
+    def _rows(self) -> tuple[Any, ...]:
+        return tuple(self.X.parts) if self.held is None else self.held
 
-    @cached_property
-    def weight(self) -> float:
-        return float(self.c.sum().compute())
-
-    @property
-    def _columns(self) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Rows, labels and weights of each partition."""
-        rows = self.X.parts if self.held is None else self.held
-        y, c, unit = (_split(x, len(rows)) for x in (self.y, self.c, self.unit))
-        return zip(rows, y, c, unit, strict=True)
-
-    @cached_property
-    def parts(self) -> list[tuple[Any, ...]]:
-        """Arguments of :func:`blocks_of` for each partition.
+    def parts(self, *vectors: Any) -> list[tuple[Any, ...]]:
+        """Arguments of :func:`blocks_of` for each partition, with its entries of the vectors.
 
         A task cuts the partition itself: blocks that were the result of another task would be as
         large as the rows, and might be sent between workers.
         """
-        before = np.cumsum([0, *(-(-k // self.size) for k in self.X.lengths)])
+        lengths = self.X.lengths
+        ends = np.cumsum([0, *lengths]).tolist()
+        numbers = np.cumsum([0, *(-(-k // self.size) for k in lengths)]).tolist()
         return [
-            (*part, self.size, int(first))
-            for part, first in zip(self._columns, before, strict=False)
+            (rows, self.size, number, *(piece(x, slice(first, last)) for x in vectors))
+            for rows, number, first, last in zip(self._rows, numbers, ends, ends[1:], strict=False)
         ]
 
     def kept(self, model: Any) -> DaskBlocks:
@@ -66,80 +46,42 @@ class DaskBlocks(Blocks):
         held = persist(*tasks(model.rows, ((x,) for x in self.X.parts)))
         return replace(self, held=tuple(held), ready=True)
 
-    def _gather(self, wanted: list[Array], scale: float = 1.0) -> Blocks:
-        """Chosen rows of each partition, brought here."""
+    def take(self, rows: Array, pick: Pick = pick) -> Blocks:
+        """Chosen rows, brought here."""
         from dask.base import compute
 
-        each = zip(self._columns, wanted, strict=True)
-        found = compute(*tasks(_take, ((*part, at) for part, at in each if at.size)))
-        y, c, extra, unit = (
-            each[0] if isinstance(each[0], float) else np.concatenate(each)
-            for each in zip(*((b.y, b.c, b.extra, b.unit) for b in found), strict=True)
-        )
-        X = joined([b.X for b in found])
-        return Blocks(X, y, scale * c, self.size, self.ready, extra, unit)
-
-    def take(self, rows: Array, scale: float = 1.0, pick: Pick = pick) -> Blocks:
-        """Chosen rows, in ascending order, brought here."""
-        lengths = np.array(self.X.lengths)
-        cuts = _cuts(rows, np.cumsum(lengths), lengths)
-        return self._gather([rows[a:b] - first for a, b, first in cuts], scale)
-
-    def balanced(
-        self, most: int, rng: np.random.Generator, pick: Pick = pick, over: Over = in_turn
-    ) -> tuple[Blocks, Array]:
-        """The rows that :meth:`Blocks.balanced` takes, found on the workers."""
-        from dask.base import compute
-
-        labels = _split(self.y, len(self.X.lengths))
-        counts = np.array(compute(*tasks(_count_sides, ((y,) for y in labels))))  # (parts, 2)
-        ends = np.cumsum(counts, axis=0)
-        both = balanced_ranks((int(ends[-1, 0]), int(ends[-1, 1])), most, rng)
-        wanted = [
-            [ranks[a:b] - first for a, b, first in _cuts(ranks, ends[:, side], counts[:, side])]
-            for side, (ranks, _) in enumerate(both)
-        ]
-        some = self._gather(list(compute(*tasks(_find_sides, zip(labels, *wanted, strict=True)))))
-        return some, np.where(some.y > 0, both[0][1], both[1][1])
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum([0, *self.X.lengths])
+        cuts = np.split(rows[order], np.searchsorted(rows[order], ends[1:-1]))
+        wanted = zip(self._rows, cuts, ends, strict=False)
+        found = compute(*tasks(_take, ((x, at - first) for x, at, first in wanted if at.size)))
+        back = np.argsort(order, kind="stable")
+        extra = [b.extra for b in found]
+        whole = extra[0] if isinstance(extra[0], float) else np.concatenate(extra)[back]
+        return Blocks(joined([b.X for b in found])[back], self.size, self.ready, whole)
 
 
-def blocks_of(rows: Any, y: Any, c: Any, unit: Any, size: int, first: int) -> list[Block]:
-    """The blocks of one partition, numbered on from those before it."""
-    blocks = _partition(rows, y, c, unit, size)
+def blocks_of(
+    rows: Any, size: int, number: int, *vectors: Any
+) -> list[tuple[Block, tuple[Any, ...]]]:
+    """The blocks of one partition, numbered from ``number``, and their entries of the vectors."""
+    blocks = _partition(rows, size)
     if not blocks.ready:
         check_finite(inner(blocks.X))
-    return [b._replace(number=first + b.number) for b in blocks]
+    return [
+        (b._replace(number=number + b.number), tuple(piece(x, b.at) for x in vectors))
+        for b in blocks
+    ]
 
 
-def _take(rows: Any, y: Any, c: Any, unit: Any, at: Array) -> Blocks:
-    some = _partition(rows, y, c, unit, at.size).take(at)
+def _take(rows: Any, at: Array) -> Blocks:
+    some = _partition(rows, at.size).take(at)
     if not some.ready:
         check_finite(inner(some.X))
     return some
 
 
-def _partition(rows: Any, y: Any, c: Any, unit: Any, size: int) -> Blocks:
-    X, extra, ready = (rows.C, rows.extra, True) if isinstance(rows, Rows) else (rows, 0.0, False)
-    none = np.zeros(X.shape[0])
-    y, c, unit = none if y is None else y, none if c is None else c, 1.0 if unit is None else unit
-    return Blocks(X, y, c, size, ready, extra, unit)
-
-
-def _split(x: Any, parts: int) -> list[Any]:
-    """The partitions of a column; a number or a placeholder has none."""
-    return list(x.to_delayed()) if is_dask(x) else [None] * parts
-
-
-def _count_sides(y: Array) -> tuple[int, int]:
-    return int((y > 0).sum()), int((y < 0).sum())
-
-
-def _find_sides(y: Array, positive: Array, negative: Array) -> Array:
-    """Rows of either label by their ranks among these, in ascending order."""
-    return np.sort(np.concatenate(ranked(y, [negative, positive], counted(y, 2))))
-
-
-def _cuts(numbers: Array, ends: Array, lengths: Array) -> Iterator[tuple[int, int, int]]:
-    """Where sorted numbers of rows fall into partitions: from, to, and the partition's first."""
-    edges = np.searchsorted(numbers, np.concatenate([[0], ends]))
-    return zip(edges[:-1].tolist(), edges[1:].tolist(), (ends - lengths).tolist(), strict=True)
+def _partition(rows: Any, size: int) -> Blocks:
+    if isinstance(rows, Rows):
+        return Blocks(rows.C, size, True, rows.extra)
+    return Blocks(rows, size)

@@ -204,30 +204,10 @@ def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
     return out if keepdims else np.max(out, axis=axis)
 
 
-def one_against_rest(
-    codes: Any, n_classes: int, kind: Any = np.float64, over: Any = None
-) -> Iterator[Any]:
-    """Labels in {-1, +1} for each machine: one for two classes, else one per class.
-
-    On a device they are in float64, whatever the ``kind``.  ``over`` applies a function to slices
-    of the rows, as engines do.
-    """
+def one_against_rest(codes: Array, n_classes: int) -> Iterator[Array]:
+    """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
     for j in [1] if n_classes == 2 else range(n_classes):
-        if isinstance(codes, np.ndarray):
-            y = np.empty(codes.size, kind)
-
-            def fill(at: slice, y: Any = y, j: int = j) -> None:
-                y[at] = codes[at] == j
-                y[at] *= 2
-                y[at] -= 1
-
-            fill(slice(None)) if over is None else over(fill, codes.size, 2**17)
-            yield y
-        elif not is_foreign(codes):
-            yield 2 * (codes == j).astype(kind) - 1
-        else:
-            xp = compat.array_namespace(codes)
-            yield 2.0 * xp.astype(codes == j, xp.float64) - 1.0
+        yield np.where(codes == j, 1.0, -1.0)
 
 
 def distinct(c: Any) -> Any:

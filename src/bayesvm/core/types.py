@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Columns = Any  # (n, K): an array, a SciPy sparse array, or a class of gaussian.columns
+Columns = Any  # (n, K): an array, a SciPy sparse array, or a class of linalg.columns
 
 
 class Local(NamedTuple):
@@ -80,23 +80,12 @@ class Rows(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A slice of the data: input of the designs, labels in {-1, +1}, weights, position.
+    """Consecutive rows of the data."""
 
-    A row of weight c is c / unit rows, of which one is left out at a time: a row of sample weight
-    two is two rows, one of class weight two is one row that counts twice.
-    """
-
-    X: Any
-    y: Array
-    c: Array
+    X: Any  # input of the designs
+    at: slice  # which rows
     number: int = 0
     rows: Rows | None = None  # assembled columns, kept where rebuilding them would cost more
-    unit: Array | float = 1.0  # weight of one row: that of its class
-
-    @property
-    def gone(self) -> Array:
-        """What leaving one row out takes from its weight."""
-        return np.minimum(self.c, self.unit)
 
 
 class Coef(NamedTuple):
@@ -126,16 +115,13 @@ class Own(NamedTuple):
 class Stats:
     """Sums over rows; ``a + b`` joins two sets of rows.
 
-    H, the sum of curvatures, is optional.  Rows of little curvature are left out of it: ``left`` is
-    the curvature of those, ``weight`` the total of all rows' w.
+    S and H, the sum of curvatures, are computed where they are needed.
     """
 
-    S: Any  # in one of the forms of gaussian.forms
+    S: Any  # in one of the forms of linalg.forms
     g: Array
     bound: Any  # a number, or an array of no dimensions on a device
     H: Any = None
-    left: Any = 0.0
-    weight: Any = 0.0
 
     def __add__(self, other: Stats) -> Stats:
         return self._joined(other, add)
@@ -285,8 +271,8 @@ class Engine(Protocol):
     def dtype(self) -> str: ...  # of columns: "auto", "float32" or "float64"
     @property
     def memory(self) -> int | None: ...  # bytes for columns that are kept
-    def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any: ...
-    def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]: ...
+    def sum(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Any: ...
+    def collect(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Iterator[Any]: ...
     def over(
         self, fn: Callable[[slice], Any], n: int, size: int
     ) -> list[Any]: ...  # for slices of n rows on the host

@@ -226,9 +226,9 @@ class Spread:
         return np.ldexp(self.mean, self.power), np.ldexp(sd, self.power)
 
 
-def _spread(block: Block) -> Spread:
+def _spread(block: Block, c: Array) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
-    X, c = arrays.inner(block.X), block.c
+    X = arrays.inner(block.X)
     n: Any = float(arrays.total(c))
     dense = arrays.is_numpy(X) and not sparse.issparse(X)
     if n > 0 and dense and X.size >= MANY_ENTRIES:
@@ -342,9 +342,9 @@ def _powers(X: Any) -> Array:
     return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
 
 
-def _present(block: Block) -> Array:
+def _present(block: Block, c: Array) -> Array:
     """Weight of the rows in which each column is not zero, and of those in which it is known."""
-    X, c = arrays.inner(block.X), block.c
+    X = arrays.inner(block.X)
     if sparse.issparse(X):
         c = np.asarray(c)
         some = _by_columns(X, arrays.double(X.data != 0), c)
@@ -353,19 +353,24 @@ def _present(block: Block) -> Array:
     return np.stack([arrays.to_numpy(c @ arrays.double(k)) for k in ((X != 0) & known, known)])
 
 
-def column_moments(blocks: Any, engine: Engine) -> tuple[Array, Array, Array]:
+def column_moments(blocks: Any, c: Array, engine: Engine) -> tuple[Array, Array, Array]:
     """Mean and standard deviation of each column, and whether it is constant.
 
     A column is constant if its spread is rounding error of its level, or has underflowed.
     """
-    mean, sd = engine.sum(_spread, blocks.unlabelled()).moments()
+    mean, sd = engine.sum(_spread, blocks, c).moments()
     return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 
 def fit_columns(
-    blocks: Any, engine: Engine, standardize: bool, centred: bool = True, distances: bool = False
+    blocks: Any,
+    c: Array,
+    engine: Engine,
+    standardize: bool,
+    centred: bool = True,
+    distances: bool = False,
 ) -> Standardised:
-    """Centre and scale of the columns, weighted by the rows' weights; NaN are left out.
+    """Centre and scale of the columns, weighted by the rows' weights ``c``; NaN are left out.
 
     Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
     ones, which would be filled in.  The scale, of sparse and of dense columns alike, is the
@@ -381,9 +386,9 @@ def fit_columns(
     is_sparse = sparse.issparse(blocks.X)
     if is_sparse:  # slices would be copies
         blocks = replace(blocks, size=max(blocks.n, 1))
-    mean, sd, constant = column_moments(blocks, engine)
+    mean, sd, constant = column_moments(blocks, c, engine)
     if is_sparse or not distances:
-        present, known = engine.sum(_present, blocks.unlabelled())
+        present, known = engine.sum(_present, blocks, c)
         sd = sd / np.sqrt(np.divide(present, known, out=np.ones(sd.size), where=present > 0))
     scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
     centred = centred and not is_sparse

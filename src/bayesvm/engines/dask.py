@@ -10,7 +10,6 @@ from typing import Any
 
 from ..blocks.dask import blocks_of
 from ..blocks.memory import SHARE
-from ..core.types import Block
 from ..inputs.sources import FAN, tasks, tree_sum
 from .serial import Serial
 
@@ -19,10 +18,11 @@ from .serial import Serial
 class Dask(Serial):
     """Process the partitions of a Dask collection on the workers that hold them.
 
-    A pass sends the model once to every worker, cuts each partition there into blocks that fit its
-    cache, and adds the sums up in a tree.  What is sent is as large as the model, whatever the
-    number of rows.  Collections that fit the workers' memory should be persisted first; others are
-    read again for every pass.  A partition that is lost with its worker is computed again.
+    A pass sends the model once to every worker and a few numbers for each row (label, weight,
+    variance of f) with its partition, cuts each partition there into blocks that fit its cache, and
+    adds the sums up in a tree.  The rows themselves are never sent.  Collections that fit the
+    workers' memory should be persisted first; others are read again for every pass.  A partition
+    that is lost with its worker is computed again.
 
     Parameters
     ----------
@@ -34,17 +34,17 @@ class Dask(Serial):
 
     fan: int = FAN
 
-    def sum(self, fn: Callable[[Block], Any], blocks: Any) -> Any:
+    def sum(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Any:
         if not blocks.remote:
-            return super().sum(fn, blocks)
-        return tree_sum(tasks(partial(_sum, fn), blocks.parts), self.fan)
+            return super().sum(fn, blocks, *vectors)
+        return tree_sum(tasks(partial(_sum, fn), blocks.parts(*vectors)), self.fan)
 
-    def collect(self, fn: Callable[[Block], Any], blocks: Any) -> Iterator[Any]:
+    def collect(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Iterator[Any]:
         if not blocks.remote:
-            return super().collect(fn, blocks)
+            return super().collect(fn, blocks, *vectors)
         from dask.base import compute
 
-        parts = compute(*tasks(partial(_each, fn), blocks.parts))
+        parts = compute(*tasks(partial(_each, fn), blocks.parts(*vectors)))
         return (item for part in parts for item in part)
 
     def available(self) -> int:
@@ -58,9 +58,9 @@ class Dask(Serial):
         return int(SHARE * sum(w["memory_limit"] or 0 for w in workers) / 2)
 
 
-def _sum(fn: Callable[[Block], Any], *part: Any) -> Any:
-    return reduce(add, map(fn, blocks_of(*part)))
+def _each(fn: Callable[..., Any], *part: Any) -> list[Any]:
+    return [fn(block, *vectors) for block, vectors in blocks_of(*part)]
 
 
-def _each(fn: Callable[[Block], Any], *part: Any) -> list[Any]:
-    return list(map(fn, blocks_of(*part)))
+def _sum(fn: Callable[..., Any], *part: Any) -> Any:
+    return reduce(add, _each(fn, *part))

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import array_api_compat as compat
 import numpy as np
 
+from ..blocks.arrays import piece
 from ..core import arrays
 from ..core.types import Block, Rows
 from .serial import Serial
@@ -108,9 +109,7 @@ class Gpu(Serial):
 
     def _move(self, block: Block) -> Block:
         rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
-        X = None if rows else self.place(block.X)
-        y, c = (self.place(arrays.double(x)) for x in (block.y, block.c))
-        return Block(X, y, c, block.number, rows, self.place(block.unit))
+        return block._replace(X=None if rows else self.place(block.X), rows=rows)
 
     def available(self) -> int:
         """Bytes of the device that columns may take."""
@@ -124,12 +123,18 @@ class Gpu(Serial):
 
     # ----- sums
 
-    def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
-        return (_home(fn(self._move(b))) for b in blocks)
+    def _each(self, fn: Callable[..., Any], blocks: Iterable[Block], vectors: Any) -> Iterator[Any]:
+        for b in blocks:
+            yield fn(self._move(b), *(self.place(piece(x, b.at)) for x in vectors))
 
-    def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
+    def collect(
+        self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any
+    ) -> Iterator[Any]:
+        return map(_home, self._each(fn, blocks, vectors))
+
+    def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
         with self._tensor_cores():
-            return _home(reduce(add, (fn(self._move(b)) for b in blocks)))
+            return _home(reduce(add, self._each(fn, blocks, vectors)))
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         return Threads().over(fn, n, size)  # these rows are on the host

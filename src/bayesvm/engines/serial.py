@@ -8,7 +8,7 @@ from itertools import islice
 from operator import iadd
 from typing import Any, ClassVar
 
-from ..blocks.arrays import in_turn
+from ..blocks.arrays import in_turn, piece
 from ..blocks.memory import SHARE, available
 from ..core import arrays
 from ..core.types import Block
@@ -46,13 +46,18 @@ class Serial:
     on_device: ClassVar[bool] = False  # whether rows are moved to another memory than the host's
     block_bytes: ClassVar[int] = 0  # that the columns of a block take at least
 
-    def collect(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Iterator[Any]:
-        """Results for all blocks, in their order."""
-        return map(fn, blocks)
+    def collect(
+        self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any
+    ) -> Iterator[Any]:
+        """Results of ``fn(block, *entries)`` for all blocks, in their order.
 
-    def sum(self, fn: Callable[[Block], Any], blocks: Iterable[Block]) -> Any:
+        ``vectors`` have an entry for each row, of which every block gets its own, or are numbers.
+        """
+        return (fn(b, *(piece(x, b.at) for x in vectors)) for b in blocks)
+
+    def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
         """Sum of the results, in the order of the blocks."""
-        return added(self.collect(fn, blocks))
+        return added(self.collect(fn, blocks, *vectors))
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""

@@ -13,7 +13,7 @@ from typing import Any
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
-from ..blocks.arrays import in_turn
+from ..blocks.arrays import in_turn, piece
 from ..core.arrays import as_it_is
 from .serial import Serial
 
@@ -53,14 +53,16 @@ class Threads(Serial):
         n = -1 if self.n_jobs is None else self.n_jobs
         return max(1, n if n >= 0 else cpu_count() + 1 + n)
 
-    def collect(self, fn: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
+    def collect(
+        self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any
+    ) -> Iterator[Any]:
         """Results for all blocks, in their order; at most two blocks a worker are read ahead."""
         workers, ahead = self.workers, deque[Future[Any]]()
         pool = ThreadPoolExecutor(workers)
         try:
             with one_blas_thread():
                 for block in blocks:
-                    ahead.append(pool.submit(fn, block))
+                    ahead.append(pool.submit(fn, block, *(piece(x, block.at) for x in vectors)))
                     if len(ahead) > 2 * workers:
                         yield ahead.popleft().result()
                 while ahead:

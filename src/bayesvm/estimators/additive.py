@@ -46,8 +46,8 @@ NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); ther
 def learn_length_scales(
     model: Model,
     names: Sequence[str],
-    blocks: Blocks,
-    codes: Array,
+    X: Any,
+    data: Training,
     rng: np.random.Generator,
     scales: Sequence[float] = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625),
     most_rows: int = 2000,
@@ -58,9 +58,11 @@ def learn_length_scales(
     largest bound, the others fixed, until none changes.  The bound is summed over classes, each
     against the rest if there are more than two, and learns the variances too.
     """
+    codes = np.asarray(data.codes)
     some = rows_of_all_classes(codes, min(codes.size, most_rows), rng)
-    labels = list(one_against_rest(codes[some], int(codes.max()) + 1))
-    blocks, known = blocks.take(some), dict[tuple[float, ...], float]()
+    labels = list(one_against_rest(codes[some], data.n_classes))
+    rows, c = Blocks(X[some], block_rows(model.width)), data.c[some]
+    known = dict[tuple[float, ...], float]()
 
     def scaled(factors: Sequence[float]) -> Model:
         by, terms = dict(zip(names, factors, strict=True)), []
@@ -75,8 +77,8 @@ def learn_length_scales(
     def evidence(factors: tuple[float, ...]) -> float:
         if factors not in known:
             trial, scheme = closed(scaled(factors)), VB()
-            each = (replace(blocks, y=y) for y in labels)
-            fits = (scheme.fit(pose(trial, b, Serial(), scheme, "full"), rng) for b in each)
+            problem = pose(trial, rows, Serial(), scheme, c, covariance="full")
+            fits = (scheme.fit(replace(problem, y=y), rng) for y in labels)
             known[factors] = sum(float(fit.bound) for fit in fits)
         return known[factors]
 
@@ -375,14 +377,12 @@ class AdditiveSVC(BayesianClassifier):
             bound.append(Term(name, design, prior))
         model = Model(arranged(bound), likelihood)
         if learned := [t.name for t in table.terms if t.design.learns_length_scale]:
-            every = Blocks(X, np.empty(len(c)), c, block_rows(model.width), unit=data.unit)
-            model = learn_length_scales(model, learned, every, np.asarray(data.codes), rng)
+            model = learn_length_scales(model, learned, X, data, rng)
         widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
         check_corner(model.width - sum(widths.values()), widths)
         engine = choose_engine(self.engine, X, model.width, self.n_jobs)
-        n, size = X.shape[0], block_rows(model.width)
-        blocks = Blocks(X, np.empty(n), c, size, unit=data.unit)
-        return pose(model, blocks, engine, scheme, "full")
+        blocks = Blocks(X, block_rows(model.width))
+        return pose(model, blocks, engine, scheme, c, data.unit, "full")
 
     # ----- reports
 

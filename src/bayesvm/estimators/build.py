@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ..blocks import block_rows, cut, sparse_rows
-from ..core.arrays import inner
+from ..core.arrays import inner, is_foreign
 from ..core.precision import Blocked, flat
 from ..engines import Dask, Gpu, Serial, Threads
 from ..inference import EM, SVI, VB, Gibbs
@@ -46,18 +46,14 @@ def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
 def in_blocks(
     engine: Any,
     X: Any,
-    c: Any,
     K: int,
     n_jobs: int | None,
     scheme: Any,
     wide: int = 0,
-    y: Any = None,
-    unit: Any = 1.0,
 ) -> tuple[Any, Any]:
     """The engine of a fit, and the rows in blocks where the engine works.
 
     Models have K columns; sums over groups are ``wide``, which the columns of a block are not.
-    Labels ``y`` may follow later.  Class weights, which are in c, are ``unit``.
     """
     engine = choose_engine(engine, X, max(K, wide), n_jobs)
     if isinstance(X, DaskRows):
@@ -76,17 +72,27 @@ def in_blocks(
     if engine.on_device and not is_source(X):
         rows = inner(X)
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
-            X, c, unit = map(engine.place, (X, c, unit))  # else block by block
-    y = np.broadcast_to(0.0, (X.shape[0],)) if y is None else y
-    return engine, cut(X, y, c, block_rows(K, wide, engine.block_bytes), unit)
+            X = engine.place(X)  # else block by block
+    return engine, cut(X, block_rows(K, wide, engine.block_bytes))
 
 
-def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = "auto") -> Problem:
-    """The problem of a model and its rows, in the form of S that suits all of its terms."""
+def pose(
+    model: Model,
+    blocks: Any,
+    engine: Any,
+    scheme: Any,
+    c: Any,
+    unit: Any = 1.0,
+    covariance: str = "auto",
+) -> Problem:
+    """The problem of a model and its rows, in the form of S that suits all of its terms.
+
+    Weights of rows are ``c``, in which those of their classes are ``unit``; labels follow later.
+    """
     is_sparse = bool(sparse.issparse(blocks.X))
     form = form_of(model, blocks.n, scheme, covariance, is_sparse)
     if model.has_gates:
-        model = model.sized(blocks.weight)
+        model = model.sized(float(np.sum(c)))
     P = model.precision(model.init())
     has_matrix = isinstance(P, Blocked)
     if form == "factored" and (has_matrix or flat(P, np.ones(model.width, bool))):
@@ -109,7 +115,9 @@ def pose(model: Model, blocks: Any, engine: Any, scheme: Any, covariance: str = 
         blocks = replace(blocks, size=blocks.n)
     elif form == "diagonal" and is_sparse:
         blocks = replace(blocks, size=sparse_rows(blocks.X))
-    problem = Problem(model, blocks, engine, form)
+    if is_foreign(blocks.X):
+        c, unit = engine.place(c), engine.place(unit)
+    problem = Problem.of(model, blocks, engine, np.empty(0), c, unit, form)
     # the factored form keeps its columns; sparse columns are joined with the intercept's once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem

@@ -219,9 +219,9 @@ def learn_machines(
         Term("intercept", Intercept(), Fixed(settings.level)),
         Term("factors", design, check.choose_prior(params["coef_prior"], scheme)),
     )
-    blocks = Blocks(sheet.table(), np.empty(sheet.n), c, sheet.n, unit=c / sheet.c)
+    blocks = Blocks(sheet.table(), sheet.n)
     model = Model(terms, likelihood).sized(float(c.sum()))
-    problem = Problem(model, blocks, Serial())
+    problem = Problem.of(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
     machines, moments = run.fit(problem, data.codes, data.n_classes, scheme)
     if not settings.is_drawn:
         return machines, [LinearFit(machine) for machine in machines], moments

@@ -348,8 +348,8 @@ class BayesianSVC(BayesianClassifier):
             rng = Run(type(self).__name__, settings.params).generator("places")
             ready = prepare(settings, X, codes, c, unit, n_classes, rng, in_stream=True)
             model = settings.model(ready.design)
-            blocks = cut(X, codes, c, block_rows(model.width), unit)
-            return Problem(model, blocks, settings.engine(X, model.width))
+            blocks = cut(X, block_rows(model.width))
+            return Problem.of(model, blocks, settings.engine(X, model.width), codes, c, unit)
 
         setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH, limit=far_variance)
         return advance(self, setup, X, y, classes, sample_weight)

@@ -23,7 +23,6 @@ from ..inference import EM, SVI, VB, Gibbs
 from ..inference.progress import Monitor, Progress, Watch, silent
 from ..inference.state import State
 from ..inputs.labels import Training, check_positive_weights
-from ..inputs.sources import is_dask
 from ..kernels import Precomputed, Scaled, groups_of
 from ..kernels.algebra import is_definite
 from ..kernels.precomputed import check_gram
@@ -123,8 +122,8 @@ def prepare(
         kernel: Any = Precomputed(K, own if settings.rule is not None and own > 0 else 1.0)
         inputs, named = Standardised(np.zeros(1), np.ones(1)), False
     else:
-        rows = Blocks(data.X[data.at], np.empty(data.c.size), data.c, block_rows(X.shape[1]))
-        inputs = fit_columns(rows, Serial(), params["standardize"], distances=True)
+        rows = Blocks(data.X[data.at], block_rows(X.shape[1]))
+        inputs = fit_columns(rows, data.c, Serial(), params["standardize"], distances=True)
         inputs = inputs.with_units(settings.units)
         if settings.is_open:
             other = settings.alike(inputs, data.X)
@@ -314,8 +313,9 @@ def _fit_columns(
         rows = model.rows(data.X[data.at])
         rows = rows if spread else Rows(rows.C)  # points and draws are of the low-rank function
     size = n if dual else block_rows(K)
-    blocks = Blocks(data.X, np.empty(n), data.c, size, unit=data.unit).assembled(rows)
-    problem = Problem(model, blocks, settings.engine(rows.C, K), "factored" if dual else "dense")
+    blocks, form = Blocks(data.X, size).assembled(rows), "factored" if dual else "dense"
+    engine = settings.engine(rows.C, K)
+    problem = Problem.of(model, blocks, engine, np.empty(0), data.c, data.unit, form)
     starts = _starts(problem, ready, run) if spread else []
     found = []
     machines, moments = run.fit(problem, data.codes, max(2, len(ready.machines)), scheme, starts)
@@ -387,15 +387,14 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
             f"n_inducing=None means an exact process with {n} points; give a number, or 'auto', "
             "for more than 50,000 rows."
         )
-    given = (params["engine"], data.X, data.c, p, params["n_jobs"], scheme)
-    engine, blocks = in_blocks(*given, y=data.codes, unit=data.unit)
-    inputs = fit_columns(blocks, engine, params["standardize"], distances=True)
+    engine, blocks = in_blocks(params["engine"], data.X, p, params["n_jobs"], scheme)
+    inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
     inputs = inputs.with_units(settings.units)
-    codes = data.codes.compute() if is_dask(data.codes) else arrays.to_numpy(data.codes)
+    codes, units = data.codes, np.broadcast_to(data.unit, (n,))
     for most in settings.sampled:
-        few = blocks.take(rows_of_all_classes(codes, most, rng, engine.over))
-        X, y, c, unit = (arrays.to_numpy(x) for x in (few.X, few.y, few.c, few.unit))
-        sample = merge(X, y, c).weighing(unit)
+        few = rows_of_all_classes(codes, most, rng)
+        X = arrays.to_numpy(blocks.take(few).X)
+        sample = merge(X, codes[few], data.c[few]).weighing(units[few])
         if 2 * len(sample.X) >= most:
             break
     points = inputs.columns(sample.X)
@@ -422,23 +421,26 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
         if settings.moves:
             kernel, moved = settings.together(kernel, design_of(kernel).Z, some, guide, search)
             return kernel
-        chosen = rows_of_all_classes(codes, ROWS, rng, engine.over)
+        chosen = rows_of_all_classes(codes, ROWS, rng)
         design, rows = design_of(kernel), blocks.take(chosen)
         if engine.on_device:
-            return refine_there(kernel, design.Z, rows, search, guide)
+            return refine_there(kernel, design.Z, rows, chosen, search, guide)
         model, rows = whitened_model(design, settings.level, guide), rows.on_host()
         place = Threads(params["n_jobs"])
         rows = replace(rows, size=block_rows(model.width - 1, 0, place.block_bytes))
-        problem = guided(Problem(model, rows, place), guide)
-        each = arrays.one_against_rest(rows.y, data.n_classes)
-        problems = [replace(problem, blocks=replace(rows, y=y)) for y in each]
+        unit = units[chosen]
+        problem = guided(Problem.of(model, rows, place, chosen, data.c[chosen], unit), guide)
+        each = arrays.one_against_rest(codes[chosen], data.n_classes)
+        problems = [replace(problem, y=y) for y in each]
         return refine(kernel, problems, seen.extent, START, search)
 
-    def refine_there(kernel: Any, Z: Array, rows: Any, search: Any, guide: Any) -> Any:
+    def refine_there(
+        kernel: Any, Z: Array, rows: Any, chosen: Array, search: Any, guide: Any
+    ) -> Any:
         """The same by sites of the rows: algebra as large as the points is on the device too."""
         X, at = inputs.columns(engine.place(rows.X)), np.arange(rows.n)
-        each = arrays.one_against_rest(engine.place(rows.y), data.n_classes)
-        c = engine.place(rows.c)
+        each = map(engine.place, arrays.one_against_rest(codes[chosen], data.n_classes))
+        c = engine.place(data.c[chosen])
         machines = tuple(Labels(y, c, at, rows.n, one_each=True) for y in each)
         many = LabelledPoints(X, machines, settings.level, seen.extent)
         return refine_sites(Prior(kernel, settings.level, Z), many, guide.tight, START, search)
@@ -462,8 +464,10 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
         level, gp = model.terms
         fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
     size = block_rows(model.width, 0, engine.block_bytes)
-    blocks = cut(blocks.X, data.codes, blocks.c, size, blocks.unit)
-    problem = Problem(fitted, blocks, engine)
+    blocks, (c, unit) = cut(blocks.X, size), (data.c, data.unit)
+    if arrays.is_foreign(blocks.X):
+        c, unit = engine.place(c), engine.place(unit)
+    problem = Problem.of(fitted, blocks, engine, np.empty(0), c, unit)
     allowed = engine.available() if engine.memory is None else engine.memory
     plan = Plan(n, model.width, model.dtype, allowed)
     if params["verbose"]:

@@ -239,13 +239,13 @@ class BayesianLinearSVC(BayesianClassifier):
 
     def _problem(self, X: Any, c: Array, parts: check.Parts, unit: Array | float = 1.0) -> Problem:
         K = X.shape[1] + bool(self.fit_intercept)
-        engine, blocks = in_blocks(self.engine, X, c, K, self.n_jobs, parts.scheme, unit=unit)
-        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
+        engine, blocks = in_blocks(self.engine, X, K, self.n_jobs, parts.scheme)
+        columns: Any = fit_columns(blocks, c, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
-            columns = missing.design(columns, blocks, engine)
+            columns = missing.design(columns, blocks, engine, c, unit)
         terms = (Term("intercept", Intercept(), parts.level), Term("coef", columns, parts.prior))
         model = Model(terms if self.fit_intercept else terms[1:], parts.likelihood)
-        return pose(model, blocks, engine, parts.scheme)
+        return pose(model, blocks, engine, parts.scheme, c, unit)
 
     # ----- streams
 

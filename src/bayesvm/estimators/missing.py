@@ -11,9 +11,10 @@ import numpy as np
 
 from ..blocks import Blocks
 from ..core.arrays import inner
-from ..core.types import Array, Engine
+from ..core.types import Array, Block, Engine
 from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.missing import incomplete
+from ..engines import Serial
 from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
@@ -84,18 +85,22 @@ class MissingCells:
             )
         return data.repeated() if isinstance(scheme, Gibbs) else data
 
-    def design(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Any:
+    def design(
+        self, columns: Standardised, blocks: Blocks, engine: Engine, c: Array, unit: Any
+    ) -> Any:
         """Columns of training rows, with a distribution of missing cells where there are any."""
-        design = self._latent(columns, blocks, engine)
+        design = self._latent(columns, blocks, engine, c, c / unit)
         complete = not np.isnan(inner(blocks.X)).any()
         return columns if complete and isinstance(design, Missing) else design
 
-    def _latent(self, columns: Standardised, blocks: Blocks, engine: Engine) -> Missing | Filled:
+    def _latent(
+        self, columns: Standardised, blocks: Blocks, engine: Engine, c: Array, copies: Array
+    ) -> Missing | Filled:
         """The columns with a distribution for cells that are missing."""
-        seen = fit_columns(blocks, engine, standardize=True, distances=True)
+        seen = fit_columns(blocks, c, engine, standardize=True, distances=True)
         level, spread = (seen.center - columns.center) / columns.scale, seen.scale / columns.scale
         imputer = check.choose_imputer(self.value, blocks.n, columns.width)
-        return incomplete(columns, level, spread, imputer, blocks.X, blocks.copies)
+        return incomplete(columns, level, spread, imputer, blocks.X, copies)
 
     def attached(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
         """Machines fitted on complete rows ``X``, with the distribution of these beside.
@@ -106,11 +111,13 @@ class MissingCells:
         if not isinstance(columns, Standardised):
             return machines
         blocks: Any = replace(problem.blocks, X=X, ready=False)
-        design: Any = self._latent(columns, blocks, problem.engine)
-        total: Any = None
-        for b in blocks:
-            sums = design.sums(b.X, design.columns(b.X), b.c / b.unit, ())
-            total = sums if total is None else total + sums
+        weights = problem.c, problem.copies
+        design: Any = self._latent(columns, blocks, problem.engine, *weights)
+
+        def sums(b: Block, copies: Array) -> Any:
+            return design.sums(b.X, design.columns(b.X), copies, ())
+
+        total = Serial().sum(sums, blocks, problem.copies)
         latent = Latent(fit_params(design, total), (), total, total)
         out = []
         for machine in machines:

@@ -266,14 +266,14 @@ class MixedSVC(BayesianClassifier):
         parts = parts_of(levels, random, self.random_prior, self._layout(), scheme)
         total = check_sizes(K, parts, data.X, scheme)
         how = (self.n_jobs, scheme, total)
-        engine, blocks = in_blocks(self.engine, data.X, data.c, K, *how, unit=data.unit)
-        columns: Any = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
+        engine, blocks = in_blocks(self.engine, data.X, K, *how)
+        columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
             reading.check_slopes(inner(data.X), [part.effects for part in parts], names)
-            columns = missing.design(columns, blocks, engine)
+            columns = missing.design(columns, blocks, engine, data.c, data.unit)
         terms = [Term("intercept", Intercept(), level)] if self.fit_intercept else []
         terms += [Term("coef", columns, prior), *group_terms(parts, columns)]
-        return pose(Model(arranged(terms), likelihood), blocks, engine, scheme)
+        return pose(Model(arranged(terms), likelihood), blocks, engine, scheme, data.c, data.unit)
 
     # ----- predictions
 

@@ -43,10 +43,10 @@ def in_blocks(model: Any, X: Any, visit: Callable[[Any], Pair], on_host: bool = 
     if on_host or not model._on_device():  # draws and exact processes are evaluated on the host
         X = arrays.to_numpy(X)
         how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
-    n, K = X.shape[0], model.machines_[0].model.width
-    engine, none = choose_engine(how, X, K, model.n_jobs), np.broadcast_to(0.0, (n,))
+    K = model.machines_[0].model.width
+    engine = choose_engine(how, X, K, model.n_jobs)
     size = block_rows(K, 0, engine.block_bytes)
-    blocks = cut(X, none, none, size if engine.on_device else min(size, LINKED))
+    blocks = cut(X, size if engine.on_device else min(size, LINKED))
     parts = list(engine.collect(lambda b: visit(b.X), blocks))
     return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
 
@@ -67,8 +67,7 @@ def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> P
 def pieces(X: Any, size: int) -> Iterator[Any]:
     """Rows on the host, ``size`` at a time."""
     if is_source(X):
-        none = np.broadcast_to(0.0, X.shape[:1])
-        yield from (b.X for b in cut(X, none, none, size))
+        yield from (b.X for b in cut(X, size))
     else:
         X = arrays.to_numpy(X)
         yield from (X[i : i + size] for i in range(0, X.shape[0], size))

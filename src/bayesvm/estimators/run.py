@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from ..core import arrays
 from ..core.random import stream
 from ..core.tree import leaves
+from ..core.types import Array
 from ..designs import Table
 from ..engines import Serial
 from ..engines.threads import Threads
@@ -24,7 +25,6 @@ from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
 from ..inference.state import State
 from ..inputs import reading
-from ..inputs.sources import is_dask
 from ..model.problem import Problem
 from ..predictive.fitting import find_posterior, moments_of_classes, with_link
 from ..predictive.joint import can_join, fit_classes
@@ -125,18 +125,12 @@ class Run(Reporter):
         held: list[Held] = []
         checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
         rng = self.generator("machines")
-        # rows that are not held may be very many: a byte for the label of each
-        kind = np.float64 if problem.blocks.in_memory else np.int8
         width = self.params.get("width", "model")
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         with checkpoint as store:
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
-            if arrays.is_foreign(problem.blocks.X):
-                codes = problem.engine.place(codes)
-            labels = arrays.one_against_rest(codes, n_classes, kind, problem.engine.over)
-            for j, y in enumerate(labels):
-                blocks = replace(problem.blocks, y=y)
-                one = replace(problem, blocks=blocks)
+            for j, y in enumerate(arrays.one_against_rest(codes, n_classes)):
+                one = replace(problem, y=_placed(problem, y))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
                 how = (rng, starts[j] if starts else None, Monitor(self, part), rotation)
                 machine, own = with_link(
@@ -149,15 +143,14 @@ class Run(Reporter):
                 held.append(own)
             moments = Moments.of(held)
             if moments is None and not problem.model.is_latent:  # each class has chosen other rows
-                places = codes.compute() if is_dask(codes) else arrays.to_numpy(codes)
-                moments = moments_of_classes(machines, problem, places)
+                moments = moments_of_classes(machines, problem, codes)
         return machines, moments
 
     def fit_numbers(
         self, problem: Problem, scheme: Any, start: State | None = None
     ) -> tuple[Machine, LeftOutResiduals]:
         """The machine of a regression, and ratios of residuals at rows left out."""
-        checkpoint = self.checkpoint(lambda: _content(problem, problem.blocks.y, [start]))
+        checkpoint = self.checkpoint(lambda: _content(problem, problem.y, [start]))
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         with checkpoint as store:
             part = None if store is None or self.stopped else store.part("machine0")
@@ -186,11 +179,7 @@ class Run(Reporter):
         checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
         if isinstance(self.params["engine"], str) and self.params["engine"] == "auto":
             problem = shared_out(problem, n_classes, scheme, self.params["n_jobs"])
-        # rows that are not held may be very many
-        kind = np.float64 if problem.blocks.in_memory else np.int16
-        y = codes.astype(kind)
-        y = problem.engine.place(y) if arrays.is_foreign(problem.blocks.X) else y
-        problem = replace(problem, blocks=replace(problem.blocks, y=y))
+        problem = replace(problem, y=_placed(problem, codes.astype(float)))
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         with checkpoint as store:
             part = None if store is None or self.stopped else store.part("classes")
@@ -209,7 +198,12 @@ def shared_out(problem: Problem, classes: int, scheme: Any, n_jobs: int | None) 
     if not (heavy and alone) or isinstance(scheme, Gibbs):  # draws depend on the blocks
         return problem
     size = min(blocks.size, max(FEW_ROWS, 2 * width))
-    return replace(problem, engine=Threads(n_jobs), blocks=replace(blocks, size=size))
+    return problem.replaced(engine=Threads(n_jobs), blocks=replace(blocks, size=size))
+
+
+def _placed(problem: Problem, y: Array) -> Any:
+    """A number for each row, where the rows are."""
+    return problem.engine.place(y) if arrays.is_foreign(problem.blocks.X) else y
 
 
 class Joined(TypedDict, total=False):
@@ -221,15 +215,11 @@ class Joined(TypedDict, total=False):
 
 def _content(problem: Problem, codes: Any, starts: Sequence[State | None]) -> Iterator[Any]:
     """What data are made of: arrays by every number, sources by some rows all over them."""
-    blocks = problem.blocks
-    X, c = blocks.X, blocks.c
+    X, c = problem.blocks.X, np.ascontiguousarray(arrays.to_numpy(problem.c))
     yield X.shape
     if reading.is_source(X):  # to read all of it would cost as much as a pass
         rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED).astype(np.intp))
-        X = blocks.take(rows).X
-        c, codes = (np.asarray(x[rows]) if is_dask(x) else x for x in (c, codes))
-    else:  # one number for all weights is as good as that for each
-        c = np.ascontiguousarray(arrays.to_numpy(c))
+        X = problem.blocks.take(rows).X
     rows = arrays.inner(X)
     parts = [rows.data, rows.indices, rows.indptr] if reading.is_sparse(rows) else [X]
     if isinstance(X, Table):

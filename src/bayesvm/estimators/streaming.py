@@ -255,7 +255,7 @@ class Stream:
         problems, machines, pairs = [], [], []
         labels = one_against_rest(stream.kept.codes, len(self.classes))
         for j, y in enumerate(labels):
-            one = replace(problem, blocks=replace(problem.blocks, y=y))
+            one = replace(problem, y=y)
             one = replace(one, past=stream._gone(j, one))
             machine, left_out = stream._machine(setup.probability, scheme, one, j)
             machines.append(machine)
@@ -295,11 +295,11 @@ class Stream:
             if not problem.engine.on_device:
                 return stream, problem
             engine = choose_engine("auto", kept.X, problem.model.width, setup.n_jobs)
-            return stream, replace(problem, blocks=problem.blocks.on_host(), engine=engine)
+            return stream, problem.on_host().replaced(engine=engine)
         engine = choose_engine("auto", kept.X, self.model.width, setup.n_jobs)
         size = block_rows(self.model.width)
-        blocks = Blocks(kept.X, kept.codes, kept.c, size, unit=kept.unit)
-        return self, Problem(self.model, blocks, engine)
+        blocks = Blocks(kept.X, size)
+        return self, Problem.of(self.model, blocks, engine, kept.codes, kept.c, kept.unit)
 
     def _gone(self, j: int, problem: Problem) -> Past | None:
         """The expansion of rows that are not kept, for a machine."""
@@ -317,7 +317,7 @@ class Stream:
         Returned with moments of f at the rows kept, each left out.
         """
         weight = self.kept.weight
-        if problem.past is None and np.ptp(problem.blocks.y) == 0:
+        if problem.past is None and np.ptp(problem.y) == 0:
             machine = _unmet(problem, weight)
             return machine, problem.moments(machine.state.coef)
         machine, problem, _ = find_posterior(problem, scheme, self.rng, self.states[j])
@@ -325,7 +325,7 @@ class Stream:
         link = plain_link(probability, problem.model.likelihood)
         if link is None:
             earlier = (self.fitted[j].link, self.fitted[j].weight) if self.fitted else None
-            link = fit_link(LogisticFamily(True), problem.blocks.y, *left_out, weight, earlier)
+            link = fit_link(LogisticFamily(True), problem.y, *left_out, weight, earlier)
         bound = machine.bound + (0.0 * self.fitted[j].bound if self.fitted else 0.0)
         return replace(machine, link=link, bound=bound), left_out
 
@@ -345,7 +345,7 @@ class Stream:
                 past.append(None)
                 states.append(None)
                 continue
-            rows = replace(problem, form="dense", past=None).some(gone)
+            rows = replace(problem.replaced(form="dense"), past=None).some(gone)
             new = Past.of(rows.stats(state.coef, curved=True), state.coef, rows.weight)
             past.append(new if old is None else old + new)
             states.append(state._replace(coef=_full(state.coef)))
@@ -365,7 +365,7 @@ def _unmet(problem: Problem, weight: Array) -> Machine:
     P: Any = model.precision(model.init())
     cov = DiagonalCovariance(1.0 / np.maximum(P, 1e-8))  # flat priors have a precision of zero
     state = State(Coef(np.zeros(model.width), cov), model.init())
-    share = masses(problem.blocks.y, weight) + 0.5
+    share = masses(problem.y, weight) + 0.5
     return Machine(
         model,
         GaussianPosterior(state.coef),

@@ -211,8 +211,8 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
 
     def _unit(self, data: Numbered) -> Unit:
         """The level and scale of y, as those of a column."""
-        blocks = cut(data.y[:, None], data.y, data.c, data.y.size)
-        own = fit_columns(blocks, Serial(), self.standardize, self.fit_intercept)
+        blocks = cut(data.y[:, None], data.y.size)
+        own = fit_columns(blocks, data.c, Serial(), self.standardize, self.fit_intercept)
         return Unit(float(own.center[0]), float(own.scale[0]))
 
     def _noise(self, unit: Unit) -> EpsilonInsensitive:
@@ -225,13 +225,12 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
         self, data: Numbered, unit: Unit, scheme: Any, prior: Any, noise: EpsilonInsensitive
     ) -> Problem:
         K = data.X.shape[1] + bool(self.fit_intercept)
-        y = unit.into(data.y)
-        engine, blocks = in_blocks(self.engine, data.X, data.c, K, self.n_jobs, scheme, y=y)
-        columns = fit_columns(blocks, engine, self.standardize, self.fit_intercept)
+        engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, scheme)
+        columns = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
         level = intercept_prior(self.intercept_scale)
         terms = (Term("intercept", Intercept(), level), Term("coef", columns, prior))
         model = Model(terms if self.fit_intercept else terms[1:], noise)
-        return pose(model, blocks, engine, scheme)
+        return replace(pose(model, blocks, engine, scheme, data.c), y=unit.into(data.y))
 
     # ----- predictions
 

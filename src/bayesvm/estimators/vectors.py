@@ -120,9 +120,8 @@ class VectorTask:
             points = data.X
         else:
             data = merge(training.X[kept], codes, c)
-            n, p = data.c.size, data.X.shape[1]
-            blocks = Blocks(data.X[data.at], np.empty(n), data.c, block_rows(p))
-            inputs = fit_columns(blocks, Serial(), standardize, distances=True)
+            blocks = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
+            inputs = fit_columns(blocks, data.c, Serial(), standardize, distances=True)
             inputs = inputs.with_units(encoding.scales if standardize else None)
             points = inputs.columns(data.X)
             extent = extent_of(points, standardize, encoding.groups)
@@ -130,7 +129,7 @@ class VectorTask:
             kernel = with_groups(kernel, encoding.groups)
             kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
             same = params["warm_start"] and type(last) is type(kernel)
-            if same and last.names in (kernel.names, with_columns(kernel, p).names):
+            if same and last.names in (kernel.names, with_columns(kernel, data.X.shape[1]).names):
                 kernel, named = last, False
         data = data.weighing(unit)
         first = kept[np.unique(data.back, return_index=True)[1]]

@@ -138,8 +138,8 @@ class ColumnScale:
             raise ValueError(
                 f"columns without an observed cell cannot load on a factor: {shown}. Drop them."
             )
-        blocks = Blocks(X, np.empty(copies.size), copies, block_rows(X.shape[1]))
-        mean, spread, constant = column_moments(blocks, Serial())
+        blocks = Blocks(X, block_rows(X.shape[1]))
+        mean, spread, constant = column_moments(blocks, copies, Serial())
         if constant.all():
             raise ValueError(
                 "all columns have the same value in every row, so that there is no factor. "

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core.precision import Precision, divided, flat, masked
-from ..core.types import Array, Block, Coef
+from ..core.types import Array, Coef
 from ..linalg.covariances import Point, covariance
 from ..model.model import Model
 from ..model.problem import Problem
@@ -142,11 +142,11 @@ class EM:
         self, problem: Problem, run: Ascent, eps: float, page: Page, watch: Watch
     ) -> Ascent:
         """Steps at one level of smoothing; the log posterior never falls."""
-        model, y, c = problem.model, problem.blocks.y, problem.blocks.c
+        model, y, c = problem.model, problem.y, problem.c
         lik, path, has_hinges = model.likelihood, run.path, model.likelihood.implements("hinges")
         state, z, zeta = run.state
         state = smoothed(model, state, eps)
-        f = problem.predictor(state.coef.mean)
+        f = problem.matrix.matvec(state.coef.mean)
         value = objective(problem, state, f)
         rounding = np.finfo(float).eps * max(problem.weight, abs(value))
         for iteration in range(1, self.max_iter + 1):
@@ -163,9 +163,9 @@ class EM:
             corners = Kink(mean, eps, zeta if self.accelerate else 0.0)
             share = np.where(model.corner(state.priors) > 0, corners.share, 1.0)
             # M-step for the coefficients
-            slope = transposed_product(problem, gradient) - P * mean
+            slope = problem.matrix.rmatvec(gradient) - P * mean
             step = solve(problem, weight, masked(P, share), slope)
-            df, rise, length = problem.predictor(step), float(slope @ step), 1.0
+            df, rise, length = problem.matrix.matvec(step), float(slope @ step), 1.0
             zeta = corners.dual(step)
             z = hinges.dual(-s * df) if has_hinges else z
             # M-step for the scales of the prior; plain EM always satisfies Armijo's condition
@@ -216,8 +216,8 @@ def duals(problem: Problem, mean: Array, eps: float) -> tuple[Array, Array]:
     """Derivatives of the smoothed absolute values: of hinges, of the penalty."""
     lik, hinges = problem.model.likelihood, np.empty(0)
     if lik.implements("hinges"):
-        s, t, _ = lik.hinges(problem.blocks.y, problem.blocks.c)
-        hinges = Kink(t - s * problem.predictor(mean), eps).slope
+        s, t, _ = lik.hinges(problem.y, problem.c)
+        hinges = Kink(t - s * problem.matrix.matvec(mean), eps).slope
     return hinges, Kink(mean, eps).slope
 
 
@@ -234,21 +234,10 @@ def expecting(model: Model, state: State) -> State:
 
 def objective(problem: Problem, state: State, f: Array | None = None) -> float:
     """Log of the pseudo-posterior at a (smoothed) point, up to the evidence."""
-    f = problem.predictor(state.coef.mean) if f is None else f
+    f = problem.matrix.matvec(state.coef.mean) if f is None else f
     v = state.coef.cov.quad(f)  # of a point: its smoothing, squared
-    rows = problem.model.likelihood.expected(problem.blocks.y, f, v).bound
-    return float(problem.blocks.c @ rows + problem.model.log_prior(state.priors, state.coef))
-
-
-def transposed_product(problem: Problem, r: Array) -> Array:
-    """The columns' products with a vector of rows, ``C' r``."""
-    read, size = problem.read, problem.blocks.size
-
-    def visit(b: Block) -> Array:
-        return read(b).C.T @ r[b.number * size : b.number * size + b.y.shape[0]]
-
-    out: Array = problem.engine.sum(visit, problem.blocks)
-    return out
+    rows = problem.model.likelihood.expected(problem.y, f, v).bound
+    return float(problem.c @ rows + problem.model.log_prior(state.priors, state.coef))
 
 
 def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
@@ -257,13 +246,13 @@ def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
     A matrix is factorised.  The dual form, which divides by precisions, and the diagonal are
     preconditioners of conjugate gradients.
     """
-    S, half = problem.gram(weight), np.sqrt(np.finfo(float).eps)  # half of all digits
+    S, half = problem.matrix.gram(weight), np.sqrt(np.finfo(float).eps)  # half of all digits
     if problem.form in ("dense", "arrow"):
         return covariance(S, P).solve(slope)
     cov = covariance(S, np.maximum(P, half * S.diag()))
 
     def product(x: Array) -> Array:
-        return transposed_product(problem, weight * problem.predictor(x)) + P * x
+        return problem.matrix.rmatvec(weight * problem.matrix.matvec(x)) + P * x
 
     matrix, inverse = (LinearOperator((slope.size,) * 2, of) for of in (product, cov.solve))
     out: Array = cg(matrix, slope, M=inverse, rtol=half, maxiter=slope.size)[0]
@@ -284,7 +273,7 @@ def finished(problem: Problem, run: Ascent) -> Mode:
     end = (state, bound, [*run.path, bound], run.n_iter, run.converged, run.change, run.stopped)
     if not lik.implements("hinges"):
         return Mode(*end)
-    k = lik.hinges(problem.blocks.y, problem.blocks.c).c
+    k = lik.hinges(problem.y, problem.c).c
     phi = (k * (1.0 + run.state.hinges)).ravel()
     return Mode(*end, certificate(problem, state, phi), phi)
 
@@ -299,17 +288,17 @@ def certificate(problem: Problem, state: State, phi: Array) -> Certificate:
     coefficient has a flat prior, or the penalty is not convex.
     """
     model, mean = problem.model, state.coef.mean
-    s, t, k = model.likelihood.hinges(problem.blocks.y, problem.blocks.c)
+    s, t, k = model.likelihood.hinges(problem.y, problem.c)
     corner = model.corner(state.priors)
     steep, ridge = np.isinf(corner), corner == 0
     P = masked(model.precision(state.priors), ridge | steep)
     line = np.where(steep, 0.0, corner)
-    force = transposed_product(problem, np.sum(s * phi.reshape(s.shape), axis=0))
+    force = problem.matrix.rmatvec(np.sum(s * phi.reshape(s.shape), axis=0))
     misfit = np.abs(force - P * mean - line * np.sign(mean)) - np.where(mean == 0, corner, 0.0)
     kkt = float(np.max(misfit, initial=0.0) / max(1.0, np.max(np.abs(force))))
     if steep.any() or flat(P, ridge):
         return Certificate(kkt, np.nan)
-    loss = 2.0 * np.sum(k * np.maximum(t - s * problem.predictor(mean), 0.0))
+    loss = 2.0 * np.sum(k * np.maximum(t - s * problem.matrix.matvec(mean), 0.0))
     primal = float(loss + 0.5 * mean @ (P * mean) + line @ np.abs(mean))
     shrink = 1.0 / max(1.0, np.max(np.abs(force[~ridge]) / corner[~ridge], initial=0.0))
     square = force @ np.where(ridge, divided(force, P), 0.0)

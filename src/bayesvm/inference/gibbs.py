@@ -238,18 +238,13 @@ def stretch(
     if only is not None:
         moving = np.zeros_like(theta)
         moving[model.slices[only]] = theta[model.slices[only]]
-    still, remote = theta - moving, problem.blocks.remote
-    lik, y, c = model.likelihood, problem.blocks.y, problem.blocks.c
-    f = None if remote else problem.predictor(moving)
-    rest = 0.0 if remote or only is None else problem.predictor(still)
+    lik, y, c, f = model.likelihood, problem.y, problem.c, problem.matrix.matvec(moving)
+    rest = 0.0 if only is None else problem.matrix.matvec(theta - moving)
     each = model.each(priors, Coef(theta, Point(model.width)))
     along = [p.stretch(s, own) for k, (p, s, own) in enumerate(each) if only in (None, k)]
 
     def log_density(t: float) -> float:
-        if f is None:  # rows in another process: f is as large as they are
-            fit = float(problem.log_likelihoods((still + math.exp(t) * moving)[None])[0])
-        else:
-            fit = float(c @ lik.log_prob(y, rest + math.exp(t) * f))
+        fit = float(c @ lik.log_prob(y, rest + math.exp(t) * f))
         return fit + sum(prior(t) for prior in along)
 
     t = slice_sample(log_density, 0.0, rng)

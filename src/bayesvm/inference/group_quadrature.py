@@ -39,7 +39,7 @@ from scipy.special import roots_hermitenorm
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Block, Coef, Own
+from ..core.types import Array, Coef, Own, Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.base import Derivatives
 from ..likelihoods.tight import Tight
@@ -86,14 +86,13 @@ class GroupRows(NamedTuple):
 
 def group_rows(problem: Problem) -> GroupRows:
     """All rows of a problem, from wherever they are."""
-    read, likelihood = problem.read, problem.model.likelihood
+    likelihood = problem.model.likelihood
 
-    def visit(b: Block) -> tuple[Array, ...]:
-        C = read(b).C
-        parts = (C.A, C.factors[-1].Z, b.y, b.c, C.factors[-1].codes)
-        return tuple(np.asarray(arrays.to_numpy(x)) for x in parts)
+    def visit(rows: Rows, y: Array, c: Array) -> tuple[Array, ...]:
+        A, last = rows.C.A, rows.C.factors[-1]
+        return tuple(np.asarray(arrays.to_numpy(x)) for x in (A, last.Z, y, c, last.codes))
 
-    found = problem.engine.collect(visit, problem.blocks)
+    found = problem.matrix.collect(visit, problem.y, problem.c)
     *parts, codes = (np.concatenate(x) for x in zip(*found, strict=True))
     order = np.argsort(codes, kind="stable")
     A, Z, y, c = (np.asarray(x[order], dtype=float) for x in parts)

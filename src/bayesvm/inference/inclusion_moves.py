@@ -58,10 +58,10 @@ class Guide:
     @classmethod
     def learn(cls, problem: Problem, draws: Array) -> Guide:
         """From early draws ``(m, K)``; half of all tries are for columns that were in and out."""
-        model, (y, c) = problem.model, (problem.blocks.y, problem.blocks.c)
+        model, (y, c) = problem.model, (problem.y, problem.c)
         mean = draws.mean(axis=0) if len(draws) else np.zeros(model.width)
-        f = problem.predictor(mean)
-        S = problem.gram(c * model.likelihood.tight(y, f, SMOOTH + 0.0 * f).w)
+        f = problem.matrix.matvec(mean)
+        S = problem.matrix.gram(c * model.likelihood.tight(y, f, SMOOTH + 0.0 * f).w)
         odds = model.odds(model.init())
         assert odds is not None
         free = np.isfinite(odds).astype(float)
@@ -130,8 +130,8 @@ class Mover:
         self.problem, self.guide, self.theta = problem, guide, theta
         self.P: Any = problem.model.precision(priors)
         self.odds: Any = problem.model.odds(priors)
-        self.f, self.likelihood = problem.predictor(theta), problem.model.likelihood
-        self.y, self.c = problem.blocks.y, problem.blocks.c
+        self.f, self.likelihood = problem.matrix.matvec(theta), problem.model.likelihood
+        self.y, self.c = problem.y, problem.c
         self.fit = self._fit(self.f)
 
     def _fit(self, f: Array) -> float:
@@ -177,7 +177,7 @@ class Mover:
         phi, f, gain, line = self.theta, self.f, -self.fit, None
         if out is not None:
             v, t = float(phi[out]), self.direction(out, others)
-            d = self.problem.predictor(t)
+            d = self.problem.matrix.matvec(t)
             phi, f = phi - v * t, f - v * d
             phi[out] = 0.0
             line = self.line(out, t, d, phi, f)
@@ -185,7 +185,7 @@ class Mover:
         if new is not None:
             if line is None or new != out:
                 t = self.direction(new, others)
-                line = self.line(new, t, self.problem.predictor(t), phi, f)
+                line = self.line(new, t, self.problem.matrix.matvec(t), phi, f)
             v = line.propose(rng)
             phi, f = phi + v * line.t, f + v * line.d
             gain += line.log_weight(v)

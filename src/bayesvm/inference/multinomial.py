@@ -43,14 +43,13 @@ from ..core.arrays import Composite, double, like
 from ..core.distributions import LOG_2PI, slice_sample
 from ..core.precision import split
 from ..core.random import stream
-from ..core.types import Array, Block, Coef, Own
+from ..core.types import Array, Block, Coef, Own, Rows
 from ..likelihoods.logistic import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..linalg.covariances import DualCovariance, Point, covariance
 from ..linalg.forms import sandwich
 from ..model.model import States
-from ..model.passes import gather
-from ..model.problem import Problem
+from ..model.problem import Problem, gather
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .progress import Ascent, History, Monitor, Progress, Watch, page_of, silent
 from .state import State
@@ -90,44 +89,44 @@ def predictor(C: Any, thetas: Array) -> Any:
 
 def gradient(problem: Problem, thetas: Array, v: ByBlock | None) -> tuple[float, Array]:
     """Expected log likelihood at variances ``v`` of f, and its gradient in the means."""
-    read = problem.read
+    read = problem.matrix.read
 
-    def visit(b: Block) -> Sums:
+    def visit(b: Block, y: Array, c: Array) -> Sums:
         C = read(b).C
         m, Ct = predictor(C, thetas), C.T
-        terms = expected(b.y, m, None if v is None else like(v[b.number], m))
-        g = b.c[:, None] * terms.g
+        terms = expected(y, m, None if v is None else like(v[b.number], m))
+        g = c[:, None] * terms.g
         if isinstance(C, Composite):
             slope = arrays.of(g).stack([double(Ct @ like(x, C)) for x in g.T], axis=1)
         else:
             slope = double(Ct @ like(g, C))
-        return Sums((arrays.total(b.c * terms.bound), slope))
+        return Sums((arrays.total(c * terms.bound), slope))
 
-    bound, slope = problem.engine.sum(visit, problem.blocks).each
+    bound, slope = problem.engine.sum(visit, problem.blocks, problem.y, problem.c).each
     return float(bound), slope.T
 
 
 def row_weights(problem: Problem, thetas: Array, v: ByBlock | None) -> ByBlock:
     """Weights of f of all classes at every row."""
-    read = problem.read
+    read = problem.matrix.read
 
-    def visit(b: Block) -> tuple[int, Array]:
+    def visit(b: Block, y: Array) -> tuple[int, Array]:
         m = predictor(read(b).C, thetas)
-        return b.number, expected(b.y, m, None if v is None else like(v[b.number], m)).w
+        return b.number, expected(y, m, None if v is None else like(v[b.number], m)).w
 
-    return dict(problem.engine.collect(visit, problem.blocks))
+    return dict(problem.engine.collect(visit, problem.blocks, problem.y))
 
 
 def row_variances(problem: Problem, covs: Sequence[Any]) -> ByBlock:
     """Variances of f of all classes at every row."""
-    read = problem.read
+    read = problem.matrix.read
 
-    def visit(b: Block) -> tuple[int, Array]:
-        rows, zero = read(b), 0.0 * double(b.c)
+    def visit(b: Block, c: Array) -> tuple[int, Array]:
+        rows, zero = read(b), 0.0 * double(c)
         each = [cov.quad(rows.C) + rows.extra + zero for cov in covs]
         return b.number, arrays.of(each[0]).stack(each, axis=1)
 
-    return dict(problem.engine.collect(visit, problem.blocks))
+    return dict(problem.engine.collect(visit, problem.blocks, problem.c))
 
 
 def joined(values: ByBlock) -> Array:
@@ -137,14 +136,14 @@ def joined(values: ByBlock) -> Array:
 
 def covariances(problem: Problem, weights: ByBlock, P: Sequence[Any], K: int) -> list[Any]:
     """:math:`\\Sigma_k` for weights of rows and prior precisions."""
-    read, form = problem.read, problem.form
+    read, form = problem.matrix.read, problem.form
 
-    def visit(b: Block) -> Sums:
+    def visit(b: Block, c: Array) -> Sums:
         C = read(b).C
-        w = b.c[:, None] * like(weights[b.number], b.c)
+        w = c[:, None] * like(weights[b.number], c)
         return Sums(tuple(sandwich(C, w[:, k], form) for k in range(len(P))))
 
-    S = problem.engine.sum(visit, problem.blocks).each
+    S = problem.engine.sum(visit, problem.blocks, problem.c).each
     covs: list[Any] = [covariance(x * (K / (K - 1.0)), own) for x, own in zip(S, P, strict=True)]
     for cov in covs[1:]:
         if isinstance(cov, DualCovariance) and np.array_equal(cov.P, covs[0].P):
@@ -489,28 +488,28 @@ def sweep(
     Then it draws what the classes have in common, which the likelihood does not see, stretches all
     coefficients with their scales, and draws the scales.
     """
-    model, read, form, K = problem.model, problem.read, problem.form, len(at)
+    model, read, form, K = problem.model, problem.matrix.read, problem.form, len(at)
     priors, thetas = [here.priors for here in at], np.stack([here.theta for here in at])
     P = [model.precision(each) for each in priors]
     for k in range(K):
 
-        def visit(b: Block, k: int = k) -> Any:
+        def visit(b: Block, y: Array, c: Array, k: int = k) -> Any:
             rows, random = read(b), stream(key[0], "rows", *key[1:], k, b.number)
             f = predictor(rows.C, thetas)
             rest = softmax(np.delete(f, k, axis=1))[1]
-            y = np.where(b.y == k, 1.0, -1.0)
-            return gather(rows, Logistic().draw(y, f[:, k] - rest, b.c, random), form)
+            own = np.where(y == k, 1.0, -1.0)
+            return gather(rows, Logistic().draw(own, f[:, k] - rest, c, random), form)
 
-        sums = problem.engine.sum(visit, problem.blocks)
+        sums = problem.engine.sum(visit, problem.blocks, problem.y, problem.c)
         cov = covariance(sums.S, P[k])
         thetas[k] += cov.solve(sums.g - P[k] * thetas[k]) + cov.sample(1, rng)[0]
     thetas += common_draw(thetas, P, rng)
 
     def log_likelihood(grow: float) -> float:
-        def visit(b: Block) -> float:
-            return float(b.c @ log_prob(b.y, grow * predictor(read(b).C, thetas)))
+        def visit(rows: Rows, y: Array, c: Array) -> float:
+            return float(c @ log_prob(y, grow * predictor(rows.C, thetas)))
 
-        return float(problem.engine.sum(visit, problem.blocks))
+        return float(problem.matrix.sum(visit, problem.y, problem.c))
 
     if scheme.scale_move:
         along = [x.prior.stretch(x.state, x.own) for x in drawn_parts(problem, thetas, priors)]

@@ -95,7 +95,7 @@ class Rotation:
             terms.append(term._replace(design=Assembled(parts[-1].shape[1])))
         model = replace(self.whole.model, terms=tuple(terms))
         blocks = replace(self.whole.blocks, X=np.hstack(parts))
-        return replace(self.whole, model=model, blocks=blocks)
+        return self.whole.replaced(model=model, blocks=blocks)
 
     def into(self, state: State | None, small: Problem) -> State | None:
         """A state of the original problem in the rotated columns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,9 +16,9 @@ from ..core.types import Array, Coef, Own, Rows, Stats
 from ..linalg.arrow import ArrowCovariance, eliminate
 from ..linalg.columns import Arrow, Factor
 from ..linalg.covariances import FullCovariance, Point
+from ..model.design_matrix import moments
 from ..model.model import Model, States
-from ..model.passes import pass_block
-from ..model.problem import Problem
+from ..model.problem import Problem, gather
 from .progress import Ascent, History, Progress, Watch, page_of, silent
 from .state import State, bound_of, require
 
@@ -201,8 +201,8 @@ class SVI:
             for groups in minibatches_of_groups(problem, self.batch_size, rng):
                 yield problem, groups
         else:
-            for blocks in problem.blocks.minibatches(self.batch_size, rng):
-                yield replace(problem, blocks=blocks), None
+            for batch in problem.minibatches(self.batch_size, rng):
+                yield batch, None
 
     def step(self, problem: Problem, leaky: Leaky, groups: Groups | None = None) -> Leaky:
         """Learn from one minibatch (Wenzel et al., section 4.2)."""
@@ -269,23 +269,23 @@ def minibatches_of_groups(
     problem: Problem, size: int, rng: np.random.Generator
 ) -> Iterator[Groups]:
     """Random sets of whole groups of about ``size`` rows."""
-    model, blocks = problem.model, problem.blocks
+    model, X = problem.model, problem.blocks.X
     design = model.terms[-1].design
-    codes = blocks.X.codes[:, design.factor]
+    codes = X.codes[:, design.factor]
     order = np.argsort(codes, kind="stable")
     ends = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=design.G))])
     count = max(1, round(size * design.G / problem.n))
     for turn in even_parts(rng.permutation(design.G), count):
         chosen = np.sort(turn)
         rows = np.concatenate([order[ends[g] : ends[g + 1]] for g in chosen])
-        C = model.rows(blocks.X[rows]).C
+        C = model.rows(X[rows]).C
         last = C.factors[-1]
         own = Factor(np.searchsorted(chosen, last.codes), last.Z, chosen.size)
         at = Rows(Arrow(C.A, (*C.factors[:-1], own)))
 
         def stats(coef: Coef, at: Rows = at, rows: Array = rows) -> Stats:
-            y, c = blocks.y[rows], blocks.c[rows]
-            return pass_block(at, y, c, coef, model.likelihood, "arrow", False)
+            local = model.likelihood.expected(problem.y[rows], *moments(at, coef))
+            return gather(at, local.times(problem.c[rows]), "arrow")
 
         yield Groups(chosen, stats)
 

@@ -36,7 +36,7 @@ from ..linalg.covariances import blended, covariance, mode
 from ..linalg.spike_slab import gated_coef
 from ..model.latent import start_latents, sum_latents, update_latents
 from ..model.model import Model, States
-from ..model.problem import Problem
+from ..model.problem import Problem, contributions
 from .progress import Ascent, History, Progress, Watch, page_of, silent
 from .spike_slab import Sweep, gated_sweep, searched
 from .state import BoundFell, State, require, shift
@@ -138,7 +138,7 @@ class VB:
         rows = max(2000, self.warm_rows * model.width)
         if self.warm_rows and point is None and problem.n >= 8 * rows:
             few, share = problem.balanced(rows, rng)
-            few = replace(few, blocks=replace(few.blocks, c=few.blocks.c * share))
+            few = replace(few, c=few.c * share)
             return replace(self, tol=max(self.tol, 1e-6)).fit(few, rng).state
         coef, priors, _ = State(model.start(), model.init()) if point is None else point
         sums = problem.expectations(coef, 1.0, gram=True)
@@ -179,7 +179,7 @@ def fit_gaussian(
     model, page = problem.model, page_of(watch)
     run = page.recall(lambda: start) or Ascent(start, -np.inf, History(), change=np.inf)
     (coef, priors, _), path, gain, rate = run.state, run.path, run.change, 1.0
-    v = problem.row_variance(coef.cov)
+    v = problem.matrix.row_variance(coef.cov)
     elbo = _elbo(problem, coef, v, priors)
     if not np.isfinite(elbo):
         raise ValueError(
@@ -205,7 +205,7 @@ def fit_gaussian(
             else:
                 own = Coef(mean, coef.cov)
                 new = own, model.update(priors, own)
-            v_new = problem.row_variance(new[0].cov)
+            v_new = problem.matrix.row_variance(new[0].cov)
             elbo = _elbo(problem, new[0], v_new, new[1])
             if elbo >= floor - slack or rate <= 1e-4:
                 break
@@ -227,9 +227,7 @@ def fit_gaussian(
     return run
 
 
-def maximise_mean(
-    problem: Problem, coef: Coef, v: Array | None, P: Precision, gtol: float
-) -> Array:
+def maximise_mean(problem: Problem, coef: Coef, v: Array, P: Precision, gtol: float) -> Array:
     """The mean at fixed variances of f, by L-BFGS.
 
     Coordinates are z with :math:`\\mu + Fz`, :math:`FF^\\top = \\Sigma`, in which the posterior is
@@ -270,7 +268,7 @@ def settle_hyperparameters(
     return new, model.update(priors, new)
 
 
-def _elbo(problem: Problem, coef: Coef, v: Array | None, priors: States) -> float:
+def _elbo(problem: Problem, coef: Coef, v: Array, priors: States) -> float:
     with np.errstate(all="ignore"):
         return float(problem.expectations(coef, v).bound + problem.model.bound(coef, priors))
 
@@ -331,10 +329,15 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
     if model.has_gates:
         return gated_sweep(problem, state, frozen)
     product = None
+    stats = problem.stats(coef)
     if problem.form == "diagonal":  # the mean is still that of the whole matrix
-        stats, product, _ = problem.products(coef)
-    else:
-        stats = problem.stats(coef)
+        matrix, rows = problem.matrix, problem.moments(coef)
+        y, c = map(to_numpy, (problem.y, problem.c))
+        w = c * contributions(model.likelihood, y, *rows, problem.engine).w
+
+        def product(x: Array) -> Array:
+            return matrix.rmatvec(w * matrix.matvec(x))
+
     bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
     P = model.precision(priors)
     cov = covariance(stats.S, P)
@@ -349,8 +352,8 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
 
 def standing(problem: Problem, coef: Coef, fit: float | None = None) -> tuple[float, float, float]:
     """Sums over rows of likelihood contributions, mean margin residuals and weights."""
-    y, c = map(to_numpy, (problem.blocks.y, problem.blocks.c))
-    lean = float(c @ (1.0 - y * problem.predictor(coef.mean)))
+    y, c = map(to_numpy, (problem.y, problem.c))
+    lean = float(c @ (1.0 - y * problem.matrix.matvec(coef.mean)))
     return problem.stats(coef).bound if fit is None else fit, lean, float(c.sum())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +36,6 @@ class Training(NamedTuple):
         """The weight of one row: that of its class."""
         if self.c is self.copies:
             return 1.0
-        if is_dask(self.c):
-            return self.c / self.copies
         return np.divide(self.c, self.copies, out=np.ones(self.c.shape), where=self.c > 0)
 
     @property
@@ -134,8 +131,8 @@ def read_labels(y: Any, X: Any) -> Any:
         raise ValueError(
             "fitting requires y to be passed, but the target y is None; give a label for each row."
         )
-    if isinstance(X, DaskRows):
-        return X.aligned(y)
+    if isinstance(X, DaskRows):  # a number for each row is held here
+        y = X.aligned(y).compute()
     given = kind_of(X) == "device" and arrays.is_foreign(y)
     y = plain_labels(arrays.to_numpy(y) if given else y)
     if y.shape[0] != X.shape[0]:
@@ -190,8 +187,6 @@ def _of_one_kind(y: Array, name: str) -> Array:
 
 def encode(y: Any, X: Any = None) -> tuple[Any, Any]:
     """The classes and the place of each label among them, in as few bytes as will do."""
-    if isinstance(X, DaskRows):
-        return _encode_dask(y)
     if y is None:
         return _encode_chunks(X)
     if y.dtype.kind in "iubf" and y.size:  # two classes are found without sorting
@@ -243,17 +238,6 @@ def _encode_chunks(source: Source) -> tuple[Array, Array]:
     return classes, np.concatenate(codes)
 
 
-def _encode_dask(y: Any) -> tuple[Array, Any]:
-    import dask.array as da
-
-    with _comparable():
-        classes = np.asarray(da.unique(y).compute())
-        if classes.dtype == object and not any(isinstance(k, str) for k in classes):
-            classes = np.asarray(classes.tolist())  # numbers of a column that may lack some
-        check_classification_targets(_given(classes))
-    return classes, y.map_blocks(partial(np.searchsorted, classes), dtype=np.intp)
-
-
 @contextmanager
 def _comparable() -> Iterator[None]:
     try:
@@ -275,7 +259,7 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
-    if not isinstance(y, np.ndarray) or np.all(arrays.distinct(c) > 0):  # none of Dask is zero
+    if np.all(arrays.distinct(c) > 0):
         return
     for label, mass in zip(classes, class_masses(y, c, len(classes)), strict=True):
         if not mass > 0:
@@ -292,8 +276,8 @@ def check_weights(
     sample_weight: Any, class_weight: Any, y: Any, classes: Any, X: Any = None
 ) -> Any:
     """Weights of rows: sample weight times class weight, checked."""
-    if isinstance(X, DaskRows):
-        return _dask_weights(X, sample_weight, class_weight, y, classes)
+    if isinstance(X, DaskRows) and np.ndim(sample_weight):
+        sample_weight = X.aligned(sample_weight, "sample_weight").compute()
     n = y.shape[0]
     c: Any = 1.0 if sample_weight is None else _real_weights(sample_weight)
     if np.ndim(c) == 0:
@@ -324,35 +308,8 @@ def check_weights(
     return c * _class_factors(class_weight, class_masses(y, c, len(classes)), classes)[y]
 
 
-def _dask_weights(
-    X: DaskRows, sample_weight: Any, class_weight: Any, codes: Any, classes: Array
-) -> Any:
-    import dask.array as da
-
-    if sample_weight is None or np.ndim(sample_weight) == 0:
-        level = 1.0 if sample_weight is None else float(_real_weights(sample_weight))
-        c = da.full(X.shape[0], level, chunks=(X.lengths,))
-    else:
-        given = X.aligned(sample_weight, "sample_weight")
-        _real_weights(np.empty(0, dtype=given.dtype))
-        c = given.astype(float)
-    masses, least = class_masses(codes, c, len(classes)), float(c.min().compute())
-    if not np.all(np.isfinite(masses)) or not least > 0:
-        raise ValueError("weights of rows on a cluster must be positive and finite.")
-    if class_weight is None:
-        return c
-    factors = _class_factors(class_weight, masses, classes)
-    if not np.all(factors > 0):
-        raise ValueError("class weights of rows on a cluster must be positive and finite.")
-    return c * codes.map_blocks(lambda k: factors[k], dtype=float)
-
-
 def class_masses(y: Any, c: Any, k: int) -> Array:
     """Total weight of each class."""
-    if is_dask(y):
-        import dask.array as da
-
-        return np.asarray(da.stack([da.where(y == j, c, 0.0).sum() for j in range(k)]).compute())
     if k == 2 and y.size and np.all(arrays.distinct(c) == c[0]):  # counted ten times as fast
         ones = np.count_nonzero(y)
         return float(c[0]) * np.array([y.size - ones, ones], dtype=float)
@@ -402,7 +359,7 @@ def _class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
 
 
 def check_positive_weights(c: Any) -> None:
-    if not is_dask(c) and not np.all(arrays.distinct(c) > 0):
+    if not np.all(arrays.distinct(c) > 0):
         raise ValueError(
             "rows that are read in blocks need positive weights; leave rows of weight zero out."
         )

@@ -229,15 +229,16 @@ def _slope(link: Any) -> float:
 
 def second_moments(problem: Problem) -> dict[str, Array]:
     """Average of ``z z'`` over rows, for each factor: effects of covariance V add ``tr(V zz')``."""
-    out, blocks = {}, problem.blocks
+    out = {}
     for k in problem.model.grouped:
         term = problem.model.terms[k]
 
-        def visit(b: Block, design: Any = term.design) -> Array:
+        def visit(b: Block, c: Array, design: Any = term.design) -> Array:
             Z = design.part(b.X).Z
-            return (Z * b.c[:, None]).T @ Z
+            return (Z * c[:, None]).T @ Z
 
-        out[term.name] = problem.engine.sum(visit, blocks) / blocks.weight
+        total = problem.engine.sum(visit, problem.blocks, problem.c)
+        out[term.name] = total / problem.weight
     return out
 
 

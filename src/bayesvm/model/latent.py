@@ -30,8 +30,8 @@ from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
 from ..linalg.columns import plain
 from ..linalg.forms import corners
+from .design_matrix import filled, moments, second_moment
 from .model import Latents, Model
-from .passes import expected, filled, second_moment
 from .problem import Latent, Problem
 
 Entries = tuple[Cells, ...]
@@ -42,23 +42,31 @@ class LatentRows(NamedTuple):
     """Rows of a block that have latent entries."""
 
     at: Array  # their numbers in the problem
-    block: Block
+    X: Any
+    y: Array
+    c: Array
+    unit: Array
     rows: Rows
     hidden: tuple[Hidden, ...]  # one for each term with latent entries
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
 
 
 def latent_rows(problem: Problem, b: Block) -> LatentRows:
     """The rows of a block that have latent entries, with these filled in."""
-    n, first = b.y.shape[0], b.number * problem.blocks.size
-    held = problem.hidden(first, first + n)
+    held = problem.hidden(b.at)
     some = rows_with_entries(part for h in held for part in h.cells)
     near = tuple(
         Hidden(where, tuple(x._replace(rows=np.searchsorted(some, x.rows)) for x in cells))
         for where, cells in held
     )
-    X, unit = b.X[some], np.broadcast_to(b.unit, (n,))[some]
+    X, at = b.X[some], b.at.start + some
+    unit = np.broadcast_to(problem.unit, problem.y.shape)[at]
     rows = filled(problem.model.rows(X), near)
-    return LatentRows(first + some, Block(X, b.y[some], b.c[some], unit=unit), rows, near)
+    return LatentRows(at, X, problem.y[at], problem.c[at], unit, rows, near)
 
 
 def rows_with_entries(cells: Iterable[Cells]) -> Array:
@@ -77,12 +85,12 @@ def start_latents(problem: Problem) -> Latents:
     if not model.is_latent:
         return ()
 
-    def visit(b: Block) -> list[tuple[Entries, Any]]:
-        C, first = plain(model.rows(b.X).C), b.number * problem.blocks.size
+    def visit(b: Block, copies: Array) -> list[tuple[Entries, Any]]:
+        C, first = plain(model.rows(b.X).C), b.at.start
         found = [design.cells(b.X, C[:, where]) for _, design, where in model.latent_terms]
         some = rows_with_entries(part for cells in found for part in cells)
         rest = np.setdiff1d(np.arange(C.shape[0]), some, assume_unique=True)
-        count = (b.c / b.unit)[rest]
+        count = copies[rest]
         return [
             (
                 tuple(part._replace(rows=first + part.rows) for part in cells),
@@ -92,7 +100,7 @@ def start_latents(problem: Problem) -> Latents:
         ]
 
     out: list[Latent | None] = [None] * len(model.terms)
-    blocks = list(problem.engine.collect(visit, problem.blocks))
+    blocks = list(problem.engine.collect(visit, problem.blocks, problem.copies))
     for (k, _, _), parts in zip(model.latent_terms, zip(*blocks, strict=True), strict=True):
         cells, known = zip(*parts, strict=True)
         out[k] = Latent(None, joined(cells), reduce(add, known), None)
@@ -107,8 +115,8 @@ def update_latents(problem: Problem, old: Coef, new: Coef) -> Latents:
     likelihood = problem.model.likelihood
 
     def contributions(rows: Rows, y: Array, c: Array, _: Any) -> tuple[Array, Local]:
-        m, _, local = expected(rows, y, c, old, likelihood)
-        return m, local
+        m, v = moments(rows, old)
+        return m, likelihood.expected(y, m, v).times(c)
 
     return _moved(problem, new, contributions, lambda d, x: d.update(x.params, x.sums))
 
@@ -146,7 +154,7 @@ def _moved(
         rng = None if key is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
         # of one copy of a row: each copy has its own entries
-        m, local = contributions(part.rows, part.block.y, np.asarray(part.block.unit), rng)
+        m, local = contributions(part.rows, part.y, part.unit, rng)
         for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
             # gradient in the columns, at their present values
             g = local.g + local.w * (m - C @ coef.mean)
@@ -154,7 +162,7 @@ def _moved(
             cells = []
             for each in h.cells:
                 at, columns = each.rows, each.columns
-                precision, slope = design.pull(params, part.block.X, numbers[:, where], each)
+                precision, slope = design.pull(params, part.X, numbers[:, where], each)
                 slope = slope + np.take_along_axis(push[at], columns, axis=1)
                 precision = precision + local.w[at][:, None, None] * corners(K, columns)
                 cells.append(conditional(each, precision, slope, rng))
@@ -204,11 +212,11 @@ def _collected(
     def visit(b: Block) -> list[tuple[Entries, Any, float]]:
         part = latent_rows(problem, b)
         found, C = change(b.number, part), plain(part.rows.C)
-        copies = part.block.c / part.block.unit
+        copies = part.c / part.unit
         return [
             (
                 tuple(each._replace(rows=part.at[each.rows]) for each in cells),
-                design.sums(part.block.X, C[:, where], copies, cells),
+                design.sums(part.X, C[:, where], copies, cells),
                 entropy(cells, copies),
             )
             for (_, design, where), cells in zip(model.latent_terms, found, strict=True)

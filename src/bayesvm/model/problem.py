@@ -1,47 +1,22 @@
-"""A problem is a model with its data; its passes are over all rows."""
+"""A model with its data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from ..blocks import Blocks, DaskBlocks, balanced_rows, block_rows
+from ..blocks import Blocks, balanced_rows
 from ..core import arrays
-from ..core.arrays import joined
 from ..core.random import stream
-from ..core.types import (
-    Array,
-    Block,
-    Cells,
-    Coef,
-    Covariance,
-    Engine,
-    Hidden,
-    Rows,
-    Stats,
-)
+from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Rows, Stats
 from ..likelihoods import Likelihood
-from ..linalg.forms import sandwich
+from ..linalg.forms import sandwich, summed_covariances
+from .design_matrix import DesignMatrix, filled, moments, product, transposed_product
 from .model import Latents, Model
-from .passes import (
-    Slopes,
-    draw_block,
-    expected,
-    filled,
-    gather,
-    moments,
-    pass_block,
-    slope_block,
-)
 from .past import Past
-
-Product = Callable[[Array], Array]
 
 
 class Latent(NamedTuple):
@@ -68,18 +43,61 @@ class Latent(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """A model, its blocks of rows, the engine that maps over them and the form of S."""
+    """A model, its design matrix, and the labels and weights of the rows.
+
+    A row of weight c is c / unit rows, of which one is left out at a time: a row of sample weight
+    two is two rows, one of class weight two is one row that counts twice.
+    """
 
     model: Model
-    blocks: Blocks
-    engine: Engine
-    form: str = "dense"
+    matrix: DesignMatrix
+    y: Array  # (n,), labels in {-1, +1}, codes of classes or numbers
+    c: Array  # (n,), weights
+    unit: Array | float = 1.0  # weight of one row: that of its class
     latents: Latents = ()
     past: Past | None = None  # sums over rows of a stream that are no longer stored
 
+    @staticmethod
+    def of(
+        model: Model,
+        blocks: Blocks,
+        engine: Engine,
+        y: Array,
+        c: Array,
+        unit: Array | float = 1.0,
+        form: str = "dense",
+    ) -> Problem:
+        """The problem of a model and rows in blocks."""
+        return Problem(model, DesignMatrix(model.held, blocks, engine, form), y, c, unit)
+
+    def replaced(self, **changes: Any) -> Problem:
+        """The problem with another model or labels, or with changes of its matrix."""
+        inside: dict[str, Any] = {
+            k: changes.pop(k) for k in ("blocks", "engine", "form") if k in changes
+        }
+        model = changes.get("model", self.model)
+        if "model" in changes and model.terms is not self.model.terms:
+            inside["read"] = model.held
+        return replace(self, matrix=replace(self.matrix, **inside), **changes)
+
     def at(self, latents: Latents) -> Problem:
         """The problem with these latent entries, if there are any."""
-        return replace(self, latents=latents) if latents else self
+        if not latents:
+            return self
+        reader = _Filled(self.model, latents)
+        return replace(self, latents=latents, matrix=replace(self.matrix, read=reader))
+
+    @property
+    def blocks(self) -> Blocks:
+        return self.matrix.blocks
+
+    @property
+    def engine(self) -> Engine:
+        return self.matrix.engine
+
+    @property
+    def form(self) -> str:
+        return self.matrix.form
 
     @property
     def n(self) -> int:
@@ -88,39 +106,37 @@ class Problem:
     @property
     def weight(self) -> float:
         """Total weight of the rows, including those no longer stored."""
-        return self.blocks.weight + (0.0 if self.past is None else self.past.weight)
+        return float(arrays.total(self.c)) + (0.0 if self.past is None else self.past.weight)
+
+    @property
+    def copies(self) -> Array:
+        """Rows that each row represents: c without class weights."""
+        return self.c / self.unit
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
 
     @property
     def shape(self) -> tuple[str, int]:
         """What a state must have in common with a problem to be its start."""
         return self.form, self.n if self.form == "factored" else 0
 
-    # ----- rows
-
     @property
-    def read(self) -> Callable[[Block], Rows]:
-        """The columns of a block.
+    def is_held(self) -> bool:
+        """Whether rows are in the memory of this process."""
+        return self.blocks.in_memory and not self.engine.on_device and not self.blocks.remote
 
-        Without latent entries this refers to the model only: engines may send it to other
-        processes.
-        """
-        return self.rows if self.latents else self.model.held
+    # ----- rows
 
     def rows(self, block: Block) -> Rows:
         """Columns of a block, with latent entries filled in."""
-        rows = self.model.held(block)
-        if not self.latents:
-            return rows
-        first = block.number * self.blocks.size
-        return filled(rows, self.hidden(first, first + block.y.shape[0]))
+        return self.matrix.read(block)
 
-    def hidden(self, first: int, last: int) -> tuple[Hidden, ...]:
-        """Latent entries of the rows from ``first`` to ``last``, term by term."""
-        out = []
-        for k, _, where in self.model.latent_terms:
-            parts = [cells.between(first, last) for cells in self.latents[k].cells]
-            out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
-        return tuple(out)
+    def hidden(self, at: slice) -> tuple[Hidden, ...]:
+        """Latent entries of consecutive rows, term by term."""
+        return hidden(self.model, self.latents, at)
 
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
@@ -129,53 +145,27 @@ class Problem:
 
     def assembled(self) -> Problem:
         """The same problem with its columns built once and stored."""
-        blocks, model = self.blocks, self.model
-        if isinstance(blocks, DaskBlocks):  # columns stay on the workers
-            return replace(self, blocks=blocks.kept(model))
-        if model.grouped and not blocks.in_memory:
-            parts = [model.rows(b.X) for b in blocks]
-            return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
-        if sparse.issparse(blocks.X) or model.grouped:
-            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
-        empty = self.engine.empty  # where the engine computes, wherever the rows are
-        C = empty(blocks.X, model.width, model.dtype)
-        extra = empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
-
-        def fill(b: Block) -> None:
-            at = slice(b.number * blocks.size, b.number * blocks.size + b.X.shape[0])
-            left = model.rows(b.X, arrays.part(C, at)).extra
-            if not isinstance(extra, float):
-                extra[at] = arrays.like(left, extra)
-
-        for _ in self.engine.collect(fill, blocks.unlabelled()):
-            pass
-        return replace(self, blocks=blocks.assembled(Rows(C, extra)))
+        return replace(self, matrix=self.matrix.assembled(self.model))
 
     def kept(self) -> Problem:
         """The same problem with its columns stored, if rows are in memory and there is room."""
-        blocks, width = self.blocks, self.model.width
-        if not self.is_held or blocks.ready or self.model.is_latent or self.model.grouped:
+        if not self.is_held or self.blocks.ready or self.model.is_latent or self.model.grouped:
             return self
-        return self.assembled() if 8 * self.n * width <= self.engine.available() else self
-
-    # ----- fewer rows
+        needed = 8 * self.n * self.model.width
+        return self.assembled() if needed <= self.engine.available() else self
 
     def with_likelihood(self, likelihood: Likelihood) -> Problem:
         """The problem with another likelihood."""
         return replace(self, model=replace(self.model, likelihood=likelihood))
 
-    def _cut(self, blocks: Blocks) -> Blocks:
-        """Fewer rows in smaller blocks, so that there is one for every thread."""
-        if self.engine.on_device or self.form == "factored":
-            return blocks
-        size = block_rows(self.model.width)
-        return replace(blocks, size=min(blocks.size, size))
+    # ----- fewer rows
 
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""
-        latents = tuple(each and each.take(rows) for each in self.latents)
-        blocks = self.blocks.take(rows, pick=self.engine.pick)
-        return replace(self, blocks=self._cut(blocks), latents=latents)
+        y, c = arrays.pick(self.y, rows), arrays.pick(self.c, rows)
+        unit = self.unit if isinstance(self.unit, float) else arrays.pick(self.unit, rows)
+        few = Problem(self.model, self.matrix.take(rows), y, c, unit, past=self.past)
+        return few.at(tuple(each and each.take(rows) for each in self.latents))
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
@@ -185,165 +175,172 @@ class Problem:
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
         """At most so many rows, half of each label if possible; rows that each one represents."""
-        blocks = self.blocks
-        if blocks.in_memory and blocks.n <= most:
-            moved = not self.latents and arrays.is_foreign(blocks.X)  # from a device
-            return replace(self, blocks=blocks.on_host()) if moved else self, np.ones(blocks.n)
-        if not self.latents:
-            blocks, share = blocks.balanced(most, rng, self.engine.pick, self.engine.over)
-            return replace(self, blocks=self._cut(blocks)), share
-        rows, share = balanced_rows(self.blocks.y, most, rng, self.engine.over)
-        return (self if rows.size == self.n else self.some(rows)), share
+        if self.blocks.in_memory and self.n <= most:
+            return self.on_host(), np.ones(self.n)
+        rows, share = balanced_rows(self.y, most, rng)
+        return self.some(rows).on_host(), share
+
+    def on_host(self) -> Problem:
+        """The same rows on the host."""
+        if not arrays.is_foreign(self.blocks.X):
+            return self
+        y, c, unit = map(arrays.to_numpy, (self.y, self.c, self.unit))
+        return self.replaced(blocks=self.blocks.on_host(), y=y, c=c, unit=unit)
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Problem]:
+        """Random minibatches that together have every row once, weighted up to all rows."""
+        for rows, blocks in self.blocks.minibatches(size, rng):
+            unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
+            c = self.c[rows] * (self.n / rows.size)
+            yield self.replaced(blocks=blocks, y=self.y[rows], c=c, unit=unit)
 
     # ----- passes over all rows
 
     def stats(self, coef: Coef, curved: bool = False) -> Stats:
-        """Sums over all rows under a Gaussian of theta; with ``curved`` also H."""
-        read, lik, form = self.read, self.model.likelihood, self.form
+        """Sums of likelihood contributions under a Gaussian of theta; with ``curved`` also H."""
+        lik, form = self.model.likelihood, self.form
 
-        def visit(b: Block) -> Stats:
-            return pass_block(read(b), b.y, b.c, coef, lik, form, curved)
+        def visit(rows: Rows, y: Array, c: Array) -> Stats:
+            local = lik.expected(y, *moments(rows, coef)).times(c)
+            sums = gather(rows, local, form, coef.mean)
+            if curved:
+                sums = replace(sums, H=gather(rows, local._replace(w=local.h), form, coef.mean).S)
+            return sums
 
-        sums: Stats = self.engine.sum(visit, self.blocks)
-        if curved and sums.left:  # more than a little if almost no row is near the margin
-            share = float(sums.left / sums.weight)
-            sums = replace(sums, H=sums.H + sums.S * share, left=0.0)
+        sums: Stats = self.matrix.sum(visit, self.y, self.c)
         return sums if self.past is None else sums + self.past.stats(coef, curved)
 
-    def row_variance(self, cov: Covariance) -> Array | None:
-        """Variance of f at every row; ``None`` where rows are on other machines.
-
-        There each pass computes it again, rather than move a number for every row.
-        """
-        if self.blocks.remote:
-            return None
-        read, zero = self.read, np.zeros(self.model.width)
-
-        def visit(b: Block) -> Array:
-            m, v = moments(read(b), Coef(zero, cov))
-            return v + 0.0 * m  # an array in the library of m
-
-        v = np.concatenate(list(self.engine.collect(visit, self.blocks)))
-        return self.engine.place(v)
-
-    def expectations(self, coef: Coef, v: Array | float | None, gram: bool = False) -> Stats:
+    def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
         """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
 
-        With ``gram`` also S.  ``v`` may be one number for all rows; ``None`` is that of ``coef``.
+        With ``gram`` also S.  ``v`` may be one number for all rows.
         """
-        read, lik, form, size = self.read, self.model.likelihood, self.form, self.blocks.size
+        lik, form = self.model.likelihood, self.form
 
-        def visit(b: Block) -> Stats:
-            rows = read(b)
-            if v is None:
-                m, own = moments(rows, coef)
-            else:
-                m = arrays.double(rows.C @ arrays.like(coef.mean, rows.C))
-                at = slice(b.number * size, b.number * size + b.y.shape[0])
-                own = arrays.constant(m, v) if isinstance(v, float) else v[at]
-            local = lik.expected(b.y, m, own).times(b.c)
-            g = arrays.double(rows.C.T @ arrays.like(local.g, rows.C))
+        def visit(rows: Rows, y: Array, c: Array, v: Array | float) -> Stats:
+            m = product(rows, coef.mean)
+            local = lik.expected(y, m, v + 0.0 * m).times(c)
             S = sandwich(rows.C, local.w, form) if gram else None
-            return Stats(S, g, arrays.total(local.bound))
+            return Stats(S, transposed_product(rows, local.g), arrays.total(local.bound))
 
-        sums: Stats = self.engine.sum(visit, self.blocks)
+        sums: Stats = self.matrix.sum(visit, self.y, self.c, v)
         return sums if self.past is None else sums + self.past.stats(coef, False)
 
-    @property
-    def is_held(self) -> bool:
-        """Whether rows are in the memory of this process."""
-        return self.blocks.in_memory and not self.engine.on_device and not self.blocks.remote
+    def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
+        """Sums over all rows of curvatures, slopes and squared slopes, each without its row.
 
-    def slopes(self, coef: Coef) -> Slopes:
-        """Sums over all rows of curvatures, slopes and squared slopes."""
-        read, lik, form = self.read, self.model.likelihood, self.form
+        For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)`
+        (HC3); the denominator is at ``least`` this.  A row of sample weight two is two rows; class
+        weights multiply the slope of each.
+        """
+        lik, form = self.model.likelihood, self.form
 
-        def visit(b: Block) -> Slopes:
-            return slope_block(read(b), b.y, b.c, coef, lik, form, b.unit)
+        def visit(rows: Rows, y: Array, c: Array, unit: Array | float) -> Slopes:
+            m, v = moments(rows, coef)
+            local = lik.expected(y, m, v)
+            xp = arrays.of(local.g)
+            out = local.g / xp.clip(1.0 - xp.clip(c, None, unit) * local.h * v, least, None)
+            return Slopes(
+                sandwich(rows.C, c * local.h, form),
+                sandwich(rows.C, c * unit * out * out, form),
+                transposed_product(rows, c * local.g),
+            )
 
-        sums: Slopes = self.engine.sum(visit, self.blocks)
+        sums: Slopes = self.matrix.sum(visit, self.y, self.c, self.unit)
         return sums
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """Sums over all rows with drawn weights; each block has its own random generator."""
-        read, lik, form = self.read, self.model.likelihood, self.form
+        read, lik, form = self.matrix.read, self.model.likelihood, self.form
 
-        def visit(b: Block) -> Stats:
-            rng = stream(key[0], "rows", *key[1:], b.number)
-            return draw_block(read(b), b.y, b.c, theta, lik, form, rng)
+        def visit(b: Block, y: Array, c: Array) -> Stats:
+            rows, rng = read(b), stream(key[0], "rows", *key[1:], b.number)
+            return gather(rows, lik.draw(y, product(rows, theta), c, rng), form)
 
-        sums: Stats = self.engine.sum(visit, self.blocks)
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
         return sums
-
-    def gram(self, weights: Array) -> Any:
-        """S for given weights of rows."""
-        read, size, form = self.read, self.blocks.size, self.form
-
-        def visit(b: Block) -> Any:
-            at = slice(b.number * size, b.number * size + b.y.shape[0])
-            return sandwich(read(b).C, weights[at], form)
-
-        return self.engine.sum(visit, self.blocks)
-
-    def products(self, coef: Coef) -> tuple[Stats, Product, Product]:
-        """Sums over all rows, and multiplication by S and by H without computing either matrix."""
-        read, lik, form = self.read, self.model.likelihood, self.form
-
-        def gathered(b: Block) -> tuple[Stats, Array, Array]:
-            rows = read(b)
-            local = expected(rows, b.y, b.c, coef, lik)[2]
-            return gather(rows, local, form), local.w, local.h
-
-        sums, w, h = zip(*self.engine.collect(gathered, self.blocks), strict=True)  # of each block
-
-        def times(weights: tuple[Array, ...], x: Array) -> Any:
-            def visit(b: Block) -> Array:
-                C = read(b).C
-                w = arrays.like(weights[b.number], C)
-                return arrays.double(C.T @ (w * (C @ arrays.like(x, C))))
-
-            return self.engine.sum(visit, self.blocks)
-
-        return reduce(add, sums), partial(times, w), partial(times, h)
-
-    def predictor(self, theta: Array) -> Array:
-        """f at every row."""
-        read = self.read
-
-        def visit(b: Block) -> Array:
-            C = read(b).C
-            return C @ arrays.like(theta, C)
-
-        return np.concatenate(list(self.engine.collect(visit, self.blocks)))
 
     def log_likelihoods(self, thetas: Array) -> Array:
         """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
-        read, lik = self.read, self.model.likelihood
+        lik = self.model.likelihood
 
-        def visit(b: Block) -> Array:
-            C, few = read(b).C, max(1, 2**16 // b.y.shape[0])  # stay in cache
-            parts = (arrays.like(thetas[i : i + few], C) for i in range(0, len(thetas), few))
-            logs = [lik.log_prob(b.y, arrays.double(part @ C.T)) @ b.c for part in parts]
+        def visit(rows: Rows, y: Array, c: Array) -> Array:
+            few = max(1, 2**16 // y.shape[0])  # stay in cache
+            parts = (arrays.like(thetas[i : i + few], rows.C) for i in range(0, len(thetas), few))
+            logs = [lik.log_prob(y, arrays.double(part @ rows.C.T)) @ c for part in parts]
             return np.concatenate(logs)
 
-        out: Array = self.engine.sum(visit, self.blocks)
+        out: Array = self.matrix.sum(visit, self.y, self.c)
         return out
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
-        read = self.read
-
-        def visit(b: Block) -> tuple[Array, Array]:
-            m, v = moments(read(b), coef)
-            return m, v + 0.0 * m  # an array in the library of m
-
-        m, v = zip(*self.engine.collect(visit, self.blocks), strict=True)
+        pairs = self.matrix.collect(lambda rows: moments(rows, coef))
+        m, v = zip(*pairs, strict=True)
         return np.concatenate(m), np.concatenate(v)
 
     def outside(self) -> Array | float:
         """Variance of f at every row that does not come from the coefficients."""
-        if self.blocks.ready:
+        if self.blocks.ready or not self.model.has_residual:
             return self.blocks.extra
-        if not self.model.has_residual:
-            return 0.0
-        return np.concatenate([np.broadcast_to(self.rows(b).extra, b.y.shape) for b in self.blocks])
+        each = self.matrix.collect(lambda rows: rows.extra + arrays.constant(rows.C, 0.0))
+        return np.concatenate(list(each))
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
+
+    A: Any  # of curvatures
+    J: Any  # of squared slopes, each without the row itself
+    g: Any  # of slopes
+
+    def __add__(self, other: Slopes) -> Slopes:
+        return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Reads the columns of a block with latent entries filled in."""
+
+    model: Model
+    latents: Latents
+
+    def __call__(self, block: Block) -> Rows:
+        return filled(self.model.held(block), hidden(self.model, self.latents, block.at))
+
+
+def hidden(model: Model, latents: Latents, at: slice) -> tuple[Hidden, ...]:
+    """Latent entries of consecutive rows, term by term."""
+    out = []
+    for k, _, where in model.latent_terms:
+        parts = [cells.between(at.start, at.stop) for cells in latents[k].cells]
+        out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
+    return tuple(out)
+
+
+def contributions(
+    likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine, size: int = 2**14
+) -> Local:
+    """Likelihood contributions of rows at given moments of f, ``size`` rows at a time."""
+
+    def visit(at: slice) -> Local:
+        return likelihood.expected(y[at], m[at], v[at])
+
+    n = int(y.shape[0])
+    parts = engine.over(visit, n, n if arrays.is_foreign(m) else size)
+    return parts[0] if len(parts) == 1 else Local(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def gather(rows: Rows, local: Local, form: str, mean: Array | None = None) -> Stats:
+    """Sum likelihood contributions over rows: S, g and the bound.
+
+    Rows with latent entries need the ``mean`` of theta too.
+    """
+    S, g = sandwich(rows.C, local.w, form), transposed_product(rows, local.g)
+    for where, cells in rows.V:
+        assert mean is not None
+        spread = summed_covariances(cells, local.w, where.stop - where.start)
+        S = S.plus(where, spread)
+        g[where] -= spread @ mean[where]
+    return Stats(S, g, arrays.total(local.bound))

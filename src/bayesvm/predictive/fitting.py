@@ -67,9 +67,9 @@ def with_link(
         return problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
 
     some, share = sample()
-    blocks, (m, v) = some.blocks, machine.posterior.left_out(some)
-    c = blocks.c * share
-    held = blocks.y, m, v, effective(c, blocks.unit)
+    m, v = machine.posterior.left_out(some)
+    c = some.c * share
+    held = some.y, m, v, effective(c, some.unit)
     link, scale = None if fitted else plain_link(probability, likelihood), 1.0
     if link is None:
         shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
@@ -80,7 +80,7 @@ def with_link(
     wide = None
     if width == "data":
         known = machine.posterior, machine.state.priors
-        rare = float(masses(blocks.y, c / blocks.unit).min())
+        rare = float(masses(some.y, c / some.unit).min())
         wide = find_width(problem, *known, lambda: sample()[0], held, rare)
         wide = clustered(problem, *known, wide, marginal)
     return replace(machine, link=link, width=wide, effect_scale=scale), held
@@ -105,19 +105,14 @@ def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Arr
     """Moments at rows left out of machines that were fitted to rows of classes ``codes``."""
     n, classes = codes.size, len(machines)
     rows = rows_of_all_classes(codes, min(n, CLASSES_ROWS), np.random.default_rng(0))
-    if rows.size < n:
-        problem = replace(problem, blocks=problem.blocks.take(rows))
-    problem = replace(problem, blocks=problem.blocks.on_host())
+    problem = (problem.some(rows) if rows.size < n else problem).on_host()
     some = codes[rows]
     share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
     pairs = []
     for machine, y in zip(machines, one_against_rest(some, classes), strict=True):
-        blocks = replace(problem.blocks, y=y)
-        pairs.append(
-            machine.posterior.left_out(replace(problem, model=machine.model, blocks=blocks))
-        )
+        pairs.append(machine.posterior.left_out(problem.replaced(model=machine.model, y=y)))
     m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    return Moments(some, m, v, effective(problem.blocks.c * share[some], problem.blocks.unit))
+    return Moments(some, m, v, effective(problem.c * share[some], problem.unit))
 
 
 class Found(NamedTuple):

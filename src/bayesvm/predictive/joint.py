@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..blocks import rows_of_all_classes
+from ..core.arrays import to_numpy
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
 from ..inference import EM, VB, Gibbs
@@ -121,14 +122,14 @@ def left_out_classes(
 
     ``weights`` are the weights of all rows, (n, classes), of which the covariances are made.
     """
-    codes, K = np.asarray(problem.blocks.on_host().y).astype(np.intp), len(machines)
+    codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
     rows = rows_of_all_classes(codes, min(codes.size, CLASSES_ROWS), np.random.default_rng(0))
     if rows.size < codes.size or not problem.blocks.in_memory:
-        problem = replace(problem, blocks=problem.blocks.take(rows))
-    problem = replace(problem, blocks=problem.blocks.on_host())
+        problem = problem.some(rows)
+    problem = problem.on_host()
     some = codes[rows]
     share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
-    weight = effective(problem.blocks.c * share[some], problem.blocks.unit)
+    weight = effective(problem.c * share[some], problem.unit)
     inside = np.stack([means_of_f(problem, machine.posterior.mean) for machine in machines], axis=1)
     if weights is None:
         return Moments(some, *_left_out_draws(machines, problem, some), weight), inside
@@ -138,7 +139,7 @@ def left_out_classes(
     m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
     g, w = expected(some.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
     rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
-    gone = problem.blocks.gone[:, None]
+    gone = problem.gone[:, None]
     out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), gone)
     left = Moments(some, out_m, np.zeros_like(v) if point else out_v + rest, weight)
     return left, inside
@@ -153,12 +154,12 @@ def _left_out_draws(
     thetas = [post.flat[::step] for post in posts]
     size = max(1, HELD // (len(thetas) * thetas[0].shape[0]))
     parts = []
-    for b in replace(problem, blocks=replace(problem.blocks, size=size, y=codes)).blocks:
+    for b in replace(problem.blocks, size=size):
         C = problem.rows(b).C
         f = np.stack([np.asarray(C @ theta.T) for theta in thetas], axis=-1)  # (n, draws, K)
         n, draws, K = f.shape
-        logs = log_prob(np.repeat(b.y, draws), f.reshape(-1, K)).reshape(n, draws)
-        log_weight = -b.gone[:, None] * logs
+        logs = log_prob(np.repeat(codes[b.at], draws), f.reshape(-1, K)).reshape(n, draws)
+        log_weight = -problem.gone[b.at, None] * logs
         share = softmax(log_weight)[0]
         mean = np.einsum("ij,ijk->ik", share, f)
         parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))

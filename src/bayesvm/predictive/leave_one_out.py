@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..core import arrays
-from ..core.arrays import to_numpy
 from ..core.types import Array, Local
 from ..model.problem import Problem
 
@@ -54,7 +53,7 @@ def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, A
 
 def means_of_f(problem: Problem, theta: Array) -> Array:
     """f at every row by the coefficients ``theta``."""
-    return np.concatenate([to_numpy(problem.rows(b).C @ theta) for b in problem.blocks])
+    return problem.matrix.matvec(theta)
 
 
 def effect_scale(y: Array, proba: Array, mean: Array, c: Array) -> float:

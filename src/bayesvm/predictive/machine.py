@@ -17,9 +17,9 @@ from ..inference.em import Certificate
 from ..inference.state import State
 from ..linalg.columns import plain
 from ..linalg.covariances import Point
+from ..model.design_matrix import latent_variance
 from ..model.latent import predict_rows, rows_with_entries
 from ..model.model import Model
-from ..model.passes import latent_variance
 from .links import CalibratedLink, Link
 from .posterior import (
     GaussianPosterior,

@@ -15,10 +15,10 @@ from ..inference.draws import Pair
 from ..inference.state import State
 from ..linalg.columns import plain
 from ..linalg.covariances import Point, covariance
+from ..model.design_matrix import moments
 from ..model.latent import LatentRows, latent_rows, predict_rows
 from ..model.model import Model
-from ..model.passes import NEGLIGIBLE, contributions, expected, moments
-from ..model.problem import Problem
+from ..model.problem import Problem, contributions
 from .leave_one_out import leave_one_out, leave_one_out_draws
 
 CALIBRATION_DRAWS = 1000
@@ -98,16 +98,14 @@ class GaussianPosterior:
         return self.coef.mean + self.coef.cov.sample(n, rng)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        y, gone = problem.blocks.y, problem.blocks.gone
+        y, gone = problem.y, problem.gone
         m, v = problem.moments(self.coef)
         local = contributions(problem.model.likelihood, y, m, v, problem.engine)
         rest = problem.outside()
         centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
         if self.response is not None:
             reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
-            bent = local.h > NEGLIGIBLE * local.w  # others are not in the Hessian
-            own = np.where(bent, local.h, 0.0)
-            centre = leave_one_out(m, reach, local._replace(w=own), gone)[0]
+            centre = leave_one_out(m, reach, local._replace(w=local.h), gone)[0]
         m, v = centre, left + rest
         if problem.latents:
             for part in _incomplete(problem):
@@ -120,9 +118,9 @@ class GaussianPosterior:
         Its quadratic contribution in its fitted columns is removed from the coefficients, and its
         latent entries are predicted from the others.
         """
-        model, coef, b = problem.model, self.coef, part.block
-        new = predict_rows(model, b.X, tuple(each and each.params for each in problem.latents))
-        local = expected(part.rows, b.y, b.gone, coef, model.likelihood)[2]
+        model, coef = problem.model, self.coef
+        new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
+        local = model.likelihood.expected(part.y, *moments(part.rows, coef)).times(part.gone)
         own: Any = coef.cov.quad(part.rows.C)
         rest, across, gap = np.maximum(1.0 - local.w * own, 1e-6), own, plain(new.C)
         gap = gap - plain(part.rows.C)
@@ -261,15 +259,15 @@ class DrawsPosterior:
         flat = flat[:: max(1, flat.shape[0] // CALIBRATION_DRAWS)]
         parts = []
         size = max(1, HELD // flat.shape[0])
-        problem = replace(problem, blocks=replace(problem.blocks, size=size))
-        for b in problem.blocks:
+        y, gone = problem.y, problem.gone
+        for b in replace(problem.blocks, size=size):
             f = problem.rows(b).C @ flat.T
-            parts.append(leave_one_out_draws(f, lik.log_prob(b.y[:, None], f), b.gone))
+            parts.append(leave_one_out_draws(f, lik.log_prob(y[b.at, None], f), gone[b.at]))
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
         some = self.pairs[:: max(1, len(self.pairs) // CALIBRATION_PAIRS)]
         for part in _incomplete(problem) if problem.latents else ():
-            mean, var = by_pairs(problem.model, part.block.X, some)
-            log_weight = -part.block.gone * lik.log_mean(part.block.y, mean, var)
+            mean, var = by_pairs(problem.model, part.X, some)
+            log_weight = -part.gone * lik.log_mean(part.y, mean, var)
             weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
             m[part.at], v[part.at] = mixture(mean, var, weight)
         return m, v
@@ -305,7 +303,7 @@ class PointPosterior:
         return self.moments(C)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        y, gone = problem.blocks.y, problem.blocks.gone
+        y, gone = problem.y, problem.gone
         m, v = problem.moments(Coef(self.mean, self.curvature))
         local = problem.model.likelihood.expected(y, m, CURVATURE_EPS**2)
         m, _ = leave_one_out(m, v, local, gone)

@@ -131,7 +131,7 @@ def choose_epsilon(problem: Problem, rng: np.random.Generator) -> float:
     # selection priors are for the augmented bound
     seen = given if problem.model.has_gates else Tight(given)
     machine, problem, _ = find_posterior(problem.with_likelihood(seen), ROUGH, rng)
-    y, c = problem.blocks.y, problem.blocks.c
+    y, c = problem.y, problem.c
     r = np.abs(y - machine.posterior.left_out(problem)[0])
     order = np.argsort(r)
     mass = np.cumsum(c[order])
@@ -156,7 +156,7 @@ def with_residuals(found: Found, width: str = "data") -> tuple[Machine, LeftOutR
     some, share = problem, 1.0
     if problem.n > ROWS:
         some, share = problem.thinned(ROWS, np.random.default_rng(0)), problem.n / ROWS
-    held = some.blocks.y, *machine.posterior.left_out(some), some.blocks.c * share
+    held = some.y, *machine.posterior.left_out(some), some.c * share
     if width == "data":
         wide = find_width(
             problem, machine.posterior, machine.state.priors, lambda: some, held, problem.weight

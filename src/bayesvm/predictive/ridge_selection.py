@@ -45,23 +45,23 @@ def select_ridge(
     of dozens; it is tried where the rarer class has that many rows.
     """
     some = _subset(problem, max(2000, rows_per_coefficient * problem.model.width))
-    blocks, rng = some.blocks, np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     likelihood = getattr(some.model.likelihood, "likelihood", some.model.likelihood)
     guide = likelihood if likelihood.normalised else Logistic()
-    weight = effective(blocks.c, blocks.unit)  # class weights are not more rows
+    weight = effective(some.c, some.unit)  # class weights are not more rows
     opened = with_ridges(some.with_likelihood(guide), [Ridge()] * some.model.width)
-    opened = replace(opened, blocks=replace(blocks, c=weight))
+    opened = replace(opened, c=weight)
     state = VB(bound="augmented", tol=1e-6).fit(opened, rng).state
     pairs = zip(some.model.terms, state.priors, strict=True)
     evidence = [s.variance for t, s in pairs if t.prior.is_open]
-    if masses(blocks.y, blocks.copies).min() <= rows_per_coefficient * some.model.width:
+    if masses(some.y, some.copies).min() <= rows_per_coefficient * some.model.width:
         factors = factors[1:]
     best = (np.inf, some, state)
     for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # neighbours start each other
         one = with_ridges(some, [Fixed(k / v) for v in evidence]).with_likelihood(Tight(likelihood))
         state = VB(bound="tight", tol=1e-4).fit(one, rng, State(state.coef, one.model.init())).state
         m, v = GaussianPosterior(state.coef).left_out(one)
-        loss = score_link(LogisticFamily(), blocks.y, m, v, weight)
+        loss = score_link(LogisticFamily(), some.y, m, v, weight)
         loss += min(0.5 * np.log(k / 4.0) ** 2, 5.0)
         best = min(best, (loss, one, state), key=lambda x: x[0])
     _, one, state = best
@@ -89,11 +89,10 @@ def _subset(problem: Problem, most: int) -> Problem:
     share of the labels.
     """
     some, share = problem.balanced(problem.n if problem.past is not None else most, _rng())
-    blocks = replace(some.blocks, c=some.blocks.c * (share / share.min()))
     engine: Any = problem.engine if problem.is_held else Serial()
     model = replace(some.model, dtype="float64")
-    some = replace(some, model=model, blocks=blocks, engine=engine)
-    return some if blocks.ready else some.assembled()
+    some = some.replaced(model=model, engine=engine, c=some.c * (share / share.min()))
+    return some if some.blocks.ready else some.assembled()
 
 
 def _rng() -> np.random.Generator:

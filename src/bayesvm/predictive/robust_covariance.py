@@ -49,8 +49,7 @@ from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..linalg.columns import unit
 from ..linalg.covariances import FullCovariance, RootCovariance
-from ..model.passes import Slopes, contributions
-from ..model.problem import Problem
+from ..model.problem import Problem, Slopes, contributions
 from .leave_one_out import Held
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
@@ -198,7 +197,7 @@ def find_width(
     m, v = some.moments(gaussian(post)) if isinstance(post, GaussianPosterior) else _at(some, post)
     y, centre, spread, c = held
     at_rows = (y, c, m, v, (centre, spread), some.outside())
-    how = {"unit": some.blocks.unit, "engine": some.engine}
+    how: dict[str, Any] = {"unit": some.unit, "engine": some.engine}
     return Width(factor(model.likelihood, *at_rows, **how))
 
 

@@ -27,8 +27,8 @@ from ..inference.state import State
 from ..inference.vb import VB
 from ..kernels import Scaled
 from ..likelihoods.tight import Tight
+from ..model.design_matrix import moments
 from ..model.model import Model
-from ..model.passes import expected
 from ..model.problem import Problem
 from .evidence import Evidence, LogNormal, Search, ascend_evidence, parameter_prior
 from .labelled import LabelledPoints
@@ -56,10 +56,10 @@ class Pull:
         return Pull(self.theta + other.theta, self.cross + other.cross)
 
 
-def pull_block(model: Model, coef: Coef, block: Block) -> Pull:
+def pull_block(model: Model, coef: Coef, block: Block, y: Array, c: Array) -> Pull:
     """The share of a block of rows, made where they are; its last term is the whitened kernel."""
     rows, design = model.held(block), model.terms[-1].design
-    local = expected(rows, block.y, block.c, coef, model.likelihood)[2]
+    local = model.likelihood.expected(y, *moments(rows, coef)).times(c)
     Phi = rows.C[:, 1:]
     through = rows.C @ like(coef.cov.dense()[:, 1:], rows.C)
     bar = local.g[:, None] * like(coef.mean[1:], Phi) + local.w[:, None] * (Phi - through)
@@ -85,10 +85,10 @@ class StreamedEvidence:
             level, gp = problem.model.terms
             design = Whitened(self.kernel.with_theta(theta), gp.design.Z, gp.design.inputs)
             model = replace(problem.model, terms=(level, gp._replace(design=design)))
-            now = replace(problem, model=model)
+            now = problem.replaced(model=model)
             fit = scheme.fit(now.assembled(), np.random.default_rng(0), self.states[j])
             self.states[j], coef = fit.state, fit.state.coef
-            pull = now.engine.sum(partial(pull_block, model, coef), now.blocks)
+            pull = now.engine.sum(partial(pull_block, model, coef), now.blocks, now.y, now.c)
             value += fit.bound
             among = through_factor(design.L, pull.cross)
             slope = slope + pull.theta + design.kernel.pull(among, design.Z)

@@ -1,4 +1,4 @@
-"""The seam: sums over rows do not depend on how the rows were cut, stored or counted."""
+"""Products with a design matrix, and sums that do not depend on how rows are cut or stored."""
 
 import itertools
 from functools import reduce
@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tests.problems import frozen, simulate
 
+from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef, Rows
+from bayesvm.engines import Serial, Threads
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.covariances import DiagonalCovariance, FullCovariance, Point
 from bayesvm.linalg.forms import Dense, Diagonal, Factored, sandwich
-from bayesvm.model.passes import NEGLIGIBLE, draw_block, moments, pass_block
+from bayesvm.model.design_matrix import DesignMatrix, moments
+from bayesvm.model.problem import gather
 
 FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
 
@@ -43,8 +46,27 @@ def assert_same(a, b, rtol=1e-13):
     assert a.bound == pytest.approx(b.bound, rel=rtol)
 
 
-def whole(lik, form, rows=slice(None), c=WEIGHTS, columns=C, coef=COEF, curved=False):
-    return pass_block(Rows(columns[rows]), Y[rows], c[rows], coef, lik, form, curved)
+def whole(lik, form, rows=slice(None), c=WEIGHTS, columns=C, coef=COEF):
+    block = Rows(columns[rows])
+    return gather(block, lik.expected(Y[rows], *moments(block, coef)).times(c[rows]), form)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("engine", [Serial(), Threads(2)])
+@given(size=st.integers(1, N + 1), holes=st.booleans())
+def test_the_four_products(form, engine, size, holes):
+    """Any structure of the columns, any cut of the rows and any engine give the same products."""
+    columns = np.where(np.abs(C) < 0.6, 0.0, C)
+    rows = Blocks(sparse.csr_array(columns) if holes else columns, size, ready=True)
+    D = DesignMatrix(lambda block: block.rows, rows, engine, form)
+    r, w = np.linspace(-1, 1, N), WEIGHTS
+    np.testing.assert_allclose(D.matvec(MEAN), columns @ MEAN, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(D.rmatvec(r), columns.T @ r, rtol=1e-12, atol=1e-13)
+    S = columns.T @ np.diag(w) @ columns
+    expected = np.diag(np.diag(S)) if form == "diagonal" else S
+    np.testing.assert_allclose(matrix(D.gram(w)), expected, rtol=1e-12, atol=1e-13)
+    variance = np.diag(columns @ SIGMA @ columns.T)
+    np.testing.assert_allclose(D.row_variance(COEF.cov), variance, rtol=1e-11, atol=1e-13)
 
 
 @every
@@ -110,22 +132,6 @@ def test_a_multiple_of_S_counts_rows_several_times(form):
     np.testing.assert_allclose(matrix(S * 3.0), matrix(S + S + S), rtol=1e-14)
 
 
-@every
-@pytest.mark.parametrize("form", FORMS)
-def test_curvatures_are_summed_where_they_matter(lik, form):
-    """H = C' diag(h) C but for rows whose h is below a hundredth of w; S does not change."""
-    curved, plain = whole(lik, form, curved=True), whole(lik, form)
-    assert plain.H is None
-    assert_same(curved, plain, rtol=1e-15)
-    local = lik.expected(Y, C @ MEAN, np.diag(C @ SIGMA @ C.T)).times(WEIGHTS)
-    h = np.where(local.h > NEGLIGIBLE * local.w, local.h, 0.0)
-    H = C.T @ np.diag(h) @ C
-    expected = np.diag(np.diag(H)) if form == "diagonal" else H
-    np.testing.assert_allclose(matrix(curved.H), expected, rtol=1e-12, atol=1e-13)
-    parts = whole(lik, form, slice(0, 9), curved=True) + whole(lik, form, slice(9, N), curved=True)
-    np.testing.assert_allclose(matrix(parts.H), expected, rtol=1e-12, atol=1e-13)
-
-
 @pytest.mark.parametrize("form", ["dense", "factored"])
 def test_product_with_a_vector(form):
     x = np.arange(1.0, K + 1)
@@ -149,16 +155,6 @@ def test_a_point_with_smoothing_is_a_variance():
     local = Hinge().expected(Y, C @ MEAN, 0.09).times(WEIGHTS)
     np.testing.assert_allclose(point.S.M, C.T @ (local.w[:, None] * C), rtol=1e-12)
     assert point.bound == pytest.approx(local.bound.sum(), rel=1e-13)
-
-
-@every
-def test_drawn_sums(lik):
-    c = np.ones(N)
-    stats = draw_block(Rows(C), Y, c, MEAN, lik, "dense", np.random.default_rng(2))
-    local = lik.draw(Y, C @ MEAN, c, np.random.default_rng(2))
-    np.testing.assert_allclose(stats.S.M, C.T @ np.diag(local.w) @ C, rtol=1e-12)
-    np.testing.assert_allclose(stats.g, C.T @ local.g, rtol=1e-12)
-    assert stats.bound == pytest.approx(lik.log_prob(Y, C @ MEAN).sum(), rel=1e-13)
 
 
 def test_factored_keeps_the_rows_it_was_given():
