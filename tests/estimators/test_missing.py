@@ -283,7 +283,7 @@ def test_left_out_moments_resemble_refits():
     machine = model.machines_[0]
     c = np.ones(50)
     problem = model._problem(X, c, choose_parts(model))
-    problem = replace(problem, blocks=replace(problem.blocks, y=np.where(y == 1, 1.0, -1.0)))
+    problem = replace(problem, y=np.where(y == 1, 1.0, -1.0))
     problem = problem.at(machine.state.latents)
     m, v = machine.posterior.left_out(problem)
     rows = np.flatnonzero(np.isnan(X).any(axis=1))[:12]

@@ -63,7 +63,9 @@ def test_a_checkpoint_belongs_to_a_precision(tmp_path):
         model.set_params(engine=Serial(dtype="float64")).fit(X, Y)
 
 
-@pytest.mark.parametrize("name", ["sparse_kernel.Power", "designs.Unstructured", "plot.PathDisplay"])
+@pytest.mark.parametrize(
+    "name", ["sparse_kernel.Power", "designs.Unstructured", "plot.PathDisplay"]
+)
 def test_modules_are_attributes_of_the_package(name):
     code = f"import bayesvm; print(bayesvm.{name}.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -53,7 +53,10 @@ def test_a_wide_fit_is_that_of_all_columns_at_once(prior, bound):
     # fits end within 10 sqrt(tol) = 3e-5 standard deviations of where the next step would go
     assert np.max(np.abs(wide.coef_ - rows.coef_) / rows.coef_std_) < 1e-3
     np.testing.assert_allclose(wide.coef_std_, rows.coef_std_, rtol=1e-3)
-    np.testing.assert_allclose(wide.elbo_, rows.elbo_, rtol=1e-7)
+    if isinstance(prior, Ridge):  # directions that no row informs are integrated out exactly
+        assert wide.elbo_ > rows.elbo_
+    else:
+        np.testing.assert_allclose(wide.elbo_, rows.elbo_, rtol=1e-7)
 
 
 def test_gibbs_draws_of_a_wide_ridge_have_the_spread_of_directions_no_row_informs():

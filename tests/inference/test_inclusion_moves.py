@@ -86,7 +86,7 @@ def test_proposals_follow_the_density_of_the_line():
     theta = np.array([0.1, 0.4, 0.0, 0.0])
     mover = Mover(problem, guide, theta, problem.model.init())
     t = mover.direction(2, np.array([0, 1]))
-    line = mover.line(2, t, problem.predictor(t), theta, mover.f)
+    line = mover.line(2, t, problem.matrix.matvec(t), theta, mover.f)
     v = line.knots[0] + np.diff(line.knots[[0, -1]]) * np.linspace(0, 1, 2001)
     density = np.exp(np.interp(v, line.knots, line.logs))
     assert trapezoid(density, v) == pytest.approx(1.0, abs=2e-3)

@@ -19,6 +19,11 @@ X, Y, WEIGHTS = simulate(N, P, seed=1, weighted=True)
 C = np.column_stack([np.ones(N), X])
 
 
+def weighted(problem, by):
+    """A minibatch that stands for all rows."""
+    return replace(problem, c=by * problem.c)
+
+
 def batches(count, size, seed=0):
     rng = np.random.default_rng(seed)
     return [rng.choice(N, size, replace=False) for _ in range(count)]
@@ -48,8 +53,8 @@ def test_steps_are_those_of_the_transcript(prior, size):
             B_q = variances[0].A_q * leaky.priors[1].variance
             assert B_q == pytest.approx(expected.B_q[0], rel=1e-11)
         if k < 30:
-            batch = problem.blocks.take(rows[k], N / 10)
-            leaky = scheme.step(replace(problem, blocks=batch), leaky)
+            batch = weighted(problem.some(rows[k]), N / 10)
+            leaky = scheme.step(batch, leaky)
     assert leaky.t == 30
 
 
@@ -79,10 +84,7 @@ def test_one_step_is_unbiased_over_a_partition():
     scheme = SVI()
     start = scheme.begin(problem)
     order = np.random.default_rng(2).permutation(N).reshape(6, 10)
-    parts = [
-        scheme.step(replace(problem, blocks=problem.blocks.take(rows, 6.0)), start)
-        for rows in order
-    ]
+    parts = [scheme.step(weighted(problem.some(rows), 6.0), start) for rows in order]
     whole = scheme.step(problem, start)
     np.testing.assert_allclose(np.mean([k.precision for k in parts], 0), whole.precision)
     np.testing.assert_allclose(np.mean([k.potential for k in parts], 0), whole.potential)
@@ -176,7 +178,7 @@ def test_the_adaptive_rate_is_the_printed_one():
     at = np.concatenate([np.eye(P + 1).ravel(), np.zeros(P + 1)])
     gradients, window = [], 10.0
     for t, rows in enumerate(batches(40, 10)):
-        batch = replace(problem, blocks=problem.blocks.take(rows, N / 10))
+        batch = weighted(problem.some(rows), N / 10)
         stats = batch.stats(coefficients(leaky))
         target = stats.S.M + np.diag([0.25, 0.8, 0.8, 0.8])
         potential = stats.g + stats.S.M @ coefficients(leaky).mean

@@ -17,7 +17,7 @@ from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
 from ..inference.progress import Ascent, Watch, silent
-from ..inference.row_space import Basis, Rotation, bases
+from ..inference.row_space import Basis, RowSpace, bases
 from ..inference.state import State, bound_of
 from ..inference.vb import VB, learned
 from ..likelihoods.tight import Tight
@@ -132,16 +132,15 @@ def find_posterior(
     rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
 ) -> Found:
-    """Run a scheme on a problem, in the columns of its rotation.
+    """Run a scheme on a problem, in the space of its rows where columns outnumber them.
 
-    ``rotation`` may be given: problems that differ in labels only have the same one.
-    Effects of one grouping factor are integrated out by quadrature where that can be done.
+    ``rotation``, bases of that space, may be given: problems that differ in labels only have the
+    same ones.  Effects of one grouping factor are integrated out by quadrature where that can be
+    done.
     """
     rotation = bases(problem, scheme) if rotation is None else rotation
-    turn = Rotation(problem, rotation) if any(B is not None for B in rotation) else None
-    small = problem if turn is None else turn.small()
-    if turn is not None:
-        start = turn.into(start, small)
+    turn = RowSpace(problem, rotation) if any(B is not None for B in rotation) else None
+    small, start = (problem, start) if turn is None else (turn.scores(), None)
     if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
@@ -153,18 +152,18 @@ def find_posterior(
             start = near
         problem = small if turn is None else with_priors(problem, small.model)
         turn = turn and replace(turn, whole=problem)
-    watch = watch if turn is None else turn.watching(watch)
     if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
         whole = integrate_groups(problem, start, watch, scheme.max_iter)
         if whole is not None:
             return _integrated(problem, whole)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
-    result = found if turn is None else turn.back(found, rng)
-    if isinstance(result, Draws):
-        problem = result.typical(problem)
-        machine = from_draws(problem, result, disagreement(found))
+    if isinstance(found, Draws):
+        draws = found if turn is None else turn.draws(found, rng)
+        problem = draws.typical(problem)
+        machine = from_draws(problem, draws, disagreement(found))
     else:
-        machine = _from_ascent(problem, result)
+        ascent = found if turn is None else replace(found, state=turn.state(found.state))
+        machine = _from_ascent(problem, ascent)
     return Found(machine, problem.at(machine.state.latents))
 
 
