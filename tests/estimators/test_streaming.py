@@ -4,8 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import log_loss
@@ -13,11 +11,13 @@ from sklearn.metrics import log_loss
 import bayesvm
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.blocks import Blocks
+from bayesvm.core.types import Coef
 from bayesvm.engines import Serial
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.state import bound_of
+from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.model.problem import Problem
-from bayesvm.priors import Ridge
+from bayesvm.priors import Fixed, Ridge
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 2))
@@ -80,20 +80,14 @@ def test_a_stream_goes_on_from_its_file(name, tmp_path):
     np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-6, atol=1e-9)
 
 
-# ----- rows that are kept
-
-
-@pytest.fixture
-def few_kept(monkeypatch):
-    monkeypatch.setattr("bayesvm.estimators.streaming.LEAST_KEPT", 100)
-    monkeypatch.setattr("bayesvm.estimators.streaming.MOST_KEPT", 100)
+# ----- rows that are held
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"inference": VB(bound="tight")}, {"prior": "lasso"}], ids=str
 )
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_a_linear_stream_is_a_fit_while_all_rows_are_kept(kind, options):
+def test_a_linear_stream_is_a_fit_while_all_rows_are_held(kind, options):
     """To the last digit, in chunks of any size."""
     stream = BayesianLinearSVC(**options, random_state=0)
     for rows in np.split(np.arange(300), [1, 2, 40, 41, 200]):
@@ -105,22 +99,22 @@ def test_a_linear_stream_is_a_fit_while_all_rows_are_kept(kind, options):
     assert stream.n_iter_ == fit.n_iter_
 
 
-def test_more_columns_than_rows_are_kept_in_the_form_of_a_fit(few_kept):
+def test_more_columns_than_rows_are_first_in_the_form_of_a_fit():
     """First in rows, as a fit would, then in coefficients."""
     wide = np.column_stack([X, RNG.standard_normal((300, 298))])
     stream = BayesianLinearSVC(random_state=0)
     for rows in np.split(np.arange(300), [60, 120]):
-        stream.partial_fit(wide[rows], Y[rows], classes=[0, 1])
+        stream.partial_fit(wide[rows], Y[rows], classes=[0, 1], buffer=100)
     fit = BayesianLinearSVC().fit(wide, Y)
     # the stream and the fit choose their variance on different rows
     assert np.corrcoef(stream.coef_[0], fit.coef_[0])[0, 1] > 0.98
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_does_not_grow(name, few_kept):
+def test_a_stream_does_not_grow(name):
     stream, sizes = clone(STREAMS[name]), []
     for _ in range(6):
-        stream.partial_fit(X, Y, classes=[0, 1])
+        stream.partial_fit(X, Y, classes=[0, 1], buffer=100)
         sizes.append(len(pickle.dumps(stream)))
     assert max(sizes[1:]) - min(sizes[1:]) < 1000  # a bound path may be longer by some passes
 
@@ -134,52 +128,71 @@ def test_what_the_caller_does_to_the_rows_later_does_not_matter():
     np.testing.assert_allclose(stream.predict_proba(X), fit.predict_proba(X), rtol=1e-6, atol=1e-9)
 
 
-@given(
-    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=12),
-    most=st.integers(8, 80),
-    seed=st.integers(0, 9),
-)
-def test_kept_rows_stand_for_all_of_their_class(sizes, most, seed):
-    from bayesvm.estimators.streaming import Kept
+def test_rows_held_are_the_last_of_each_class():
+    from bayesvm.estimators.streaming import StreamRows
 
-    rng = np.random.default_rng(seed)
-    kept, seen = Kept.none(np.empty((0, 1)), 4), np.empty(0, dtype=int)
-    for n in sizes:
-        codes = rng.choice(4, n, p=[0.6, 0.3, 0.1, 0.0])
-        seen = np.concatenate([seen, codes])
-        rows = np.arange(len(seen) - n, len(seen), dtype=float)[:, None]
-        before = kept.joined(rows, codes, np.ones(n), np.ones(n), rng)
-        kept, gone = before.fewer(most)
-        assert kept.n <= most
-        assert kept.n == before.n or kept.n > most - 3  # of three classes as many of each
-        assert kept.n + gone.size == before.n
-        np.testing.assert_array_equal(kept.codes, seen[kept.X[:, 0].astype(int)])
-        assert np.all(np.diff(kept.X[:, 0]) > 0)
-        recent = min(len(seen), most // 2)
-        np.testing.assert_array_equal(kept.X[kept.n - recent :, 0], np.arange(len(seen))[-recent:])
-        weight = np.bincount(kept.codes, kept.stands_for, 4)
-        met = np.bincount(kept.codes, minlength=4) > 0
-        np.testing.assert_allclose(weight[met], np.bincount(seen, minlength=4)[met])
+    codes = np.array([0, 1, 0, 0, 2, 0, 1, 0, 1, 1])
+    rows = StreamRows(np.arange(10.0)[:, None], codes, np.ones(10), np.ones(10))
+    held = rows.recent(6, 3)
+    assert held.X[:, 0].tolist() == [4, 5, 7, 8, 9]
+    assert held.codes.tolist() == [2, 0, 0, 1, 1]
 
 
-def test_the_sample_of_a_class_is_uniform():
-    """3000 rows in chunks of 30, 100 kept: how often each third is in the sample, |z| < 4."""
-    from bayesvm.estimators.streaming import Kept
+# ----- the posterior as the prior
 
-    count = np.zeros(3)
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        kept = Kept.none(np.empty((0, 1)), 1)
-        for i in range(0, 3000, 30):
-            rows = np.arange(i, i + 30.0)[:, None]
-            kept = kept.joined(rows, np.zeros(30, dtype=int), np.ones(30), np.ones(30), rng).fewer(
-                100
-            )[0]
-        sample = kept.X[: kept.sampled, 0]
-        count += np.histogram(sample, [0, 983, 1966, 2950])[0]
-    total = count.sum()
-    assert total == 40 * 50
-    assert np.abs(count - total / 3).max() < 4 * np.sqrt(total * 2 / 9)
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_one_chunk_with_a_flat_start_is_the_posterior_of_the_prior(covariance):
+    """Two steps of a Gaussian prior that has seen nothing equal the fit with that prior."""
+    from bayesvm.inference.streaming import update_posterior
+    from bayesvm.linalg.covariances import DiagonalCovariance
+
+    fit = BayesianLinearSVC(
+        Fixed(2.0), VB(bound="tight", covariance=covariance), width="model", intercept_scale=3.0
+    ).fit(X, Y)
+    machine = fit.machines_[0]
+    variance = np.array([9.0, 0.5, 0.5])
+    cov = DiagonalCovariance(variance)
+    if covariance == "full":
+        cov = FullCovariance(np.diag(variance**-0.5))
+    blocks = Blocks(X, np.where(Y == 1, 1.0, -1.0), np.ones(300), 300)
+    run = update_posterior(
+        Problem(machine.model, blocks, Serial()),
+        Coef(np.zeros(3), cov),
+        VB(bound="tight"),
+        np.random.default_rng(0),
+    )
+    np.testing.assert_allclose(run.state.coef.mean, machine.posterior.mean, atol=1e-4)
+    np.testing.assert_allclose(run.state.coef.cov.diag(), machine.posterior.variance(), rtol=1e-4)
+    assert run.bound == pytest.approx(machine.bound, rel=1e-7)
+
+
+@pytest.mark.parametrize("options", [{}, {"likelihood": "hinge"}, {"prior": "ridge"}], ids=str)
+@pytest.mark.parametrize("chunk", [20, 300])
+def test_sequential_updates_approach_the_tight_fit(options, chunk):
+    """Within half a posterior standard deviation, of which the spread is within 10 %."""
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((3000, 3))
+    b = (A @ [1.0, -1.0, 0.0] + rng.logistic(size=3000) > 0.5).astype(int)
+    stream = BayesianLinearSVC(**options, random_state=0)
+    for i in range(0, 3000, chunk):
+        stream.partial_fit(A[i : i + chunk], b[i : i + chunk], classes=[0, 1], buffer=600)
+    fit = BayesianLinearSVC(**options, inference=VB(bound="tight"), width="model").fit(A, b)
+    assert np.max(np.abs(stream.coef_ - fit.coef_) / fit.coef_std_) < 0.5
+    np.testing.assert_allclose(stream.coef_std_, fit.coef_std_, rtol=0.1)
+
+
+def test_the_bounds_of_chunks_add_up():
+    stream = BayesianLinearSVC(prior=Fixed(1.0), random_state=0)
+    for i in range(0, 300, 50):
+        stream.partial_fit(X[i : i + 50], Y[i : i + 50], classes=[0, 1], buffer=100)
+    fit = BayesianLinearSVC(prior=Fixed(1.0), inference=VB(bound="tight")).fit(X, Y)
+    assert stream.elbo_ == pytest.approx(fit.elbo_, abs=1.0)
+
+
+def test_the_size_of_the_buffer_is_checked():
+    with pytest.raises(ValueError, match="buffer must be a whole number"):
+        BayesianLinearSVC().partial_fit(X, Y, classes=[0, 1], buffer=0)
 
 
 @pytest.mark.parametrize("inference", ["em", "svi", Gibbs(draws=400, burn_in=100, chains=2)])

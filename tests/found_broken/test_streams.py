@@ -42,16 +42,16 @@ def behind(request, how):
     request.applymarker(pytest.mark.xfail(reason=f"the stream is behind a fit {how}", strict=True))
 
 
-def judge(model, X, y, X_new, y_new, chunk, every=1, classes=None):
+def judge(model, X, y, X_new, y_new, chunk, every=1, buffer=2000):
     """Log loss after every chunk (every k-th), over that of a fit and of the class frequencies.
 
     Held-out rows are those of classes met so far; a fit knows no others.
     """
-    classes = np.unique(y_new) if classes is None else np.asarray(classes)
+    classes = np.unique(y_new)
     stream, judged = clone(model), 0
     for k, i in enumerate(range(0, len(y), chunk)):
         n = min(i + chunk, len(y))
-        stream.partial_fit(X[i:n], y[i:n], classes=classes)
+        stream.partial_fit(X[i:n], y[i:n], classes=classes, buffer=buffer)
         met = np.unique(y[:n])
         if n < FEWEST or len(met) < 2 or (k % every and n < len(y)):
             continue
@@ -127,10 +127,8 @@ def test_the_second_class_may_first_appear_late(model):
 
 
 @pytest.mark.parametrize("chunk", [30, 300])
-def test_a_stream_of_more_rows_than_are_kept_is_as_good_as_a_fit(chunk, monkeypatch):
-    monkeypatch.setattr("bayesvm.estimators.streaming.LEAST_KEPT", 400)
-    monkeypatch.setattr("bayesvm.estimators.streaming.MOST_KEPT", 400)
-    judge(LINEAR, *split(linear, 3000, 2), chunk, every=1500 // chunk)
+def test_a_stream_of_more_rows_than_the_buffer_is_as_good_as_a_fit(chunk):
+    judge(LINEAR, *split(linear, 3000, 2), chunk, every=1500 // chunk, buffer=400)
 
 
 # Machines of a stream are one against the rest.  33 rows after a class has come, the joint
@@ -141,10 +139,8 @@ AGAINST_REST = BayesianLinearSVC(likelihood="soft_hinge", random_state=0)
 @pytest.mark.parametrize(
     ("model", "late"), [(LINEAR, 600), (AGAINST_REST, 600), (AGAINST_REST, 1500)]
 )
-def test_a_class_may_first_appear_after_rows_have_left(model, late, monkeypatch):
-    monkeypatch.setattr("bayesvm.estimators.streaming.LEAST_KEPT", 400)
-    monkeypatch.setattr("bayesvm.estimators.streaming.MOST_KEPT", 400)
-    judge(model, *without_the_third_at_first(2000, late, 1), 100, every=5)
+def test_a_class_may_first_appear_after_rows_have_left(model, late):
+    judge(model, *without_the_third_at_first(2000, late, 1), 100, every=5, buffer=400)
 
 
 def test_rows_may_come_dense_and_then_sparse():
@@ -237,7 +233,7 @@ def test_a_long_kernel_stream_is_as_good_as_a_fit():
 @pytest.mark.parametrize("chunk", [30, 300])
 @pytest.mark.parametrize("seed", range(4))
 def test_sorted_streams_are_as_good_as_fits(chunk, seed):
-    """All rows of one class first, and more rows than are kept."""
+    """All rows of one class first, and more rows than the buffer holds."""
     X, y, X_new, y_new = split(linear, 6000, seed)
     order = np.argsort(y, kind="stable")
     judge(LINEAR, X[order], y[order], X_new, y_new, chunk, 2100 // chunk)

@@ -314,7 +314,7 @@ class BayesianSVC(BayesianClassifier):
 
     @available_if(streamable)
     def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, buffer: int = 2000
     ) -> BayesianSVC:
         """Learn from the next rows of a stream, as :meth:`BayesianLinearSVC.partial_fit` does.
 
@@ -351,8 +351,11 @@ class BayesianSVC(BayesianClassifier):
             blocks = cut(X, block_rows(model.width))
             return Problem.of(model, blocks, settings.engine(X, model.width), codes, c, unit)
 
-        setup = Setup(scheme, pose, self.probability, self.n_jobs, GROWTH, limit=far_variance)
-        return advance(self, setup, X, y, classes, sample_weight)
+        softmax = self.probability == "calibrated"
+        setup = Setup(
+            scheme, pose, self.probability, self.n_jobs, GROWTH, softmax, limit=far_variance
+        )
+        return advance(self, setup, X, y, classes, sample_weight, buffer)
 
     # ----- predictions
 

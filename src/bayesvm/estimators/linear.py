@@ -256,7 +256,7 @@ class BayesianLinearSVC(BayesianClassifier):
 
     @available_if(streamable)
     def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, buffer: int = 2000
     ) -> BayesianLinearSVC:
         """Learn from the next rows of a stream.
 
@@ -299,10 +299,10 @@ class BayesianLinearSVC(BayesianClassifier):
             return self._problem(X, c, parts, unit)
 
         # f of other likelihoods differ in scale between classes
-        softmax = isinstance(parts.likelihood, Logistic)
+        softmax = isinstance(parts.likelihood, Logistic) and self.probability == "calibrated"
         how = (parts.scheme, pose_rows, self.probability, self.n_jobs)
         setup = Setup(*how, softmax=softmax)
-        return advance(self, setup, X, y, classes, sample_weight)
+        return advance(self, setup, X, y, classes, sample_weight, buffer)
 
     # ----- missing cells
 

@@ -1,8 +1,9 @@
-r"""Learning from a stream: the state of ``partial_fit`` between calls.
+"""Learning from a stream: ``partial_fit``.
 
-Rows are stored.  While all of them are, a call is a fit to them.  Then rows are dropped, except for
-a sample: the bound of dropped rows is replaced by a quadratic expansion (:class:`.Past`) at the
-posterior at that time, and a call is a fit to the stored rows plus that.
+While a stream is short all of its rows are held, and a call is a fit to them.  Then the posterior
+of each machine becomes the prior of the rows that follow (:mod:`bayesvm.inference.streaming`).
+The most recent rows of each class stay: leave-one-out predictions of them calibrate probabilities,
+and a class that appears late is first fitted to them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,372 +19,239 @@ from scipy import sparse
 
 from ..blocks import Blocks, block_rows
 from ..core.arrays import one_against_rest
-from ..core.precision import scaled_cholesky
-from ..core.types import Array, Coef, Stats
+from ..core.types import Array, Coef
 from ..inference import VB
 from ..inference.progress import Progress, Reporter
 from ..inference.state import State, bound_of
+from ..inference.streaming import update_posterior
 from ..inputs.labels import check_weights, class_masses, plain_labels
 from ..inputs.reading import check_in_memory
-from ..linalg.covariances import DiagonalCovariance, FullCovariance
-from ..linalg.forms import Dense
+from ..linalg.covariances import DiagonalCovariance, RootCovariance
 from ..model.model import Model
-from ..model.past import Past
 from ..model.problem import Problem
 from ..predictive.fit import Fit
-from ..predictive.fitting import find_posterior
-from ..predictive.joint import against_rest, link_against_rest
-from ..predictive.leave_one_out import Moments, effective, masses
-from ..predictive.link_fitting import LogisticFamily, SoftmaxFamily, fit_link
-from ..predictive.links import CalibratedLink, ClassLink, Link, plain_link
+from ..predictive.fitting import Found, find_posterior, with_link
+from ..predictive.leave_one_out import Held, Moments, effective, masses
+from ..predictive.link_fitting import SoftmaxFamily, fit_link
+from ..predictive.links import CalibratedLink, ProbitLink
 from ..predictive.machine import Machine
-from ..predictive.posterior import GaussianPosterior, PointPosterior
+from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPosterior
 from .build import choose_engine
 
-ROWS_A_COEFFICIENT = 10  # that are kept,
-LEAST_KEPT, MOST_KEPT = 2000, 5000  # but no fewer and no more than this
-FIRM = 30  # rows after which the rows seen since a fit decide how curved its part of the bound is
 
+class StreamRows(NamedTuple):
+    """Rows with the numbers of their classes."""
 
-class Kept(NamedTuple):
-    """Rows kept: a sample of those that are no longer recent, then the recent ones."""
+    X: Any  # (n, p), dense or sparse
+    codes: Array  # (n,)
+    c: Array  # (n,), weights
+    unit: Array  # (n,), class weights, which are in c
 
-    X: Any
-    codes: Array
-    c: Array
-    unit: Array  # class weights, which are in c
-    key: Array  # uniform random numbers; the sample of a class are its rows of smallest key
-    sampled: int  # rows of the sample
-    left: Array  # (n_classes,), rows of each class that are no longer recent
-
-    @staticmethod
-    def none(X: Any, n_classes: int) -> Kept:
-        none, left = np.empty(0), np.zeros(n_classes, dtype=np.intp)
-        return Kept(X[:0], none.astype(np.intp), none, none, none, 0, left)
-
-    @property
-    def n(self) -> int:
-        return self.c.size
-
-    @property
-    def stands_for(self) -> Array:
-        """How many rows of the stream each represents."""
-        codes = self.codes[: self.sampled]
-        each = self.left / np.maximum(np.bincount(codes, minlength=self.left.size), 1)
-        return np.concatenate([each[codes], np.ones(self.n - self.sampled)])
-
-    @property
-    def weight(self) -> Array:
-        """Effective weights of the rows, and of those that each represents."""
-        return effective(self.c * self.stands_for, self.unit)
-
-    def joined(
-        self, X: Any, codes: Array, c: Array, unit: Array | float, rng: np.random.Generator
-    ) -> Kept:
-        """With more rows, held in the format of the first: dense or sparse."""
+    def joined(self, new: StreamRows) -> StreamRows:
+        """With more rows, in the format of the first: dense or sparse."""
         if sparse.issparse(self.X):
-            rows: Any = sparse.csr_array(sparse.vstack([self.X, sparse.csr_array(X)]))
+            X: Any = sparse.csr_array(sparse.vstack([self.X, sparse.csr_array(new.X)]))
         else:
-            rows = np.concatenate([self.X, X.toarray() if sparse.issparse(X) else X])
-        key = np.concatenate([self.key, rng.random(c.size)])
-        own = np.concatenate([self.unit, np.broadcast_to(unit, c.shape)])
-        codes, c = np.concatenate([self.codes, codes]), np.concatenate([self.c, c])
-        return self._replace(X=rows, codes=codes, c=c, unit=own, key=key)
+            X = np.concatenate([self.X, new.X.toarray() if sparse.issparse(new.X) else new.X])
+        return StreamRows(X, *map(np.concatenate, zip(self[1:], new[1:], strict=True)))
 
-    def fewer(self, most: int) -> tuple[Kept, Array]:
-        """At most so many rows, half of them the most recent ones, and which rows have gone.
+    def recent(self, most: int, n_classes: int) -> StreamRows:
+        """At most so many rows: the last ones of each class, equally many."""
+        each = max(1, most // n_classes)
+        last = [np.flatnonzero(self.codes == k)[-each:] for k in range(n_classes)]
+        rows = np.sort(np.concatenate(last))
+        return StreamRows(*(x[rows] for x in self))
 
-        The sample has as many rows of each class as there are, up to a number that only falls:
-        within a class it is a uniform one of all rows that are no longer recent.
-        """
-        if self.n <= most:
-            return self, np.empty(0, dtype=np.intp)
-        older = self.n - most // 2
-        codes = self.codes[:older]
-        least = level(np.bincount(codes), most - most // 2)
-        order = np.lexsort([self.key[:older], codes])
-        rank = np.arange(older) - np.searchsorted(codes[order], codes[order])  # within its class
-        stays = np.zeros(older, dtype=bool)
-        stays[order] = rank < least
-        rows = np.concatenate([np.flatnonzero(stays), np.arange(older, self.n)])
-        X, kept, c, unit, key = (x[rows] for x in self[:5])
-        new = np.bincount(codes[self.sampled :], minlength=self.left.size)
-        own = Kept(X, kept, c, unit, key, int(stays.sum()), self.left + new)
-        return own, np.flatnonzero(~stays)
-
-
-def level(counts: Array, total: int) -> int:
-    """The largest number that, taken of each class or all it has, exceeds no ``total``."""
-    sizes = np.sort(counts)
-    before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    rest = np.arange(sizes.size, 0, -1)
-    levels = (total - before) // rest  # if the classes before have all their rows
-    return int(levels[np.argmax(levels <= sizes)]) if np.any(levels <= sizes) else int(sizes[-1])
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """What ``fit`` has left of its rows for one machine: a Gaussian, a link, and their weight."""
-
-    S: Array  # (K, K)
-    coef: Coef
-    slope: Array  # (K,), of the rows' part of the bound at its mean
-    bound: float  # the rows' part of it; NaN if the fit had none
-    link: Link
-    weight: float
-
-    @staticmethod
-    def of(machine: Machine, weight: float) -> Fitted:
-        post, model, priors = machine.posterior, machine.model, machine.state.priors
-        cov = post.curvature.dense() if isinstance(post, PointPosterior) else post.covariance()
-        P: Any = model.precision(priors)
-        size, Q = np.linalg.eigh(np.linalg.inv(cov) - np.diag(P))
-        S = (Q * np.maximum(size, 0.0)) @ Q.T  # draws may spread further than the prior
-        coef = Coef(post.mean, FullCovariance(*scaled_cholesky(S + np.diag(P))))
-        prior = model.bound(coef, priors)
-        bound = machine.bound - prior if post.has_spread else np.nan
-        return Fitted(S, coef, P * post.mean, bound, machine.link, weight)
-
-    def past(self, problem: Problem) -> Past:
-        """The fitted rows as rows that have gone.
-
-        Their curvature H is not known.  As a share of S it is taken to be that of the rows seen
-        since, and of some whose share is one: while these are few the mean then moves little.
-        """
-        new = problem.stats(self.coef, curved=True)
-        cov = self.coef.cov.dense()
-        seen = float(np.vdot(new.H.M, cov) / np.vdot(new.S.M, cov))
-        share = (FIRM + problem.n * seen) / (FIRM + problem.n)
-        stats = Stats(Dense(self.S), self.slope, np.nan_to_num(self.bound), Dense(share * self.S))
-        return Past.of(stats, self.coef, self.weight)
+    def problem(self, model: Model, codes: Array, weight: Array, n_jobs: int | None) -> Problem:
+        """The rows with labels and weights as the data of a model."""
+        engine = choose_engine("auto", self.X, model.width, n_jobs)
+        blocks = Blocks(self.X, block_rows(model.width))
+        return Problem.of(model, blocks, engine, codes, weight, self.unit)
 
 
 @dataclass(frozen=True)
 class Setup:
     """How an estimator fits the rows of a stream."""
 
-    scheme: Any
-    # of rows, codes of classes, weights and class weights
+    scheme: VB
+    # a problem of rows, codes of classes, weights and class weights
     pose: Callable[[Any, Array, Array, Array], Problem]
     probability: str
     n_jobs: int | None
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
-    softmax: bool = True  # whether the link of several classes is fitted to all of them at once
+    softmax: bool = True  # whether one link is fitted to more than two classes
     # the largest variance of f, or infinity
     limit: Callable[[Sequence[Machine]], float | None] = field(default=lambda _: np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Rows kept, the quadratic expansion of the others, and the state of each machine."""
+    """What ``partial_fit`` keeps beside the fit."""
 
-    classes: Array
-    kept: Kept
+    rows: StreamRows  # all of them, or the most recent ones
     rng: np.random.Generator
-    model: Model | None = None
+    sequential: tuple[bool, ...]  # machines whose posterior is the prior of the next rows
     made: tuple[int, int] = (0, 0)  # rows and classes that the model was made from
-    states: tuple[State | None, ...] = ()
-    past: tuple[Past | None, ...] = ()  # empty while all rows are kept
-    fitted: tuple[Fitted, ...] = ()  # empty unless ``fit`` came first,
-    link: ClassLink | None = None  # whose link of several classes this is
-    masses: Array = field(default_factory=lambda: np.zeros(1))  # of classes
+    fitted: float = 0.0  # weight of the rows that ``fit`` has seen, which are not held
     calls: int = 0
 
-    @staticmethod
-    def begin(X: Any, classes: Any, rng: np.random.Generator) -> Stream:
-        """A stream without rows; ``classes`` are all labels that will occur."""
-        if classes is None:
-            raise ValueError(
-                "the first call of partial_fit needs classes=, the labels that will ever occur; "
-                "for example classes=np.unique(all_y)."
-            )
-        found = _distinct(classes)
-        if len(found) < 2:
-            raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
-        return Stream(found, Kept.none(X, len(found)), rng, masses=np.zeros(len(found)))
-
-    @staticmethod
-    def resume(X: Any, fit: Fit, rng: np.random.Generator) -> Stream:
-        """A stream that continues from what ``fit`` has found."""
-        machines, link = fit.machines, None if fit.is_binary else fit.over_classes
-        if fit.is_joint:
-            link = link_against_rest(fit.over_classes, len(machines))
-            machines = [against_rest(m, len(machines)) for m in machines]
-        fitted = tuple(Fitted.of(m, float(fit.weight)) for m in machines)
-        return Stream(
-            fit.classes,
-            Kept.none(X, len(fit.classes)),
-            rng,
-            fit.machines[0].model,
-            states=tuple(State(f.coef, m.state.priors) for f, m in zip(fitted, fit.machines)),
-            fitted=fitted,
-            link=link,
-            masses=fit.masses,
-        )
-
-    def coded(
-        self, y: Any, classes: Any, sample_weight: Any, class_weight: Any
-    ) -> tuple[Array, Array, Array]:
-        """Numbers of the rows' classes, weights of rows and of their classes, checked."""
-        if classes is not None and not np.array_equal(_distinct(classes), self.classes):
-            raise ValueError(
-                f"classes={classes!r} differ from those of the first call, {self.classes!r}."
-            )
-        if isinstance(class_weight, str):
-            raise ValueError(
-                "class_weight='balanced' cannot be known from one chunk of a stream; give a dict."
-            )
-        unknown = np.setdiff1d(y, self.classes)
-        if unknown.size:
-            raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
-        codes = np.searchsorted(self.classes, y)
-        c = check_weights(sample_weight, class_weight, codes, self.classes)
-        unit = check_weights(None, class_weight, codes, self.classes)
-        return codes, c, unit
-
     def learn(
-        self, X: Any, codes: Array, c: Array, unit: Array, setup: Setup, report: Reporter
+        self, fit: Fit, new: StreamRows, buffer: int, setup: Setup, report: Reporter
     ) -> tuple[Stream, Fit]:
-        """The stream with more rows, all of positive weight, and the fit to it."""
-        stream = replace(
-            self,
-            kept=self.kept.joined(X, codes, c, unit, self.rng),
-            masses=self.masses + class_masses(codes, c, len(self.classes)),
-            calls=self.calls + 1,
-        )
-        stream, problem = stream._posed(setup)
-        scheme = replace(setup.scheme, bound="auto")  # an earlier fit may have posed the problem
-        problems, machines, pairs = [], [], []
-        labels = one_against_rest(stream.kept.codes, len(self.classes))
-        for j, y in enumerate(labels):
-            one = replace(problem, y=y)
-            one = replace(one, past=stream._gone(j, one))
-            machine, left_out = stream._machine(setup.probability, scheme, one, j)
+        """The stream and the fit after more rows, all of positive weight."""
+        n_classes, n_jobs, rows = len(fit.classes), setup.n_jobs, self.rows.joined(new)
+        is_full = len(rows.c) > buffer
+        held = rows.recent(buffer, n_classes) if is_full else rows
+        seen = fit.masses + class_masses(new.codes, new.c, n_classes)
+        share = class_masses(held.codes, held.c, n_classes) / np.maximum(seen, 1e-300)
+        stream = replace(self, rows=rows, calls=self.calls + 1)
+        stream, posed = stream._posed(setup)
+        scheme = replace(setup.scheme, bound="tight" if is_full else "auto")
+        met = list(self.sequential)
+        machines: list[Machine] = []
+        left_out: list[Held] = []
+        labels = [one_against_rest(some.codes, n_classes) for some in (rows, new, held)]
+        for j, (y, y_new, y_held) in enumerate(zip(*labels, strict=True)):
+            if met[j]:
+                old = fit.machines[j]
+                chunk = new.problem(old.model, y_new, new.c, n_jobs)
+                machine = updated(old, chunk, setup.scheme, self.rng)
+            else:
+                problem = posed or rows.problem(fit.machines[j].model, y, rows.c, n_jobs)
+                problem = replace(problem, y=y)
+                met[j] = bool(np.ptp(y) > 0)
+                machine = fitted(problem, scheme, self.rng) if met[j] else unmet(problem)
+            # rows that are held represent all rows of their class
+            weighted = held.problem(machine.model, y_held, held.c / share[held.codes], n_jobs)
+            link = with_link if met[j] else with_shares
+            found = Found(machine, weighted)
+            machine, own = link(found, setup.probability, "model", n_classes == 2)
             machines.append(machine)
-            pairs.append(left_out)
-            problems.append(one)
+            left_out.append(own)
             if report.is_active:
-                now, bound = stream.calls, machines[-1].bound
-                report(Progress("stream", now, now, bound, machines[-1].change))
-        # no pass was made for a class without rows yet, and there is no state to resume from
-        states = tuple(m.state if m.n_iter else None for m in machines)
-        m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-        moments = Moments(stream.kept.codes, m, v, stream.kept.weight)
-        link = stream._link(moments) if stream._links(setup) else None
-        stream = replace(stream, states=states)._condensed(problems)
-        fit = Fit(machines, self.classes, stream.masses, stopped=report.stopped, link=link)
-        return stream, fit.judged(moments, setup.limit(machines))
+                now = stream.calls
+                report(Progress("stream", now, now, machine.bound, machine.change))
+        result = Fit(machines, fit.classes, seen, stopped=report.stopped)
+        if seen.sum() < self.fitted + min(self.fitted, buffer) or np.any(share[seen > 0] == 0):
+            result = with_links_of(result, fit)  # which ``fit`` has fitted to more rows
+        else:
+            moments = Moments.of(left_out)
+            if setup.softmax and n_classes > 2 and moments is not None:
+                result = replace(result, link=fit_link(SoftmaxFamily(), *moments))
+            result = result.judged(moments, setup.limit(machines))
+        if is_full:
+            stream = replace(stream, rows=held, sequential=tuple(met))
+        return stream, result
 
-    def _links(self, setup: Setup) -> bool:
-        """Whether a link over classes is fitted."""
-        return setup.softmax and setup.probability == "calibrated" and len(self.classes) > 2
-
-    def _link(self, moments: Moments) -> ClassLink:
-        """The link over classes, by the rows kept; a class without rows has an f of its prior."""
-        earlier = None if self.link is None else (self.link, self.fitted[0].weight)
-        return fit_link(SoftmaxFamily(), *moments, earlier)
-
-    def _posed(self, setup: Setup) -> tuple[Stream, Problem]:
-        """The rows kept as a problem; while none has gone its model may be made anew."""
-        kept = self.kept
-        classes = np.unique(kept.codes).size
-        grown = kept.n >= setup.growth * self.made[0] or classes > self.made[1]
-        if self.model is None or (grown and not self.past and not self.fitted):
-            problem = setup.pose(kept.X, kept.codes, kept.c, kept.unit)
-            count = 1 if len(self.classes) == 2 else len(self.classes)
-            made, states = (kept.n, classes), (None,) * count
-            stream = replace(self, model=problem.model, made=made, states=states)
-            if not problem.engine.on_device:
-                return stream, problem
-            engine = choose_engine("auto", kept.X, problem.model.width, setup.n_jobs)
-            return stream, problem.on_host().replaced(engine=engine)
-        engine = choose_engine("auto", kept.X, self.model.width, setup.n_jobs)
-        size = block_rows(self.model.width)
-        blocks = Blocks(kept.X, size)
-        return self, Problem.of(self.model, blocks, engine, kept.codes, kept.c, kept.unit)
-
-    def _gone(self, j: int, problem: Problem) -> Past | None:
-        """The expansion of rows that are not kept, for a machine."""
-        gone = self.past[j] if self.past else None
-        if not self.fitted:
-            return gone
-        before = self.fitted[j].past(problem)
-        return before if gone is None else before + gone
-
-    def _machine(
-        self, probability: str, scheme: Any, problem: Problem, j: int
-    ) -> tuple[Machine, tuple[Array, Array]]:
-        """The fit to the rows kept and to what remains of the others, and its link.
-
-        Returned with moments of f at the rows kept, each left out.
-        """
-        weight = self.kept.weight
-        if problem.past is None and np.ptp(problem.y) == 0:
-            machine = _unmet(problem, weight)
-            return machine, problem.moments(machine.state.coef)
-        machine, problem, _ = find_posterior(problem, scheme, self.rng, self.states[j])
-        left_out = machine.posterior.left_out(problem)
-        link = plain_link(probability, problem.model.likelihood)
-        if link is None:
-            earlier = (self.fitted[j].link, self.fitted[j].weight) if self.fitted else None
-            link = fit_link(LogisticFamily(True), problem.y, *left_out, weight, earlier)
-        bound = machine.bound + (0.0 * self.fitted[j].bound if self.fitted else 0.0)
-        return replace(machine, link=link, bound=bound), left_out
-
-    def _condensed(self, problems: list[Problem]) -> Stream:
-        """With as many rows as are kept; of the others what remains at the posterior just found."""
-        assert self.model is not None
-        most = int(np.clip(ROWS_A_COEFFICIENT * self.model.width, LEAST_KEPT, MOST_KEPT))
-        kept, gone = self.kept.fewer(most)
-        if not gone.size:
-            return self
-        past: list[Past | None] = []
-        states: list[State | None] = []
-        for problem, state, old in zip(
-            problems, self.states, self.past or [None] * len(problems), strict=True
-        ):
-            if state is None:  # of a class without rows yet: later, the sample represents these
-                past.append(None)
-                states.append(None)
-                continue
-            rows = replace(problem.replaced(form="dense"), past=None).some(gone)
-            new = Past.of(rows.stats(state.coef, curved=True), state.coef, rows.weight)
-            past.append(new if old is None else old + new)
-            states.append(state._replace(coef=_full(state.coef)))
-        return replace(self, kept=kept, past=tuple(past), states=tuple(states))
+    def _posed(self, setup: Setup) -> tuple[Stream, Problem | None]:
+        """The rows held as a problem with a new model, or ``None`` where the model stays."""
+        rows = self.rows
+        made = len(rows.c), np.unique(rows.codes).size
+        grown = made[0] >= setup.growth * self.made[0] or made[1] > self.made[1]
+        if any(self.sequential) or not grown:
+            return self, None
+        problem = setup.pose(rows.X, rows.codes, rows.c, rows.unit)
+        if problem.engine.on_device:
+            problem = rows.problem(problem.model, rows.codes, rows.c, setup.n_jobs)
+        return replace(self, made=made), problem
 
 
-def _full(coef: Coef) -> Coef:
-    """The same with the covariance that a matrix S has, whatever form S was in."""
-    if isinstance(coef.cov, FullCovariance):
-        return coef
-    return Coef(coef.mean, FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense()))))
+def fitted(problem: Problem, scheme: VB, rng: np.random.Generator) -> Machine:
+    """A machine fitted to rows under the priors of its model."""
+    problem = problem.with_likelihood(scheme.seen(problem.model.likelihood))
+    return find_posterior(problem, scheme, rng).machine
 
 
-def _unmet(problem: Problem, weight: Array) -> Machine:
-    """A machine whose labels are all alike: coefficients as before the data, and a frequency."""
+def updated(machine: Machine, problem: Problem, scheme: VB, rng: np.random.Generator) -> Machine:
+    """A machine after new rows, for which its posterior is the prior."""
+    post: Any = machine.posterior
+    bound = machine.bound if isinstance(post, GaussianPosterior) else np.nan
+    if isinstance(post, PointPosterior):
+        prior = Coef(post.mean, post.curvature)
+    elif isinstance(post, DrawsPosterior):
+        prior = Coef(post.mean, RootCovariance(post.root.T))
+    else:
+        prior = post.coef
+    scheme = replace(scheme, bound="tight")
+    problem = problem.with_likelihood(scheme.seen(problem.model.likelihood))
+    run = update_posterior(problem, prior, scheme, rng)
+    coef = run.state.coef
+    return Machine(
+        problem.model,
+        GaussianPosterior(coef),
+        State(coef, machine.state.priors),
+        machine.link,
+        bound + run.bound,
+        [bound + x for x in run.path],
+        run.n_iter,
+        run.converged,
+        run.change,
+    )
+
+
+def unmet(problem: Problem) -> Machine:
+    """A machine whose labels are all alike: its coefficients have their prior."""
     model = problem.model
     P: Any = model.precision(model.init())
     cov = DiagonalCovariance(1.0 / np.maximum(P, 1e-8))  # flat priors have a precision of zero
     state = State(Coef(np.zeros(model.width), cov), model.init())
-    share = masses(problem.y, weight) + 0.5
-    return Machine(
-        model,
-        GaussianPosterior(state.coef),
-        state,
-        CalibratedLink(1.0, float(np.log(share[0] / share[1])), 0.0),  # the mean of f is zero
-        bound_of(problem, state),
-        [],
-        0,
-        True,
-    )
+    bound = bound_of(problem, state)
+    return Machine(model, GaussianPosterior(state.coef), state, ProbitLink(), bound, [], 0, True)
 
 
-def _distinct(classes: Any) -> Array:
+def with_shares(found: Found, *options: Any) -> tuple[Machine, Held]:
+    """A machine whose labels are all alike with their shares as its probabilities."""
+    machine, problem, _ = found
+    c = effective(problem.c, problem.unit)
+    positive, negative = masses(problem.y, c) + 0.5
+    link = CalibratedLink(1.0, float(np.log(positive / negative)), 0.0)  # the mean of f is zero
+    return replace(machine, link=link), (problem.y, *problem.moments(machine.state.coef), c)
+
+
+def with_links_of(fit: Fit, old: Fit) -> Fit:
+    """The fit with the links of an older one, which were fitted to more rows."""
+    pairs = zip(fit.machines, old.machines, strict=True)
+    machines = [replace(new, link=machine.link) for new, machine in pairs]
+    return replace(fit, machines=machines, link=old.link, left_out=old.left_out, far=old.far)
+
+
+def distinct(classes: Any) -> Array:
     """All labels that will occur, sorted; each may be given once, which scikit-learn warns of."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes")
         return np.unique(plain_labels(classes, "classes"))
+
+
+def first_fit(classes: Any) -> Fit:
+    """A fit without rows; ``classes`` are all labels that will occur."""
+    if classes is None:
+        raise ValueError(
+            "the first call of partial_fit needs classes=, the labels that will ever occur; "
+            "for example classes=np.unique(all_y)."
+        )
+    found = distinct(classes)
+    if len(found) < 2:
+        raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
+    return Fit([], found, np.zeros(len(found)))
+
+
+def coded(
+    fit: Fit, y: Array, classes: Any, sample_weight: Any, class_weight: Any
+) -> tuple[Array, Array, Array]:
+    """Numbers of the rows' classes, weights of rows and of their classes, checked."""
+    known = fit.classes
+    if classes is not None and not np.array_equal(distinct(classes), known):
+        raise ValueError(f"classes={classes!r} differ from those of the first call, {known!r}.")
+    if isinstance(class_weight, str):
+        raise ValueError(
+            "class_weight='balanced' cannot be known from one chunk of a stream; give a dict."
+        )
+    unknown = np.setdiff1d(y, known)
+    if unknown.size:
+        raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
+    codes = np.searchsorted(known, y)
+    c = check_weights(sample_weight, class_weight, codes, known)
+    return codes, c, check_weights(None, class_weight, codes, known)
 
 
 def variational(scheme: Any, bound: str = "auto") -> VB:
@@ -399,7 +268,9 @@ def streamable(estimator: Any) -> bool:
     return True
 
 
-def advance(estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+def advance(
+    estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_weight: Any, buffer: int
+) -> Any:
     """Learn from the next rows of a stream: ``partial_fit``."""
     check_in_memory(X, "partial_fit")
     if estimator.checkpoint is not None:
@@ -408,20 +279,29 @@ def advance(estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_w
             "the model itself: set checkpoint=None, save the model between calls by "
             "bayesvm.save(model, path), and resume from bayesvm.load(path)."
         )
-    run, fit = estimator._run(), estimator.__dict__.get("fit_")
+    if not isinstance(buffer, Integral) or buffer < 1:
+        raise ValueError(f"buffer must be a whole number of at least 1; got {buffer!r}.")
+    run, fit, stream = estimator._run(), estimator.__dict__.get("fit_"), estimator._stream
+    if stream is None and fit is not None and fit.is_joint:
+        raise ValueError(
+            "a stream has a machine for each class against the rest, and cannot continue a fit of "
+            "all classes together. Begin with partial_fit: the first call may hold all rows."
+        )
     X, y = estimator._read(X, y, reset=fit is None, weights=sample_weight)
-    stream = estimator._stream
-    if stream is None and fit is None:
-        stream = Stream.begin(X, classes, estimator._generator())
-    elif stream is None:
-        stream = Stream.resume(X, estimator.fit_, estimator._generator())
-    codes, c, unit = stream.coded(y, classes, sample_weight, estimator.class_weight)
+    before = first_fit(classes) if fit is None else fit
+    codes, c, unit = coded(before, y, classes, sample_weight, estimator.class_weight)
     rows = np.flatnonzero(c > 0)
     if not rows.size:
         if fit is None:
             raise ValueError("the first call of partial_fit needs a row of positive weight.")
         return estimator
+    new = StreamRows(X[rows], codes[rows], c[rows], unit[rows])
+    if stream is None:
+        none = StreamRows(*(x[:0] for x in new))
+        machines = 1 if len(before.classes) == 2 else len(before.classes)
+        fitted = (fit is not None,) * machines
+        stream = Stream(none, estimator._generator(), fitted, fitted=before.weight)
     with run:
-        stream, fit = stream.learn(X[rows], codes[rows], c[rows], unit[rows], setup, run)
+        stream, result = stream.learn(before, new, int(buffer), setup, run)
     estimator._stream = stream
-    return estimator._keep(fit)
+    return estimator._keep(result)

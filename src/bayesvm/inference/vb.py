@@ -237,8 +237,9 @@ def maximise_mean(problem: Problem, coef: Coef, v: Array, P: Precision, gtol: fl
 
     def objective(z: Array) -> tuple[float, Array]:
         theta = mean + cov.times_root(z)
-        sums, pull = problem.expectations(Coef(theta, cov), v), P * theta
-        return 0.5 * float(theta @ pull) - sums.bound, -cov.times_root_transposed(sums.g - pull)
+        sums, gap = problem.expectations(Coef(theta, cov), v), theta - problem.model.prior_mean
+        pull = P * gap
+        return 0.5 * float(gap @ pull) - sums.bound, -cov.times_root_transposed(sums.g - pull)
 
     options = {"gtol": gtol, "ftol": 1e-15, "maxiter": 200, "maxcor": 10}
     found = minimize(objective, np.zeros(mean.size), jac=True, method="L-BFGS-B", options=options)

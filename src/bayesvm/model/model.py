@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, starmap
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,8 @@ class Model:
     terms: tuple[Term, ...]
     likelihood: Likelihood
     dtype: str = "float64"  # of the columns; what is summed over rows is always float64
+
+    prior_mean: ClassVar[Any] = 0.0  # of the coefficients, a number or an array (K,)
 
     # derived from the terms
     slices: tuple[slice, ...] = field(init=False, repr=False, compare=False)

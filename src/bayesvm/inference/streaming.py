@@ -1,0 +1,82 @@
+r"""Streaming variational Bayes: the posterior of the rows seen is the prior of the next ones.
+
+With :math:`q_t(\theta) = N(\mu_t, \Sigma_t)` after chunk *t*, the next chunk has the posterior
+
+.. math::
+
+    q_{t+1} = \arg\max_q\; E_q \log p(y_{t+1} \mid \theta)
+        - \mathrm{KL}\{q(\theta)\,\|\,N(\mu_t, \Sigma_t)\} .
+
+The maxima add up to a lower bound on the log evidence of all chunks.  Under the tight bound the
+curvature of a row in the mean is the precision that it adds to :math:`\Sigma^{-1}`; the augmented
+bound adds more, so that early rows would count too much.
+
+References
+----------
+Broderick, Boyd, Wibisono, Wilson & Jordan (2013), *Streaming variational Bayes*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.precision import Blocked, Precision, scaled_cholesky
+from ..core.types import Coef
+from ..linalg.covariances import DiagonalCovariance, FullCovariance
+from ..model.model import Latents, Model, States
+from ..model.problem import Problem
+from .progress import Ascent
+from .state import State
+from .vb import VB
+
+
+@dataclass(frozen=True)
+class SequentialModel(Model):
+    """A model whose coefficients have a Gaussian prior with a mean, and no hyperparameters."""
+
+    prior: Any = None  # Coef, with a full or a diagonal covariance
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.__dict__["prior_mean"] = self.prior.mean
+
+    def init(self) -> States:
+        return ()
+
+    def update(self, states: States, coef: Coef) -> States:
+        return states
+
+    def precision(self, states: States) -> Precision:
+        cov = self.prior.cov
+        if isinstance(cov, DiagonalCovariance):
+            return 1.0 / cov.variance
+        return Blocked(np.zeros(self.width), ((slice(0, self.width), cov.L @ cov.L.T),))
+
+    def bound(self, coef: Coef, states: States, latents: Latents = ()) -> float:
+        """Minus the Kullback-Leibler divergence from the prior."""
+        P, gap = self.precision(states), coef.mean - self.prior.mean
+        if isinstance(P, Blocked):
+            trace = coef.cov.trace(P.parts[0][1])
+        else:
+            trace = float(P @ coef.cov.diag())
+        logdet = coef.cov.logdet - self.prior.cov.logdet
+        return 0.5 * (self.width + logdet - trace - float(gap @ (P * gap)))
+
+
+def as_prior(coef: Coef) -> Coef:
+    """The same Gaussian with a covariance that is diagonal, or held as a factor of its inverse."""
+    if isinstance(coef.cov, DiagonalCovariance | FullCovariance):
+        return coef
+    precision = np.linalg.inv(coef.cov.dense())
+    return Coef(coef.mean, FullCovariance(*scaled_cholesky(precision)))
+
+
+def update_posterior(problem: Problem, prior: Coef, scheme: VB, rng: np.random.Generator) -> Ascent:
+    """The posterior of new rows under a Gaussian prior; its bound is that of their evidence."""
+    prior, model = as_prior(prior), problem.model
+    sequential = SequentialModel(model.terms, model.likelihood, model.dtype, prior)
+    form = "diagonal" if isinstance(prior.cov, DiagonalCovariance) else "dense"
+    return scheme.fit(problem.replaced(model=sequential, form=form), rng, State(prior, ()))
