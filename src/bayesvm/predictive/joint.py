@@ -10,7 +10,6 @@ import numpy as np
 
 from ..blocks import rows_of_all_classes
 from ..core.arrays import to_numpy
-from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
 from ..inference import EM, VB, Gibbs
 from ..inference.multinomial import draw_classes, fit_em, fit_vb
@@ -19,7 +18,6 @@ from ..inference.state import State
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight
-from ..linalg.covariances import FullCovariance
 from ..model.problem import Problem
 from .fitting import CLASSES_ROWS, disagreement, from_draws
 from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
@@ -38,7 +36,6 @@ from .posterior import (
     HELD,
     CentredPosterior,
     DrawsPosterior,
-    GaussianPosterior,
     PointPosterior,
     Posterior,
 )
@@ -165,30 +162,3 @@ def _left_out_draws(
         parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))
     m, v = (np.concatenate(x) for x in zip(*parts, strict=True))
     return m, v
-
-
-def against_rest(machine: Machine, classes: int) -> Machine:
-    r"""A machine of a class against the rest from one of a joint likelihood, for a stream.
-
-    The log odds :math:`f_k - \log\sum_{j\ne k} e^{f_j}` are expanded where the others are
-    equal: :math:`\frac{K}{K-1} f_k - \log(K - 1)` for f that sum to zero.  It has no bound.
-    """
-    grow, post, link = classes / (classes - 1.0), machine.posterior, machine.link
-    cov = post.curvature.dense() if isinstance(post, PointPosterior) else post.covariance()
-    mean, terms = grow * post.mean, machine.model.terms
-    for term, where in zip(terms, machine.model.slices, strict=True):
-        if term.name == "intercept":
-            mean[where] -= np.log(classes - 1.0)
-    coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
-    if isinstance(link, CalibratedLink):
-        link = CalibratedLink(link.a / grow, link.b, link.c / grow**2)
-    state, spread = machine.state._replace(coef=coef), GaussianPosterior(coef)
-    return replace(machine, posterior=spread, state=state, link=link, bound=np.nan)
-
-
-def link_against_rest(link: ClassLink, classes: int) -> ClassLink:
-    """The link over classes for the f of such machines; a softmax does not see the shift."""
-    grow = classes / (classes - 1.0)
-    if isinstance(link, AveragedSoftmaxLink):
-        return AveragedSoftmaxLink(classes, link.a / grow, link.c / grow**2, link.rows)
-    return link
