@@ -466,7 +466,7 @@ def can_integrate(problem: Problem) -> bool:
     prior, r = model.terms[-1].prior, model.terms[-1].design.r
     known = prior.is_learned and r <= 3 and (r == 1 or prior.is_blocked)
     held = problem.n * (model.slices[-1].start + r) <= MAX_ENTRIES
-    return known and held and problem.past is None and not (r > 1 and model.likelihood.is_kinked)
+    return known and held and not (r > 1 and model.likelihood.is_kinked)
 
 
 def _finite(search: Callable[[], Any]) -> Any:

@@ -43,7 +43,7 @@ def bases(problem: Problem, scheme: Any, rank: float = 1e-13) -> tuple[Basis | N
     C, model = problem.blocks.X, problem.model
     joint = isinstance(scheme, EM) and scheme.learn == "mode"
     usable = isinstance(C, np.ndarray) or sparse.issparse(C)
-    if problem.form != "factored" or not usable or problem.past is not None:
+    if problem.form != "factored" or not usable:
         return (None,) * len(model.terms)
     if joint or getattr(scheme, "rao_blackwell", False):
         return (None,) * len(model.terms)

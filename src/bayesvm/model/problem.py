@@ -16,7 +16,6 @@ from ..likelihoods import Likelihood
 from ..linalg.forms import sandwich, summed_covariances
 from .design_matrix import DesignMatrix, filled, moments, product, transposed_product
 from .model import Latents, Model
-from .past import Past
 
 
 class Latent(NamedTuple):
@@ -55,7 +54,6 @@ class Problem:
     c: Array  # (n,), weights
     unit: Array | float = 1.0  # weight of one row: that of its class
     latents: Latents = ()
-    past: Past | None = None  # sums over rows of a stream that are no longer stored
 
     @staticmethod
     def of(
@@ -105,8 +103,8 @@ class Problem:
 
     @property
     def weight(self) -> float:
-        """Total weight of the rows, including those no longer stored."""
-        return float(arrays.total(self.c)) + (0.0 if self.past is None else self.past.weight)
+        """Total weight of the rows."""
+        return float(arrays.total(self.c))
 
     @property
     def copies(self) -> Array:
@@ -164,7 +162,7 @@ class Problem:
         """Chosen rows, in ascending order."""
         y, c = arrays.pick(self.y, rows), arrays.pick(self.c, rows)
         unit = self.unit if isinstance(self.unit, float) else arrays.pick(self.unit, rows)
-        few = Problem(self.model, self.matrix.take(rows), y, c, unit, past=self.past)
+        few = Problem(self.model, self.matrix.take(rows), y, c, unit)
         return few.at(tuple(each and each.take(rows) for each in self.latents))
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
@@ -208,7 +206,7 @@ class Problem:
             return sums
 
         sums: Stats = self.matrix.sum(visit, self.y, self.c)
-        return sums if self.past is None else sums + self.past.stats(coef, curved)
+        return sums
 
     def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
         """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
@@ -224,7 +222,7 @@ class Problem:
             return Stats(S, transposed_product(rows, local.g), arrays.total(local.bound))
 
         sums: Stats = self.matrix.sum(visit, self.y, self.c, v)
-        return sums if self.past is None else sums + self.past.stats(coef, False)
+        return sums
 
     def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
         """Sums over all rows of curvatures, slopes and squared slopes, each without its row.

@@ -79,7 +79,7 @@ def clustered(
     ``found`` are derivatives with the groups integrated out, if they are known.
     """
     model, drawn = problem.model, isinstance(post, DrawsPosterior)
-    if width is None or problem.form != "arrow" or problem.past is not None or model.is_latent:
+    if width is None or problem.form != "arrow" or model.is_latent:
         return width
     p = model.slices[model.grouped[0]].start
     few = problem.weight < model.width or (drawn and post.flat.shape[0] <= 2 * model.width)

@@ -88,7 +88,7 @@ def _subset(problem: Problem, most: int) -> Problem:
     Rows of the label that is thinned less count once, those of the other as often as keeps the
     share of the labels.
     """
-    some, share = problem.balanced(problem.n if problem.past is not None else most, _rng())
+    some, share = problem.balanced(most, _rng())
     engine: Any = problem.engine if problem.is_held else Serial()
     model = replace(some.model, dtype="float64")
     some = some.replaced(model=model, engine=engine, c=some.c * (share / share.min()))

@@ -174,7 +174,7 @@ def find_width(
     if not post.has_spread or model.has_gates or drawn_cells:
         return None
     P = model.precision(priors)
-    few = problem.weight < model.width or problem.past is not None
+    few = problem.weight < model.width
     if few and model.likelihood.normalised:  # too few rows to correct the model
         return Width()
     plain = problem.form == "dense" and isinstance(P, np.ndarray) and not few
