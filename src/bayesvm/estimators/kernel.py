@@ -318,11 +318,10 @@ class BayesianSVC(BayesianClassifier):
     ) -> BayesianSVC:
         """Learn from the next rows of a stream, as :meth:`BayesianLinearSVC.partial_fit` does.
 
-        Rows are kept, ten for each inducing point but from 2000 to 5000 of them.  As long as they
-        are all there is, a call is a fit to all rows so far (of more than two classes, each with a
-        covariance of its own); kernel and inducing points are chosen anew whenever the rows have
-        grown by a twentieth, or a class occurs for the first time.  Later they stay as they are,
-        and so they do from the first call if ``fit`` came before.
+        Up to ``buffer`` rows a call is a fit to all rows so far (of more than two classes, each
+        with a covariance of its own); kernel and inducing points are chosen anew whenever the rows
+        have grown by a twentieth, or a class occurs for the first time.  Later they stay as they
+        are, and so they do from the first call if ``fit`` came before.
 
         Parameters
         ----------
@@ -334,6 +333,9 @@ class BayesianSVC(BayesianClassifier):
             All labels that will ever occur; needed in the first call.
         sample_weight : array-like of shape (n,), optional
             Weights.
+        buffer : int, default=2000
+            Number of rows up to which all are held; of longer streams the most recent rows of
+            each class are, equally many.
 
         Returns
         -------

@@ -260,21 +260,20 @@ class BayesianLinearSVC(BayesianClassifier):
     ) -> BayesianLinearSVC:
         """Learn from the next rows of a stream.
 
-        Rows are kept, ten for each coefficient but from 2000 to 5000 of them.  As long as they are
-        all there is, a call is a fit to all rows so far, in chunks of any size.  Then rows leave,
-        but for a sample and the most recent ones.  Their part of the bound is kept to second order,
-        at the posterior that they were part of.  The scaling of columns stays as it is from then
-        on, and from the first call if ``fit`` came before.  Probabilities are calibrated on the
-        rows kept, each left out; rows of the sample count for those that left.
+        Up to ``buffer`` rows a call is a fit to all rows so far, in chunks of any size.  Then the
+        posterior of the coefficients becomes the prior of the next rows (streaming variational
+        Bayes, under the tight bound); the penalty and the scaling of columns stay as they are.
+        After ``fit`` this is so from the first call.  Probabilities are calibrated by leave-one-out
+        predictions of the most recent rows of each class.
 
         More than two classes have a machine each against the rest; with ``likelihood="logistic"``
-        they have one link.  After a ``fit`` by their joint likelihood these are taken from it
-        approximately, and ``elbo_`` is not known.
+        they have one link.  A ``fit`` by their joint likelihood cannot be continued.
 
         Inference is variational: by the scheme of ``fit`` if that is, else by
         :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there
-        are more than two): ``iteration`` counts the calls and ``bound`` is that of all rows so far.
-        There is no ``checkpoint``: the model holds its rows, see :func:`bayesvm.save`.
+        are more than two): ``iteration`` counts the calls, and ``bound`` is the sum of the bounds
+        of all chunks.
+        There is no ``checkpoint``: the model is its state, see :func:`bayesvm.save`.
 
         Parameters
         ----------
@@ -286,11 +285,18 @@ class BayesianLinearSVC(BayesianClassifier):
             All labels that will ever occur; needed in the first call.
         sample_weight : array-like of shape (n,), optional
             Weights.
+        buffer : int, default=2000
+            Number of rows up to which all are held; of longer streams the most recent rows of
+            each class are, equally many.
 
         Returns
         -------
         self : BayesianLinearSVC
             The updated estimator.
+
+        References
+        ----------
+        Broderick et al. (2013), *Streaming variational Bayes*.
         """
         parts = check.choose_parts(self)
         parts = parts._replace(scheme=variational(parts.scheme))

@@ -277,8 +277,8 @@ class DrawsPosterior:
 class PointPosterior:
     """A point estimate, whose methods raise an error where a spread is needed.
 
-    ``curvature`` is the covariance that the smoothed loss would give: leverages for the link, and a
-    start for a stream.
+    ``curvature`` is the covariance that the smoothed loss would give: leverages for the link, and
+    the prior of a stream that goes on from the estimate.
     """
 
     has_spread: ClassVar[bool] = False
