@@ -155,9 +155,9 @@ def test_one_chunk_with_a_flat_start_is_the_posterior_of_the_prior(covariance):
     cov = DiagonalCovariance(variance)
     if covariance == "full":
         cov = FullCovariance(np.diag(variance**-0.5))
-    blocks = Blocks(X, np.where(Y == 1, 1.0, -1.0), np.ones(300), 300)
+    y, c = np.where(Y == 1, 1.0, -1.0), np.ones(300)
     run = update_posterior(
-        Problem(machine.model, blocks, Serial()),
+        Problem.of(machine.model, Blocks(X, 300), Serial(), y, c),
         Coef(np.zeros(3), cov),
         VB(bound="tight"),
         np.random.default_rng(0),
