@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator
 
 from ..inputs.parameters import is_among, of_svc
 from ..predictive.machine import Machine
-from ..predictive.robust_covariance import is_separated
 from .nested import changed, flat, separated
 from .predictions import logs
 
@@ -189,6 +188,14 @@ def note_of_width(self: Any) -> str:
     elif self._stream is not None:
         why = "after partial_fit"
     return MODEL_WIDTH.format(why=why) if why and first.posterior.has_spread else ""
+
+
+def is_separated(right: Any, c: Any, share: float = 0.03, rows: float = 6.0) -> bool:
+    """Whether (nearly) all rows, each left out, are on the right side; ``c`` are their weights.
+
+    At most a ``share`` of them is on the wrong side, or so many ``rows``.
+    """
+    return float(c @ ~right) <= max(rows, share * float(c.sum()))
 
 
 def with_note(self: Any, frame: Any) -> Any:

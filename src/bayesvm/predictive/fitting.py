@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,6 @@ from ..likelihoods.tight import Tight
 from ..linalg.covariances import Point, covariance
 from ..linalg.spike_slab import gated_coef
 from ..model.problem import Problem
-from .clusters import clustered
 from .diagnostics import indicator_r_hat, r_hat
 from .leave_one_out import Held, Moments, effect_scale, effective, masses, means_of_f
 from .link_fitting import LogisticFamily, fit_link
@@ -39,7 +37,7 @@ from .posterior import (
     response,
 )
 from .ridge_selection import select_ridge, with_priors
-from .robust_covariance import find_width
+from .robust_covariance import robust_covariance
 
 CALIBRATION_ROWS = 50_000  # enough for five numbers,
 CLASSES_ROWS = 20_000  # and for those of all classes
@@ -62,27 +60,21 @@ def with_link(
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
         fitted, probability = False, "normalised"
 
-    @cache
-    def sample() -> tuple[Problem, Array]:
-        return problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
-
-    some, share = sample()
+    some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
     m, v = machine.posterior.left_out(some)
     c = some.c * share
     held = some.y, m, v, effective(c, some.unit)
     link, scale = None if fitted else plain_link(probability, likelihood), 1.0
     if link is None:
-        shown = _with_new_groups(machine, sample()[0], held) if problem.model.grouped else held
+        shown = _with_new_groups(machine, some, held) if problem.model.grouped else held
         link = fit_link(LogisticFamily(curved), *shown)
         if curved and not (problem.model.grouped or problem.model.is_latent):
             inside = means_of_f(some, machine.posterior.mean)
             scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])
-    wide = None
-    if width == "data":
-        known = machine.posterior, machine.state.priors
-        rare = float(masses(some.y, c / some.unit).min())
-        wide = find_width(problem, *known, lambda: sample()[0], held, rare)
-        wide = clustered(problem, *known, wide, marginal)
+    kind = "model" if width == "model" else "clustered" if problem.model.grouped else "robust"
+    rare = float(masses(some.y, c / some.unit).min())
+    post, priors = machine.posterior, machine.state.priors
+    wide = robust_covariance(problem, post, priors, some, held, rare, kind, marginal)
     return replace(machine, link=link, width=wide, effect_scale=scale), held
 
 

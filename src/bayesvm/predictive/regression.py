@@ -29,7 +29,7 @@ from .fit import Fit
 from .fitting import Found, find_posterior
 from .leave_one_out import Held
 from .machine import Machine
-from .robust_covariance import find_width
+from .robust_covariance import robust_covariance
 
 ROWS = 10_000  # left out, at most: their quantiles at 5 % vary by 0.2 % of the rows
 TUBE_ROWS = 2000  # that choose the tube, at least; ten for each coefficient if that is more
@@ -158,8 +158,7 @@ def with_residuals(found: Found, width: str = "data") -> tuple[Machine, LeftOutR
         some, share = problem.thinned(ROWS, np.random.default_rng(0)), problem.n / ROWS
     held = some.y, *machine.posterior.left_out(some), some.c * share
     if width == "data":
-        wide = find_width(
-            problem, machine.posterior, machine.state.priors, lambda: some, held, problem.weight
-        )
+        post, priors = machine.posterior, machine.state.priors
+        wide = robust_covariance(problem, post, priors, some, held, problem.weight)
         machine = replace(machine, width=wide)
     return machine, LeftOutResiduals.of(held, plain(problem.model.likelihood))
