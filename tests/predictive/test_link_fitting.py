@@ -123,9 +123,6 @@ def test_no_other_optimiser_ends_lower(data, curved):
     """L-BFGS stops where the loss changes by 1e-14 of it, or slopes are below 1e-6."""
     y, m, _, c = data
     count, family = 5 if curved else 3, LogisticFamily(curved)
-    if curved and data is LOPSIDED:  # the positive row is below most: the link is constant
-        assert np.ptp(fit_link(family, *data).proba(m, data[2])) < 1e-3
-        return
     found = penalised_loss(parameters(fit_link(family, *data), y, m, c, count), *data)
     assert found == pytest.approx(score_link(family, *data), rel=1e-9)
     starts = [0.0, 0.0, 0.0, 0.3, 0.0], [1.0, 0.5, -2.0, -0.3, 0.1], [-1.0, -0.5, 1.0, 0.0, -0.1]
@@ -257,14 +254,14 @@ def test_flipped_labels_scales_and_weights():
         np.testing.assert_allclose(link.logit(at, var), want, atol=1e-4, err_msg=name)
 
 
-def test_a_useless_f_gives_the_share_of_the_label():
+@pytest.mark.parametrize("curved", [False, True])
+def test_a_useless_f_gives_about_the_share_of_the_label(curved):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(600) < 0.3, 1.0, -1.0)
     m, v, c = rng.standard_normal(600) - 0.1 * y, np.full(600, 0.1), np.ones(600)
-    p = fit_link(LogisticFamily(True), y, m, v, c).proba(m, v)
-    np.testing.assert_allclose(p, np.mean(y > 0), atol=2e-3)
+    p = fit_link(LogisticFamily(curved), y, m, v, c).proba(m, v)
+    np.testing.assert_allclose(p, np.mean(y > 0), atol=0.04)
     assert (np.argsort(p) == np.argsort(m)).all()  # rows are still ranked
-    assert np.ptp(fit_link(LogisticFamily(), y, m, v, c).proba(m, v)) > 10 * np.ptp(p)
 
 
 def test_the_share_of_a_label_is_not_known_exactly():

@@ -16,8 +16,6 @@ from bayesvm.predictive.links import (
     ProbitLink,
     SeparateLinks,
     bent,
-    beyond,
-    both_labels,
     bounded,
     class_bands,
     class_odds,
@@ -26,7 +24,6 @@ from bayesvm.predictive.links import (
     normalised,
     plain_link,
     stretched,
-    to_probit,
 )
 
 LINKS = [
@@ -38,18 +35,6 @@ LINKS = [
     NormalisedLink(Probit()),
 ]
 M, V = (a.ravel() for a in np.meshgrid(np.linspace(-4, 4, 41), [0.0, 0.3, 5.0]))
-
-
-def test_the_probit_curve_is_the_steeper_one_beyond_some_log_odds():
-    z = np.linspace(-9.0, 9.0, 3601)
-    assert np.all(beyond(z) * z >= 0.0)
-    np.testing.assert_array_equal(beyond(z)[np.abs(z) < 1.0], 0.0)
-    np.testing.assert_array_equal(beyond(z)[np.abs(z) > 5.0], to_probit(z)[np.abs(z) > 5.0])
-
-
-def test_probabilities_of_both_labels_keep_their_digits():
-    z = np.array([-60.0, -1.0, 0.0, 1.0, 50.0])
-    np.testing.assert_allclose(both_labels(z), np.stack([expit(-z), expit(z)]), rtol=1e-15)
 
 
 @pytest.mark.parametrize("classes", [2, 5])

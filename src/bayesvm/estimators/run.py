@@ -28,7 +28,7 @@ from ..inputs import reading
 from ..model.problem import Problem
 from ..predictive.fitting import find_posterior, moments_of_classes, with_link
 from ..predictive.joint import can_join, fit_classes
-from ..predictive.leave_one_out import Held, Moments
+from ..predictive.leave_one_out import LooMoments, Moments
 from ..predictive.links import ClassLink
 from ..predictive.machine import Machine
 from ..predictive.regression import LeftOutResiduals, with_residuals
@@ -122,7 +122,7 @@ class Run(Reporter):
         ``codes`` are the numbers of the rows' classes.  Returned with moments at rows left out.
         """
         machines: list[Machine] = []
-        held: list[Held] = []
+        held: list[LooMoments] = []
         checkpoint = self.checkpoint(lambda: _content(problem, codes, starts))
         rng = self.generator("machines")
         width = self.params.get("width", "model")

@@ -18,7 +18,6 @@ from .leave_one_out import Moments
 from .links import (
     ClassLink,
     SeparateLinks,
-    both_labels,
     bounded,
     class_bands,
     class_odds,
@@ -292,9 +291,9 @@ class Fit:
         if self.is_binary:
             plain, z = self._log_odds(at.m, at.v)
             rows, bands = self.machines[0].link.rows, self.bands(X, tails, at._replace(z=plain))
-            lower, upper = (both_labels(end) for end in enclosing(z, *bands[..., 1]))
-            least = np.stack([upper[0], lower[1]], axis=1)
-            most = np.stack([lower[0], upper[1]], axis=1)
+            low, high = enclosing(z, *bands[..., 1])
+            least = np.stack([expit(-high), expit(low)], axis=1)
+            most = np.stack([expit(-low), expit(high)], axis=1)
         else:
             odds, rows = self.odds(at.m, at.v), self.over_classes.rows
             low, high = enclosing(odds, *self.bands(X, tails, at._replace(z=odds)))

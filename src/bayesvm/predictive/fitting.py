@@ -24,7 +24,7 @@ from ..linalg.covariances import Point, covariance
 from ..linalg.spike_slab import gated_coef
 from ..model.problem import Problem
 from .diagnostics import indicator_r_hat, r_hat
-from .leave_one_out import Held, Moments, effect_scale, effective, masses, means_of_f
+from .leave_one_out import LooMoments, Moments, effect_scale, effective, masses, means_of_f
 from .link_fitting import LogisticFamily, fit_link
 from .links import ProbitLink, plain_link
 from .machine import Machine
@@ -47,7 +47,7 @@ AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 def with_link(
     found: Found, probability: str, width: str = "data", curved: bool = True
-) -> tuple[Machine, Held]:
+) -> tuple[Machine, LooMoments]:
     """The machine with its link and width, and moments at rows left out.
 
     ``curved`` links are for two classes: those of a class against the rest are normalised over
@@ -78,7 +78,7 @@ def with_link(
     return replace(machine, link=link, width=wide, effect_scale=scale), held
 
 
-def _with_new_groups(machine: Machine, problem: Problem, held: Held) -> Held:
+def _with_new_groups(machine: Machine, problem: Problem, held: LooMoments) -> LooMoments:
     """Rows left out to which a link is fitted.
 
     Where rows have groups, half the weight is on rows whose groups count as new: their effects vary

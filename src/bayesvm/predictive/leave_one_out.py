@@ -11,7 +11,9 @@ from ..core import arrays
 from ..core.types import Array, Local
 from ..model.problem import Problem
 
-Held: TypeAlias = tuple[Array, Array, Array, Array]  # labels, means, variances, weights of rows
+LooMoments: TypeAlias = tuple[
+    Array, Array, Array, Array
+]  # labels, means, variances, weights of rows
 
 
 def leave_one_out(m: Array, v: Array, local: Local, gone: Array) -> tuple[Array, Array]:
@@ -80,7 +82,7 @@ class Moments(NamedTuple):
     c: Array  # (n,), weight of the rows that each represents
 
     @staticmethod
-    def of(parts: Sequence[Held]) -> Moments | None:
+    def of(parts: Sequence[LooMoments]) -> Moments | None:
         """From those of each machine; ``None`` if these are not of the same rows."""
         Y, M, V, C = zip(*parts, strict=True)
         if len(parts) == 1:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import minimize, root
 from scipy.special import expit, ndtri
 
 from ..core import arrays
@@ -24,7 +24,6 @@ from .links import (
     SoftmaxLink,
     bounded,
     log_odds,
-    to_probit,
 )
 
 
@@ -132,38 +131,19 @@ class LogisticFamily(LinkFamily):
         by the prior, by their posterior second moments around its mean,
         :math:`V(F + P(dd^\top + V)P)V` with :math:`V = (F + P)^{-1}` of the expected Hessian F and
         the prior precision P, d from the prior mean.
-
-        Where f does not rank the labels a curved link is almost constant.
         """
         mean, sd = self.prior(rows)
-        (_, z), _ = self.logs(x, rows)
         whole = np.append(x, np.zeros(5 - x.size))
-        D = log_odds(whole, rows.m, rows.v)[1][: x.size]
-        p = expit(z)
-        q = bounded(p, rows.weight, 2)
-        rise = p * (1.0 - p) * rows.weight / (rows.weight + 1.0)  # of q in z
-        w = rows.c * rise * rise / (q * (1.0 - q))
-        F, P = (D * w) @ D.T, np.diag(sd**-2)
+        z, D = log_odds(whole, rows.m, rows.v)
+        D, p = D[: x.size], expit(z)
+        F, P = (D * (rows.c * p * (1.0 - p))) @ D.T, np.diag(sd**-2)
         V = np.linalg.inv(F + P)
         cov = np.zeros((5, 5))
         cov[: x.size, : x.size] = V @ (F + P @ (np.outer(x - mean, x - mean) + V) @ P) @ V
-        # a step of a sixth number, the share of the probit curve, with a prior deviation of three
-        gap = to_probit(z)
-        both = D @ (w * gap)
-        lean = float(gap @ (rows.c * (rows.t[1] - q) * rise / (q * (1.0 - q))))
-        share = lean / (float(w @ gap**2) - float(both @ V @ both) + 1.0 / 9.0)
-        known = {
-            "rows": rows.weight,
-            "centre": rows.centre,
-            "numbers": whole - np.array([np.log(rows.unit), 0.0, 0.0, 0.0, 0.0]),
-            "cov": cov,
-            "heavier": min(share, 0.0),
-        }
-        if self.curved and not _ranks(rows):
-            whole = np.array([mean[0] - 6.0 * sd[0], *mean[1:3], 0.0, 0.0])
         a = float(np.exp(whole[0])) / rows.unit
         b, c = float(whole[1]) - a * rows.centre, float(np.exp(whole[2])) * a * a
-        return CalibratedLink(a, b, c, float(whole[3]), float(whole[4]), **known)
+        skew, tail = map(float, whole[3:])
+        return CalibratedLink(a, b, c, skew, tail, rows.weight, rows.centre, cov)
 
     def standing_for(self, rows: LinkRows) -> Array:
         return np.linspace(-2.0, 2.0, 9)
@@ -307,15 +287,6 @@ def targets(codes: Array, c: Array, classes: int, softened: float) -> Array:
     return out
 
 
-def _ranks(rows: LinkRows) -> bool:
-    """Whether the f of a positive row is above that of a negative one more often than below."""
-    first, second = rows.t * rows.c  # weights of either label
-    order = np.argsort(rows.m)
-    m, below = rows.m[order], np.append(0.0, np.cumsum(first[order]))
-    lower, upper = (below[np.searchsorted(m, m, side)] for side in ("left", "right"))
-    return float(second[order] @ (lower + upper)) > first.sum() * second.sum()
-
-
 def _median(x: Array, c: Array) -> float:
     """The weighted median; zero of no rows."""
     if x.size == 0:
@@ -353,21 +324,16 @@ def _minimise(family: LinkFamily, rows: LinkRows) -> tuple[Array, float]:
         slope = p * (slope - (p * slope).sum(axis=0))  # in logs
         return value + 0.5 * float(u @ u), sd * pullback(slope) + u
 
-    bounds, options = [(-6.0, 6.0)] * mean.size, {"ftol": 1e-14, "gtol": 1e-6, "maxiter": 200}
+    options = {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 500}
     with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
         found = [
-            minimize(loss, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
-            for start in family.starts(rows)
+            minimize(
+                loss, u, method="L-BFGS-B", jac=True, bounds=[(-6.0, 6.0)] * u.size, options=options
+            )
+            for u in family.starts(rows)
         ]
         best = min(found, key=lambda each: float(each.fun))
-        u, value, slope = best.x, float(best.fun), best.jac
-        # Newton steps, for digits that the rounding of the loss hides from a line search
-        hessian = approx_fprime(u, lambda x: loss(x)[1])
-        for _ in range(10):
-            new = np.clip(u - np.linalg.solve(hessian, slope), -6.0, 6.0)
-            new_value, new_slope = loss(new)
-            lower = new_value <= value + 1e-12 * abs(value)
-            if not (lower and np.linalg.norm(new_slope) < np.linalg.norm(slope)):
-                break
-            u, value, slope = new, new_value, new_slope
-    return mean + sd * u, value
+        # the rounding of the loss hides half of the digits, which the gradient has
+        exact = root(lambda u: loss(u)[1], best.x)
+    close = exact.success and np.allclose(exact.x, best.x, atol=1e-4)
+    return mean + sd * (exact.x if close else best.x), float(best.fun)

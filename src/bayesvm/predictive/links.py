@@ -15,17 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
+from scipy.special import expit, log_expit, log_ndtr, ndtri
 
 from ..core.arrays import logsumexp
 from ..core.types import Array
 from ..likelihoods import Likelihood
 
-PROBIT_SLOPE = 1.7  # of the logistic curve that is nearest to the probit one
-# Chosen on simulated sets by the coverage of intervals: the standard deviation of log odds for the
-# shape of the curve, as a share of the distance between logistic and probit curve, without and with
-# a fitted link, and the share of the variance of a fitted link that counts.
-SHAPE, FITTED_SHAPE, COUNTED = 0.5, 0.6, 0.85
 LARGE = 350.0  # exponents beyond would overflow when they are squared
 
 
@@ -51,29 +46,9 @@ class Link:
         """Probabilities of the positive label."""
         return bounded(expit(self.logit(m, v)), self.rows, 2)
 
-    def band(
-        self,
-        f: Array,
-        m: Array,
-        v: Array,
-        levels: tuple[float, ...],
-        known: Array | float = 1.0,
-        centre: Array | None = None,
-    ) -> Array:
-        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
-
-        ``f`` are quantiles of f, the median between the ends; the link averages over f ~ N(m, v).
-        There are two intervals, around the log odds of the median and around the prediction; the
-        ends are the outer ones.  ``known`` is the share of ``v`` that is of coefficients: the
-        prediction averages over the rest, the effect of a new group.  ``centre`` are the log odds
-        at ``m`` and ``v``, if they are known.  Added is a variance for the shape of the curve: in
-        the tails no rows tell a logistic from a probit one.
-        """
-        z, centre = self.logit(f, np.zeros_like(f)), self.logit(m, v) if centre is None else centre
-        sd = SHAPE * np.sqrt(known) * to_probit(z[1])
-        below, above = (np.hypot(z[k] - z[1], ndtri(levels[k]) * sd) for k in (0, 2))
-        low = np.minimum(z[1] - below, centre - known * below)
-        return np.stack([low, centre, np.maximum(z[1] + above, centre + known * above)])
+    def band(self, f: Array, levels: tuple[float, ...]) -> Array:
+        """Log odds at lower end, median and upper end of f, ``(3, n)``, which are its quantiles."""
+        return self.logit(f, np.zeros_like(f))
 
 
 @dataclass(frozen=True)
@@ -84,9 +59,6 @@ class NormalisedLink(Link):
 
     def logit(self, m: Array, v: Array) -> Array:
         return np.copysign(self.likelihood.log_odds(m, v), m)  # the sign survives rounding
-
-    def proba(self, m: Array, v: Array) -> Array:
-        return self.likelihood.proba(m, v)
 
 
 @dataclass(frozen=True)
@@ -100,10 +72,6 @@ class ProbitLink(Link):
     def logit(self, m: Array, v: Array) -> Array:
         z = self.score(m, v)
         out: Array = log_ndtr(z) - log_ndtr(-z)
-        return out
-
-    def proba(self, m: Array, v: Array) -> Array:
-        out: Array = ndtr(self.score(m, v))
         return out
 
 
@@ -132,12 +100,11 @@ class CalibratedLink(Link):
         Weight of the rows to which the link was fitted.
     centre : float
         Mean of f over these rows.
-    numbers, cov : arrays of shape (5,) and (5, 5), optional
-        Estimate and covariance of (log a, log odds at the centre, log c/a^2, delta, tau), from
-        which intervals are; those of the link itself unless f does not rank the labels.
-    heavier : float
-        At most zero: by how much left-out rows ask for heavier tails, as a share of the way from
-        the probit to the logistic curve.
+    cov : array of shape (5, 5), optional
+        Covariance of :attr:`parameters`.
+    counted : float, default=0.85
+        Share of the variances of f and of its parameters that counts in intervals: their prior is
+        wide.
 
     References
     ----------
@@ -153,18 +120,16 @@ class CalibratedLink(Link):
     tail: float = 0.0
     rows: float = np.inf
     centre: float = 0.0
-    numbers: Array | None = field(default=None, compare=False, repr=False)
     cov: Array | None = field(default=None, compare=False, repr=False)
-    heavier: float = field(default=0.0, compare=False, repr=False)
+    counted: float = field(default=0.85, compare=False, repr=False)
 
     @property
     def offset(self) -> float:
         return self.b / self.a
 
     @property
-    def _numbers(self) -> Array:
-        if self.numbers is not None:
-            return self.numbers
+    def parameters(self) -> Array:
+        """log a, log odds at the centre, log c/a^2, delta, tau."""
         log_a, b = np.log(self.a), self.b + self.a * self.centre
         with np.errstate(divide="ignore"):  # without a variance its weight may be zero
             return np.array([log_a, b, np.log(self.c) - 2.0 * log_a, self.skew, self.tail])
@@ -172,7 +137,7 @@ class CalibratedLink(Link):
     @property
     def uncertainty(self) -> Array | None:
         """The covariance that counts in intervals; ``None`` if it is not known."""
-        return None if self.cov is None else COUNTED * self.cov
+        return None if self.cov is None else self.counted * self.cov
 
     def logit(self, m: Array, v: Array) -> Array:
         # the offset is added to m, so that the sign is that of m + offset
@@ -183,53 +148,28 @@ class CalibratedLink(Link):
         return self.logit(m, v) / self.a
 
     def slopes(self, m: Array, v: Array) -> Array:
-        """Derivatives of the log odds in :attr:`numbers`, ``(5, n)``."""
-        return log_odds(self._numbers, m - self.centre, v)[1]
+        """Derivatives of the log odds in :attr:`parameters`, ``(5, n)``."""
+        return log_odds(self.parameters, m - self.centre, v)[1]
 
-    def band(
-        self,
-        f: Array,
-        m: Array,
-        v: Array,
-        levels: tuple[float, ...],
-        known: Array | float = 1.0,
-        centre: Array | None = None,
-    ) -> Array:
-        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+    def band(self, f: Array, levels: tuple[float, ...]) -> Array:
+        """Log odds at lower end, median and upper end of an interval, ``(3, n)``.
 
-        At either end f and the numbers of the link are moved together, in the direction in which
-        the log odds change most for their covariance.  Where the curve leads on to more extreme
-        log odds than those of the rows, it may also be the probit one, and on the other side as
-        much heavier as left-out rows allow.
+        At either end f and the parameters of the link are moved together, in the direction in which
+        the log odds change most for their covariance.
         """
-        x, cov = self._numbers, np.zeros((5, 5)) if self.cov is None else self.cov
-        middle = self.logit(m, v) if centre is None else centre
+        x, cov = self.parameters, np.zeros((5, 5)) if self.cov is None else self.cov
         z, D = log_odds(x, f[1] - self.centre, np.zeros_like(f[1]))
-        each, gap = cov @ D, beyond(z)
-        square, rise = np.einsum("ij,ij->j", D, each), np.exp(x[0]) * D[1]
+        moves, rise = cov @ D, np.exp(x[0]) * D[1]  # rise: of the log odds in f
         ends = []
-        for k, outer in ((0, np.minimum), (2, np.maximum)):
+        for k in (0, 2):
             far = ndtri(levels[k])
             sd = (f[k] - f[1]) / far
-            size = np.sqrt((rise * sd) ** 2 + square)
-            steps = np.sqrt(COUNTED) * far / np.where(size > 0.0, size, 1.0)
-            log_a, b, _, skew, tail = (
-                number + steps * by for number, by in zip(x, each, strict=True)
-            )
+            size = np.sqrt((rise * sd) ** 2 + np.einsum("ij,ij->j", D, moves))
+            steps = np.sqrt(self.counted) * far / np.where(size > 0.0, size, 1.0)
+            log_a, b, _, skew, tail = x[:, None] + steps * moves
             s = np.exp(log_a) * (f[1] + steps * rise * sd * sd - self.centre) + b
-            moved = outer(stretched(bent(s, skew), tail) - z, 0.0)
-            bound = (FITTED_SHAPE * far) * outer(gap, 0.0)
-            out = np.sign(far) * np.sqrt(moved * moved + bound * bound)
-            end = z + out
-            if self.heavier != 0.0:
-                less = z * far < 0.0
-                end = np.where(
-                    less,
-                    end / (1.0 - self.heavier * beyond(end) / np.where(end == 0.0, 1.0, end)),
-                    end,
-                )
-            ends.append(outer(end, middle + 1e-3 * out))  # the prediction is inside
-        return np.stack([ends[0], middle, ends[1]])
+            ends.append(stretched(bent(s, skew), tail))
+        return np.stack([np.minimum(ends[0], z), z, np.maximum(ends[1], z)])
 
 
 def log_odds(x: Array, m: Array, v: Array) -> tuple[Array, Array]:
@@ -271,19 +211,6 @@ def stretched(r: Array, tail: Array | float) -> Array:
         return r
     out: Array = np.sinh(np.clip(np.arcsinh(r) * np.exp(tail), -LARGE, LARGE))
     return out
-
-
-def to_probit(z: Array) -> Array:
-    """From log odds to those of the probit curve that is nearest to the logistic one."""
-    other = log_ndtr(z / PROBIT_SLOPE) - log_ndtr(-z / PROBIT_SLOPE)
-    out: Array = np.clip(other - z, -1e150, 1e150)  # squares of larger numbers would overflow
-    return out
-
-
-def beyond(z: Array) -> Array:
-    """:func:`to_probit` where the log odds of the probit curve are the larger ones, else zero."""
-    gap = to_probit(z)
-    return np.where(gap * z > 0.0, gap, 0.0)
 
 
 def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
@@ -465,14 +392,6 @@ def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Arra
     """
     moved = odds - middle
     return low + np.minimum(moved, 0.0), high + np.maximum(moved, 0.0)
-
-
-def both_labels(z: Array) -> tuple[Array, Array]:
-    """Probabilities of either label, with all digits of both."""
-    e = np.exp(-np.abs(z))
-    large = 1.0 / (1.0 + e)
-    small, up = e * large, z > 0
-    return np.where(up, small, large), np.where(up, large, small)
 
 
 def decisive(p: Array, score: Array) -> Array:

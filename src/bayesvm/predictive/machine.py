@@ -126,7 +126,8 @@ class Machine:
     ) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
-        By the data's width the centre is the prediction and the link's own uncertainty is added.
+        With a robust width the centre is the prediction, which averages over f, and the
+        uncertainty of the link is added.
         Moments of f, and the log odds there by the link, may be given.
         """
         levels, rows = (tails[0], 0.5, tails[1]), self.columns(X) if rows is None else rows
@@ -134,8 +135,10 @@ class Machine:
         f = self.quantiles(X, levels, rows, isinstance(self.link, CalibratedLink), (m, v))
         if self.width is None:
             return self.link.logit(f, np.zeros_like(f))
-        known = 1.0 - self.absent(X) / np.maximum(v, 1e-300)
-        return self.link.band(f, m, v, levels, np.clip(known, 0.0, 1.0), centre)
+        low, _, high = self.link.band(f, levels)
+        middle = self.link.logit(m, v) if centre is None else centre
+        gap = 1e-3 * (high - low)  # the prediction is strictly inside
+        return np.stack([np.minimum(low, middle - gap), middle, np.maximum(high, middle + gap)])
 
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
         """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""

@@ -27,7 +27,7 @@ from ..likelihoods.tight import Tight
 from ..model.problem import Problem
 from .fit import Fit
 from .fitting import Found, find_posterior
-from .leave_one_out import Held
+from .leave_one_out import LooMoments
 from .machine import Machine
 from .robust_covariance import robust_covariance
 
@@ -60,7 +60,7 @@ class LeftOutResiduals(NamedTuple):
     tail: float  # mean distance of a residual beyond a large one
 
     @classmethod
-    def of(cls, held: Held, noise: EpsilonInsensitive) -> Self:
+    def of(cls, held: LooMoments, noise: EpsilonInsensitive) -> Self:
         y, m, v, c = held
         z = (y - m) / np.sqrt(v + noise.variance)
         order = np.argsort(z)

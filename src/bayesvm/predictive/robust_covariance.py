@@ -52,7 +52,7 @@ from ..linalg.arrow import ArrowCovariance
 from ..linalg.columns import unit
 from ..linalg.covariances import FullCovariance, RootCovariance
 from ..model.problem import Problem, contributions
-from .leave_one_out import Held
+from .leave_one_out import LooMoments
 from .posterior import DrawsPosterior, GaussianPosterior, Posterior
 
 
@@ -162,7 +162,7 @@ def robust_covariance(
     post: Any,
     priors: Any,
     subset: Problem,
-    loo: Held,
+    loo: LooMoments,
     rare: float,
     kind: str = "robust",
     found: Marginal | None = None,
