@@ -359,18 +359,6 @@ def test_equal_moments_give_the_shares_of_classes():
     np.testing.assert_allclose(p, [0.5, 0.3, 0.2], atol=0.01)
 
 
-def test_earlier_rows_keep_their_link():
-    old = SoftmaxLink(1.7, np.array([0.4, -0.3, 0.0]), 0.2)
-    codes, m, v, c = class_rows(20, 3)
-    v = np.full_like(v, 0.5)
-    link = fit_link(SoftmaxFamily(), codes, m, v, c, earlier=(old, 1e6))
-    f = np.random.default_rng(1).uniform(-2.0, 2.0, (50, 3))
-    spread = np.full_like(f, 0.5)
-    np.testing.assert_allclose(link.proba(f, spread), old.proba(f, spread), atol=0.01)
-    light = fit_link(SoftmaxFamily(), codes, m, v, c, earlier=(old, 1e-9))
-    np.testing.assert_allclose(light.b, fit_link(SoftmaxFamily(), codes, m, v, c).b, atol=1e-6)
-
-
 def three_classes(n=90, seed=0):
     rng = np.random.default_rng(seed)
     codes = np.arange(n) % 3

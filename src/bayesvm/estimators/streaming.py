@@ -31,7 +31,7 @@ from ..model.model import Model
 from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..predictive.fitting import Found, find_posterior, with_link
-from ..predictive.leave_one_out import Held, Moments, effective, masses
+from ..predictive.leave_one_out import LooMoments, Moments, effective, masses
 from ..predictive.link_fitting import SoftmaxFamily, fit_link
 from ..predictive.links import CalibratedLink, ProbitLink
 from ..predictive.machine import Machine
@@ -109,7 +109,7 @@ class Stream:
         scheme = replace(setup.scheme, bound="tight" if is_full else "auto")
         met = list(self.sequential)
         machines: list[Machine] = []
-        left_out: list[Held] = []
+        left_out: list[LooMoments] = []
         labels = [one_against_rest(some.codes, n_classes) for some in (rows, new, held)]
         for j, (y, y_new, y_held) in enumerate(zip(*labels, strict=True)):
             if met[j]:
@@ -199,7 +199,7 @@ def unmet(problem: Problem) -> Machine:
     return Machine(model, GaussianPosterior(state.coef), state, ProbitLink(), bound, [], 0, True)
 
 
-def with_shares(found: Found, *options: Any) -> tuple[Machine, Held]:
+def with_shares(found: Found, *options: Any) -> tuple[Machine, LooMoments]:
     """A machine whose labels are all alike with their shares as its probabilities."""
     machine, problem, _ = found
     c = effective(problem.c, problem.unit)

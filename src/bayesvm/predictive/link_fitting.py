@@ -71,10 +71,6 @@ class LinkFamily(ABC):
         """Where searches start, in standard deviations of the prior from its mean."""
         return np.zeros((1, self.prior(rows)[0].size))
 
-    def standing_for(self, rows: LinkRows) -> Array:
-        """Means of f at a few rows that stand for earlier rows, in the unit of ``rows``."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class LogisticFamily(LinkFamily):
@@ -145,9 +141,6 @@ class LogisticFamily(LinkFamily):
         skew, tail = map(float, whole[3:])
         return CalibratedLink(a, b, c, skew, tail, rows.weight, rows.centre, cov)
 
-    def standing_for(self, rows: LinkRows) -> Array:
-        return np.linspace(-2.0, 2.0, 9)
-
 
 @dataclass(frozen=True)
 class SoftmaxFamily(LinkFamily):
@@ -185,12 +178,6 @@ class SoftmaxFamily(LinkFamily):
         a, c = np.exp(x[:2])
         return SoftmaxLink(float(a) / rows.unit, x[2:], float(c) / rows.unit**2, rows.weight)
 
-    def standing_for(self, rows: LinkRows) -> Array:
-        """The f of one class differs from that of all others."""
-        K = len(rows.m)
-        sign = 2.0 * np.kron(np.eye(K), np.ones(9)) - 1.0
-        return np.asarray(sign * np.tile(np.linspace(-2.0, 2.0, 9), K) / rows.unit)
-
 
 @dataclass(frozen=True)
 class AveragedSoftmaxFamily(LinkFamily):
@@ -223,14 +210,7 @@ class AveragedSoftmaxFamily(LinkFamily):
         return AveragedSoftmaxLink(len(rows.m), a, c, rows.weight)
 
 
-def fit_link(
-    family: LinkFamily,
-    y: Array,
-    m: Array,
-    v: Array,
-    c: Array,
-    earlier: tuple[Any, float] | None = None,
-) -> Any:
+def fit_link(family: LinkFamily, y: Array, m: Array, v: Array, c: Array) -> Any:
     """The link of a family with the least penalised log loss.
 
     Parameters
@@ -242,41 +222,22 @@ def fit_link(
         Moments of f at rows left out.
     c : array of shape (n,)
         Weights of the rows.
-    earlier : (link, float), optional
-        A link fitted to rows that are no longer stored, and their weight: they count as a few rows
-        with the probabilities that it gives.
     """
-    rows = _link_rows(family, y, m, v, c, earlier)
+    rows = _link_rows(family, y, m, v, c)
     return family.link(_minimise(family, rows)[0], rows)
 
 
 def score_link(family: LinkFamily, y: Array, m: Array, v: Array, c: Array) -> float:
     """The least penalised log loss itself; arguments as those of :func:`fit_link`."""
-    return _minimise(family, _link_rows(family, y, m, v, c, None))[1]
+    return _minimise(family, _link_rows(family, y, m, v, c))[1]
 
 
-def _link_rows(
-    family: LinkFamily, y: Array, m: Array, v: Array, c: Array, earlier: tuple[Any, float] | None
-) -> LinkRows:
+def _link_rows(family: LinkFamily, y: Array, m: Array, v: Array, c: Array) -> LinkRows:
     y, m, v, c = (arrays.to_numpy(x) for x in (y, m, v, c))
     codes = (y > 0).astype(int) if m.ndim == 1 else y
-    t, m, v = (
-        targets(codes, c, 2 if m.ndim == 1 else m.shape[1], family.softened),
-        m.T,
-        v.T,
-    )
-    centre, unit = family.scale(m, c, codes)
-    rows = LinkRows(t, (m - centre) / unit, v / unit**2, c, centre, unit)
-    if earlier is None:
-        return rows
-    link, weight = earlier
-    at = family.standing_for(rows)
-    spread = np.broadcast_to(rows.v.mean(axis=-1)[..., None], at.shape)
-    p = link.proba(centre + unit * at.T, unit**2 * spread.T)
-    p = np.stack([1.0 - p, p]) if m.ndim == 1 else p.T
-    old = p, at, spread, np.full(at.shape[-1], weight / at.shape[-1])
-    t, m, v, c = (np.concatenate(pair, axis=-1) for pair in zip(rows[:4], old, strict=True))
-    return LinkRows(t, m, v, c, centre, unit)
+    t = targets(codes, c, 2 if m.ndim == 1 else m.shape[1], family.softened)
+    centre, unit = family.scale(m.T, c, codes)
+    return LinkRows(t, (m.T - centre) / unit, v.T / unit**2, c, centre, unit)
 
 
 def targets(codes: Array, c: Array, classes: int, softened: float) -> Array:
