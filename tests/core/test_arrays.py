@@ -59,15 +59,6 @@ def test_kernels(library, kernel):
 
 
 @libraries
-def test_labels_of_one_class(library):
-    codes = np.array([1, 0, 1])
-    np.testing.assert_array_equal(next(arrays.one_against_rest(codes, 2)), [1.0, -1.0, 1.0])
-    found = next(arrays.one_against_rest(there(codes, library), 2))
-    assert found.dtype == there(np.ones(1), library).dtype
-    np.testing.assert_array_equal(arrays.to_numpy(found), [1.0, -1.0, 1.0])
-
-
-@libraries
 def test_arrays_are_brought_to_the_rows(library):
     rows = there(A.astype(np.float32), library)
     small = arrays.like(B, rows)

@@ -210,11 +210,6 @@ def one_against_rest(codes: Array, n_classes: int) -> Iterator[Array]:
         yield np.where(codes == j, 1.0, -1.0)
 
 
-def distinct(c: Any) -> Any:
-    """Weights of rows; of a view of one number, that one."""
-    return c[:1] if getattr(c, "strides", None) == (0,) else c
-
-
 def total(x: Any) -> Any:
     """Sum of all entries, where they are."""
     return of(x).sum(x)

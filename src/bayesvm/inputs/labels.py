@@ -77,7 +77,7 @@ class Training(NamedTuple):
         """The rows of positive weight; a source must have no others."""
         if kind_of(self.X) == "source":
             check_positive_weights(self.c)
-        elif not np.all(arrays.distinct(self.c) > 0):
+        elif not np.all(self.c > 0):
             return self.take(np.flatnonzero(self.c > 0))
         return self
 
@@ -259,7 +259,7 @@ def check_two_sided(y: Any, c: Array, classes: Any) -> None:
             f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
             "that y was not filtered or encoded away."
         )
-    if np.all(arrays.distinct(c) > 0):
+    if np.all(c > 0):
         return
     for label, mass in zip(classes, class_masses(y, c, len(classes)), strict=True):
         if not mass > 0:
@@ -281,27 +281,26 @@ def check_weights(
     n = y.shape[0]
     c: Any = 1.0 if sample_weight is None else _real_weights(sample_weight)
     if np.ndim(c) == 0:
-        c = np.broadcast_to(c, (n,))  # one number however many rows there are
+        c = np.full(n, c)
         if sample_weight is None and class_weight is None:
             return c
     elif c.shape != (n,):
         raise ValueError(
             f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
         )
-    some = arrays.distinct(c)
-    if not np.all(np.isfinite(some)):
+    if not np.all(np.isfinite(c)):
         raise ValueError("sample_weight contains NaN or infinity; give finite numbers.")
-    if np.any(some < 0):
+    if np.any(c < 0):
         raise ValueError(
             f"sample_weight contains negative values (the smallest is {c.min():g}); weights are "
             "numbers of repetitions, so they must be at least 0."
         )
-    if np.any((some > 0) & (some < LEAST_WEIGHT)) or np.any(some > MOST_WEIGHT):
+    if np.any((c > 0) & (c < LEAST_WEIGHT)) or np.any(c > MOST_WEIGHT):
         raise ValueError(
             f"sample_weight must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; got values "
-            f"from {some[some > 0].min():g} to {some.max():g}. Divide all by a common factor."
+            f"from {c[c > 0].min():g} to {c.max():g}. Divide all by a common factor."
         )
-    if not np.any(some > 0):
+    if not np.any(c > 0):
         raise ValueError("all sample weights are zero, so no row is left to learn from.")
     if class_weight is None:
         return c
@@ -310,7 +309,7 @@ def check_weights(
 
 def class_masses(y: Any, c: Any, k: int) -> Array:
     """Total weight of each class."""
-    if k == 2 and y.size and np.all(arrays.distinct(c) == c[0]):  # counted ten times as fast
+    if k == 2 and y.size and np.all(c == c[0]):  # counted ten times as fast
         ones = np.count_nonzero(y)
         return float(c[0]) * np.array([y.size - ones, ones], dtype=float)
     return sum((np.bincount(y[at], c[at], k) for at in _pieces(y.shape[0])), np.zeros(k))
@@ -359,7 +358,7 @@ def _class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
 
 
 def check_positive_weights(c: Any) -> None:
-    if not np.all(arrays.distinct(c) > 0):
+    if not np.all(c > 0):
         raise ValueError(
             "rows that are read in blocks need positive weights; leave rows of weight zero out."
         )
