@@ -72,8 +72,8 @@ def make_problem(
 
 def certify(problem, state, eps):
     """Certificate of a point with the dual variables of hinges smoothed by eps, and these."""
-    s, t, c = problem.model.likelihood.hinges(problem.blocks.y, problem.blocks.c)
-    u = t - s * problem.predictor(state.coef.mean)
+    s, t, c = problem.model.likelihood.hinges(problem.y, problem.c)
+    u = t - s * problem.matrix.matvec(state.coef.mean)
     phi = (c * (1 + u / np.sqrt(u**2 + eps**2))).ravel()
     return certificate(problem, state, phi), phi
 
