@@ -1,4 +1,4 @@
-"""Tables of docs/how_sure.md from coverage.csv.
+"""Tables of docs/intervals.md from coverage.csv.
 
 python benchmarks/coverage_tables.py                 # the newest results, into the page
 python benchmarks/coverage_tables.py coverage.csv    # printed
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "how_sure.md"
+PAGE = ROOT / "docs" / "intervals.md"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 CELL = ["truth", "share", "n", "p"]
 TRUTHS = ["logistic", "probit", "hinge", "flipped", "quadratic", "slope", "wave", "step", "ring"]
@@ -46,18 +46,14 @@ def _part(rows: pd.DataFrame, part: str) -> pd.DataFrame:
 def linear(rows: pd.DataFrame) -> str:
     rows = _part(rows, "linear")
     head = ["truth", "positives", "rows", "columns", "**P**", "**coef**", "P, Wald", "coef, Wald"]
-    head += ["P, old", "coef, old", "P, model", "coef, model", "width of P", "Wald's"]
+    rows = rows[rows.index.get_level_values("n").isin([100, 1000])]
+    rows = rows[rows.index.get_level_values("method").isin(["data", "wald"])]
     lines = []
     for cell in sorted(set(rows.index.droplevel("method")), key=_order):
         one = rows.loc[cell]
-
-        def at(method: str, name: str, one: pd.DataFrame = one) -> str:
-            return _two(float(one[name].get(method, np.nan)))
-
-        each = [at(m, v) for m in ("data", "wald", "old", "model") for v in ("proba", "coef")]
+        each = [one[v].get(m, np.nan) for m in ("data", "wald") for v in ("proba", "coef")]
         truth, share, n, p = cell
-        widths = [at("data", "proba_width"), at("wald", "proba_width")]
-        lines.append([truth, f"{share:.0%}", str(n), str(p), *each, *widths])
+        lines.append([truth, f"{share:.0%}", str(n), str(p), *map(_two, each)])
     return _table(head, lines) + f"\n{_sets(rows)}\n"
 
 
@@ -67,7 +63,7 @@ def _order(cell: tuple[str, float, int, int]) -> tuple[int, float, int, int]:
 
 def _sets(rows: pd.DataFrame) -> str:
     least = rows.groupby(level="method")["sets"].min()
-    return "Sets a cell, at least: " + ", ".join(f"{m} {int(k)}" for m, k in least.items()) + "."
+    return "Number of simulated sets, at least: " + ", ".join(f"{m} {int(k)}" for m, k in least.items()) + "."
 
 
 def kernel(rows: pd.DataFrame) -> str:

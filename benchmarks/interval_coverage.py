@@ -3,7 +3,7 @@
     python benchmarks/interval_coverage.py --jobs 16 --seconds 280
     python benchmarks/interval_coverage.py --first 0 --sets 100 --parts kernel  # development seeds
 
-The tables of docs/how_sure.md are drawn from the file by coverage_tables.py.
+The tables of docs/intervals.md are drawn from the file by coverage_tables.py.
 
 Linear: x ~ N(0, R) with R_jk = .3^|j - k|, an index e = offset + x'b of standard deviation 2 with a
 random direction b of each set, and P(y = 1 | x) a function of e (and, where the truth is

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["docs/kernel_study.md", "docs/replacing_svc.md", "docs/benchmarks.md"]
+PAGES = ["docs/replacing_svc.md", "docs/benchmarks.md"]
 PLACE = re.compile(r"(<!-- raetsch: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BASE = "svc"
 FRESH = 25  # first realisation that no choice has seen; image and splice have only twenty

@@ -122,7 +122,7 @@ def test_the_tables_of_the_papers_name_what_exists(page):
         pkgutil.resolve_name(prefix + name)
 
 
-# the tables of docs/components.md: likelihood x prior x design x scheme
+# the tables of docs/inference.md: likelihood x prior x design x scheme
 
 PRIORS = [Fixed(1.0), Ridge(1.0, 1.0), Ridge(half_cauchy=1.0), Lasso(), Bridge(0.7)]
 SELECTING = [SpikeSlab(expected_size=2), LaplaceZero(expected_size=2)]  # by VB and Gibbs only
@@ -130,7 +130,7 @@ QUICK = [VB(), EM(learn="mode"), EM(), SVI(max_iter=2), Gibbs(draws=10, burn_in=
 
 
 def test_the_table_names_everything_there_is():
-    table = (ROOT / "docs" / "components.md").read_text(encoding="utf-8")
+    table = (ROOT / "docs" / "inference.md").read_text(encoding="utf-8")
     for name in [*LIKELIHOODS, *SCHEMES, *(type(p).__name__ for p in [*PRIORS, *SELECTING])]:
         assert f"`{name}" in table, name
     for limit in (DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS):
