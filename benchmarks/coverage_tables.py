@@ -80,11 +80,11 @@ def kernel(rows: pd.DataFrame) -> str:
 
 def classes(rows: pd.DataFrame) -> str:
     rows = _part(rows, "classes")
-    head = ["truth", "columns", "rows", "**P**", "P, model", "P, linear machine", "width of P"]
+    head = ["truth", "columns", "rows", "**P**", "P, linear machine", "width of P"]
     lines = []
     for cell in sorted(set(rows.index.droplevel("method")), key=_order):
         one = rows.loc[cell]
-        found = [_two(one["proba"].get(m, np.nan)) for m in ("data", "model", "linear")]
+        found = [_two(one["proba"].get(m, np.nan)) for m in ("data", "linear")]
         width = _two(one["proba_width"].get("data", np.nan))
         lines.append([cell[0], str(cell[3]), str(cell[2]), *found, width])
     return _table(head, lines) + f"\n{_sets(rows)}\n"
