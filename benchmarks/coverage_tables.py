@@ -63,7 +63,8 @@ def _order(cell: tuple[str, float, int, int]) -> tuple[int, float, int, int]:
 
 def _sets(rows: pd.DataFrame) -> str:
     least = rows.groupby(level="method")["sets"].min()
-    return "Number of simulated sets, at least: " + ", ".join(f"{m} {int(k)}" for m, k in least.items()) + "."
+    counts = ", ".join(f"{m} {int(k)}" for m, k in least.items())
+    return f"Number of simulated sets, at least: {counts}."
 
 
 def kernel(rows: pd.DataFrame) -> str:

@@ -109,9 +109,7 @@ NAME = re.compile(r"`((?:[a-z_]+\.)+[A-Za-z_]+)")
 PAPERS = sorted((ROOT / "docs" / "papers").glob("*.md"))
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAPERS if p.stem != "index"], ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("page", [p for p in PAPERS if p.stem != "index"], ids=lambda p: p.stem)
 def test_the_tables_of_the_papers_name_what_exists(page):
     """Middle column: names below the package, ``module.Class.method``."""
     rows = [line.split(" | ") for line in page.read_text(encoding="utf-8").splitlines()]

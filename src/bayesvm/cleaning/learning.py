@@ -101,7 +101,7 @@ def _codes(name: str, x: Array) -> Finding | None:
 
 def _missing(name: str, gone: int, n: int) -> Finding:
     cells = f"{gone} of {n} cells are missing"
-    return Finding(name, cells, "left empty: the model has means and an indicator there", "missing")
+    return Finding(name, cells, "filled with the mean, plus a missing flag", "missing")
 
 
 def _read_as_numbers(name: str, style: NumberStyle, texts: list[str]) -> list[Finding]:
@@ -172,7 +172,7 @@ def _learn_levels(
         how = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
         return None, [Finding(name, f"{few}, {words:.0f} words on average", how, "free text")]
     if n > FEW and k > NEARLY_ALL * n and not kept:
-        how = "left out: it names rows and cannot predict new ones"
+        how = "left out: it looks like an identifier"
         return None, [Finding(name, few, how, "id")]
     order = np.lexsort((np.array(texts), -counts))
     least = min(least, n // 4)  # a level is a kind of rows

@@ -29,9 +29,7 @@ def export(
             "--output", "-o", help="File to write; by default beside model.", callback=check_output
         ),
     ] = None,
-    level: Annotated[
-        float, typer.Option(help="Posterior mass of intervals.", callback=check_share)
-    ] = 0.9,
+    level: Annotated[float, typer.Option(help="Interval level.", callback=check_share)] = 0.9,
     dtype: Annotated[
         str, typer.Option(help="Type of rows and probabilities: float64 or float32.")
     ] = "float64",

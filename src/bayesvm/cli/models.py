@@ -94,9 +94,7 @@ def fit(
     categorical: Annotated[
         Columns, typer.Option(help="Column of numbers that are codes of categories" + SEVERAL)
     ] = None,
-    level: Annotated[
-        float, typer.Option(help="Posterior mass of intervals.", callback=check_share)
-    ] = 0.9,
+    level: Annotated[float, typer.Option(help="Interval level.", callback=check_share)] = 0.9,
     check: Annotated[
         bool, typer.Option(help="Estimate error and log loss on rows left out, by five folds.")
     ] = True,
@@ -191,11 +189,11 @@ def predict(
     ] = None,
     keep: Annotated[Columns, typer.Option(help="Column to keep" + SEVERAL)] = None,
     level: Annotated[
-        float | None, typer.Option(help="Posterior mass of intervals.", callback=check_share)
+        float | None, typer.Option(help="Interval level.", callback=check_share)
     ] = None,
     coverage: Annotated[
         float,
-        typer.Option(help="Least share of sets that hold the right label.", callback=check_share),
+        typer.Option(help="Target coverage of prediction sets.", callback=check_share),
     ] = 0.9,
 ) -> None:
     """Predict the rows of a table.

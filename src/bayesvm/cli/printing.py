@@ -128,7 +128,7 @@ def length_scales(inside: Inside) -> dict[str, str]:
 
 
 def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
-    """Parameters with their uncertainty; of many coefficients, those surest of their sign."""
+    """Parameters with their uncertainty; of many coefficients, those with the most certain sign."""
     inside = Inside.of(machine)
     inner = inside.model
     state = "converged" if inner.converged_ else "did not converge"
@@ -154,8 +154,8 @@ def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
         table.add_row(printable(label), *(f"{value:.3g}" for value in row))
     console.print(table)
     if total > ROWS:
-        which = "those surest of their sign" if signed else "the most relevant columns"
-        console.print(f"({len(frame)} of {total} rows, {which})")
+        which = "coefficients, most certain signs" if signed else "columns, most relevant"
+        console.print(f"({len(frame)} of {total} {which})")
     if scales:
         console.print(
             "columns with short length scales are the most relevant, in standard deviations",

@@ -90,7 +90,7 @@ def report(
             told["record"] = kept or record
             how = "judged on them" if told["held_out"] else "fitted again to folds of them"
             if kept is not None and rows.groups is None:
-                how = "judged by its predictions of rows left out, which its file holds"
+                how = "scored by the cross-validated predictions saved in its file"
             text = f"{len(rows.y)} rows of {printable(data)}: the model is {how}; this may take a "
             screen.print(f"{text}minute or more", soft_wrap=True)
         made = make(machine, **told)

@@ -22,13 +22,12 @@ PARAMETERS = """
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
     width : {"data", "model"}, default="data"
-        Width of intervals, standard deviations and draws.  ``"data"``: as far as estimates would
-        vary with other rows of the same kind, the pull of the penalty and the uncertainty of the
-        link included (:doc:`/how_sure`).  ``"model"``: the posterior as it is.  Predictions are
-        the same.
+        Width of intervals, standard deviations and draws.  ``"data"``: robust (sandwich)
+        covariance, corrected for shrinkage and calibration uncertainty (:doc:`/intervals`).
+        ``"model"``: the posterior.  Predictions are the same.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, times ``sample_weight``.  They weigh rows, and count no row twice: where
-        a row is left out, nothing of it stays.
+        Weights of classes, times ``sample_weight``.  Multiplies the likelihood; not treated as
+        replication in leave-one-out.
     max_iter, tol : int and float, optional
         Override those of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None

@@ -40,8 +40,7 @@ class BayesianLinearSVC(BayesianClassifier):
 
     The loss of a support vector machine is ``likelihood="hinge"``; in a linear machine its log loss
     is higher, and its intervals are too narrow.  One fit gives coefficients with intervals, a
-    penalty chosen without a grid, and probabilities that agree with ``predict`` without
-    cross-validation.
+    penalty chosen without a grid, and matching probabilities without cross-validation.
 
     Parameters
     ----------

@@ -176,9 +176,8 @@ def _left_out(model: Any, method: str) -> LeftOut:
     left_out: LeftOut | None = model._fitted().left_out
     if left_out is None:
         raise ValueError(
-            f"{method} compares rows with training rows that were each left out of the fit, and "
-            f"this fit of {type(model).__name__} has kept none. BayesianLinearSVC, BayesianSVC, "
-            "MixedSVC and AdditiveSVC keep them."
+            f"{method} needs leave-one-out predictions, which this fit of {type(model).__name__} "
+            "does not store. BayesianLinearSVC, BayesianSVC, MixedSVC and AdditiveSVC store them."
         )
     return left_out
 

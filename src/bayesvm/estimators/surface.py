@@ -23,7 +23,7 @@ from .predictions import logs
 SHOWN = 10  # classes, at most
 MODEL_WIDTH = (
     "Standard deviations and intervals are those of the posterior, as with width='model', and may "
-    "be too narrow: those of the data are not known {why}."
+    "be too narrow: robust standard errors are not available {why}."
 )
 FILLED = (
     "Missing cells were modelled by variational inference, whose intervals do not fully count the "
@@ -182,9 +182,9 @@ def note_of_width(self: Any) -> str:
     if not isinstance(first, Machine) or not is_among(getattr(self, "width", ""), ("data",)):
         return ""
     if first.model.has_gates:
-        why = "under a prior that selects columns"
+        why = "under a selection prior"
     elif self.fit_.is_joint:
-        why = "of classes that are fitted together"
+        why = "for multiclass fits"
     elif self._stream is not None:
         why = "after partial_fit"
     return MODEL_WIDTH.format(why=why) if why and first.posterior.has_spread else ""

@@ -11,7 +11,7 @@ from .judged import BASE, BOOSTING, LOGISTIC, MODEL
 
 KINDS = {
     "BayesianLinearSVC": "a linear model",
-    "BayesianSVC": "a kernel model, which may follow any smooth shape,",
+    "BayesianSVC": "a nonlinear (kernel) model",
     "MixedSVC": "a linear model with effects of groups",
     "AdditiveSVC": "an additive model",
     "FactorSVC": "a model of common factors",
@@ -118,7 +118,7 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         usual = 1 - scores.loc[(BASE, "error"), "value"]
         text = (
             f"On rows it had not seen it named the right class {percent(right, 0)} of the time "
-            f"({percent(usual, 0)} by always naming the most frequent one)"
+            f"({percent(usual, 0)} by always guessing the most frequent one)"
         )
         parts: dict[str, list[str]] = {}
         for name in (BASE, LOGISTIC, BOOSTING):
