@@ -30,5 +30,5 @@ for width in ("data", "model"):
             lower, upper = model.coef_interval(level=level)
             held[k] += np.mean((lower < target) & (target < upper)) / sets
     ax.plot(levels, held, "o-", label=f'width="{width}"')
-ax.set(xlabel="level asked for", ylabel="share of intervals that hold", ylim=(0, 1))
+ax.set(xlabel="nominal level", ylabel="coverage", ylim=(0, 1))
 ax.legend()
