@@ -61,7 +61,9 @@ def is_foreign(x: Any) -> bool:
 
 def of(x: Any) -> Any:
     """The namespace of an array."""
-    return np if is_numpy(x) else compat.array_namespace(inner(x))
+    if isinstance(x, np.ndarray) or is_numpy(x):
+        return np
+    return compat.array_namespace(inner(x))
 
 
 def functions(x: Any) -> Any:
@@ -172,7 +174,7 @@ def back(x: Array, rows: Any) -> Any:
 
 def _special(name: str, x: Any) -> Any:
     """A function of scipy.special, where the array is."""
-    if is_numpy(x) or is_symbolic(x):
+    if isinstance(x, np.ndarray) or is_numpy(x) or is_symbolic(x):
         return getattr(special, name)(x)
     if compat.is_torch_array(x):
         import torch

@@ -19,7 +19,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from operator import add, iadd
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -124,16 +123,9 @@ class Stats:
     H: Any = None
 
     def __add__(self, other: Stats) -> Stats:
-        return self._joined(other, add)
-
-    def __iadd__(self, other: Stats) -> Stats:
-        return self._joined(other, iadd)
-
-    def _joined(self, other: Stats, how: Callable[[Any, Any], Any]) -> Stats:
-        sums: dict[str, Any] = vars(self) | {
-            name: how(x, vars(other)[name]) for name, x in vars(self).items() if x is not None
-        }
-        return Stats(**sums)
+        S = None if self.S is None else self.S + other.S
+        H = None if self.H is None else self.H + other.H
+        return Stats(S, self.g + other.g, self.bound + other.bound, H)
 
 
 class Term(NamedTuple):

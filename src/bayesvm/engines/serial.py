@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from operator import iadd
 from typing import Any, ClassVar
 
 from ..blocks.arrays import in_turn, piece
@@ -13,15 +11,6 @@ from ..blocks.memory import SHARE, available
 from ..core import arrays
 from ..core.types import Block
 from ..inputs.parameters import check_parameters, is_among
-
-
-def added(parts: Iterable[Any]) -> Any:
-    """Sum of results.  That of two is new; more are added to it in place."""
-    (total,), new = islice(parts := iter(parts), 1), False
-    for one in parts:
-        total, new = iadd(total, one) if new else total + one, True
-        del one
-    return total
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,11 @@ class Serial:
 
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
         """Sum of the results, in the order of the blocks."""
-        return added(self.collect(fn, blocks, *vectors))
+        total = None
+        for b in blocks:
+            one = fn(b, *[piece(x, b.at) for x in vectors])
+            total = one if total is None else total + one
+        return total
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         """Results for slices of n rows on the host, ``size`` each, in their order."""

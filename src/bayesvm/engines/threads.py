@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from typing import Any
 
 from joblib import cpu_count
@@ -69,6 +70,9 @@ class Threads(Serial):
                     yield ahead.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+    def sum(self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any) -> Any:
+        return reduce(add, self.collect(fn, blocks, *vectors))
 
     def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
         parts = in_turn(as_it_is, n, size)

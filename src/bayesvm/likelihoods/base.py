@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, log_ndtr
 
 from ..core import arrays
 from ..core.types import Array, Local
@@ -151,8 +151,6 @@ class Likelihood(ABC):
 
 def averaged_hinges(y: Array, m: Array, v: Any, average: HingeAverage) -> Local:
     """E log p(y | f) and its derivatives for an average of hinges."""
-    if isinstance(m, np.ndarray):
-        return _averaged_in_place(y, m, v, average)
     xp, t = arrays.of(m), average.offset - y * m
     w = slope = loss = 0.0 * t
     for share, square in zip(average.k.tolist(), average.q.tolist(), strict=True):
@@ -161,30 +159,6 @@ def averaged_hinges(y: Array, m: Array, v: Any, average: HingeAverage) -> Local:
         bell = xp.exp(-0.5 * z * z) * (share * BELL)
         w, loss, slope = w + bell / sd, loss + sd * bell, slope + arrays.ndtr(z) * share
     return Local(w, y * slope, -(loss + t * slope), w)
-
-
-def _averaged_in_place(y: Array, m: Array, v: Array | float, average: HingeAverage) -> Local:
-    """The same in NumPy, with as many arrays as are needed and no more."""
-    t, own = np.asarray(average.offset - y * m), np.asarray(v, dtype=float)
-    shape, sd = np.broadcast_shapes(t.shape, own.shape), np.empty(own.shape)
-    w, slope, loss = (np.zeros(shape) for _ in range(3))
-    z, bell, some = (np.empty(shape) for _ in range(3))
-    for share, square in zip(average.k.tolist(), average.q.tolist(), strict=True):
-        np.sqrt(np.add(own, square, out=sd), out=sd)
-        np.divide(t, sd, out=z)
-        ndtr(z, out=some)
-        some *= share
-        slope += some
-        np.multiply(z, z, out=bell)
-        bell *= -0.5
-        np.exp(bell, out=bell)
-        bell *= share * BELL
-        np.divide(bell, sd, out=some)
-        w += some
-        bell *= sd
-        loss += bell
-    loss += np.multiply(t, slope, out=z)
-    return Local(w, np.multiply(y, slope, out=slope), np.negative(loss, out=loss), w)
 
 
 def by_quadrature(

@@ -11,7 +11,6 @@ Diagonal   the diagonal only                             very many columns; q(th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import iadd
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,6 @@ class Dense:
 
     def __add__(self, other: Dense) -> Dense:
         return Dense(self.M + other.M)
-
-    def __iadd__(self, other: Dense) -> Dense:
-        return Dense(iadd(self.M, other.M))
 
     def __mul__(self, k: float) -> Dense:
         return Dense(k * self.M)
