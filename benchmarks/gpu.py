@@ -43,9 +43,9 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from bayesvm import BayesianSVC
 from bayesvm.blocks import block_rows
 from bayesvm.engines import Gpu
+from bayesvm.gp.inducing import choose_points
 from bayesvm.kernels import RBF
 from bayesvm.model.problem import Problem
-from bayesvm.processes.points import choose_points
 from scale_problem import held_out, simulate
 
 FIELDS = [

@@ -29,6 +29,7 @@ from bayesvm.blocks import cut
 from bayesvm.core.types import Coef, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Dask
+from bayesvm.gp.whitened import Whitened
 from bayesvm.inputs.sources import DaskRows
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
@@ -37,7 +38,6 @@ from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
-from bayesvm.processes.whitened import Whitened
 
 COLUMNS, PARTITION, WORKERS = 18, 250_000, 2
 RAISED = {

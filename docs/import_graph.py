@@ -25,7 +25,7 @@ LAYERS = (
     ("model",),
     ("inference",),
     ("predictive",),
-    ("processes",),
+    ("gp",),
     ("sparse_kernel", "factor_models"),
     ("inspection",),
     ("terms", "estimators"),

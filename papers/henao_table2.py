@@ -18,8 +18,8 @@ import numpy as np
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_usps
+from bayesvm.gp.inducing import choose_points
 from bayesvm.kernels import RBF, Scaled
-from bayesvm.processes.points import choose_points
 
 from . import tenfold
 from .ep import fit_ep

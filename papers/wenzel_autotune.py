@@ -23,14 +23,14 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_susy
+from bayesvm.gp.data import TrainingData
+from bayesvm.gp.evidence import Evidence, LogNormal, Reporter, maximise
+from bayesvm.gp.inducing import choose_points
+from bayesvm.gp.posterior import Process
+from bayesvm.gp.sites import Labels
 from bayesvm.inference import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.processes.evidence import SPREAD, Evidence, LogNormal, Search, ascend_evidence
-from bayesvm.processes.labelled import LabelledPoints
-from bayesvm.processes.points import choose_points
-from bayesvm.processes.process import Prior
-from bayesvm.processes.sites import Labels
 
 from . import tenfold, wenzel_table1
 from .wenzel_methods import COUNT, stochastic
@@ -84,18 +84,18 @@ def found(rule: str, X: Array, y: Array) -> tuple[float, int]:
     A = StandardScaler().fit_transform(X)
     n, p = A.shape
     labels = Labels(np.where(y > 0, 1.0, -1.0), np.ones(n), np.arange(n), n)
-    prior = LogNormal(np.array([0.5 * np.log(p)]), np.array([SPREAD**2]))
+    prior = LogNormal(np.array([0.5 * np.log(p)]), np.array([1.5**2]))
     start = RBF(float(np.sqrt(p)))
-    seen = LabelledPoints(A, (labels,), BIAS**2, p)
+    seen = TrainingData(A, labels, (y > 0).astype(int), BIAS**2, p)
     site, most = RULES[rule]
-    score, steps = Evidence(Prior(start, BIAS**2), seen, site, prior), 0
+    score, steps = Evidence(Process(start, BIAS**2), seen, site, prior), 0
 
     def watch(progress: Progress, state: Any) -> bool:
         nonlocal steps
         steps = progress.iteration
         return steps >= most
 
-    top = ascend_evidence(score, prior, start.theta, most, Search(watch))
+    top = maximise(score, start.theta, prior.step, Reporter(watch), most)
     return float(np.exp(top.theta[0])), steps
 
 

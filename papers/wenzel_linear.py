@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
+from bayesvm.gp.inducing import choose_points
 from bayesvm.kernels import RBF
-from bayesvm.processes.points import choose_points
 
 from . import tenfold, wenzel_table1
 from .drawing import curves

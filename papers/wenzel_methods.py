@@ -19,10 +19,10 @@ from sklearn.gaussian_process import kernels as theirs
 from sklearn.svm import SVC
 
 from bayesvm.core.types import Array
+from bayesvm.gp.inducing import choose_points
+from bayesvm.gp.whitened import kernel_factor
 from bayesvm.inference import SVI
 from bayesvm.kernels import RBF, Kernel, Scaled
-from bayesvm.processes.points import choose_points
-from bayesvm.processes.whitened import kernel_factor
 
 from .ep import fit_ep
 

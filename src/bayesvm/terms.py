@@ -224,10 +224,10 @@ class Process(Part):
         return layout.find(self.columns)
 
     def bind(self, rows: TrainingRows) -> Any:
+        from .gp.data import extent_of  # other terms do not need processes
+        from .gp.inducing import inducing_points
+        from .gp.whitened import Smooth
         from .kernels import with_groups
-        from .processes.labelled import extent_of  # other terms do not need processes
-        from .processes.points import TERM_ROWS, inducing_points
-        from .processes.whitened import Smooth
 
         if isinstance(self.inducing, str) and self.inducing == "optimise":
             raise ValueError(
@@ -248,7 +248,7 @@ class Process(Part):
         kernel = with_groups(kernel, groups)
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far, inputs.still)
         how = self.inducing, self.n_inducing
-        Z = inducing_points(*how, points, kernel, scale, rows.rng, TERM_ROWS)
+        Z = inducing_points(*how, points, kernel, scale, rows.rng, limit=0)
         return Smooth(kernel, Z, inputs)
 
 

@@ -12,10 +12,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from bayesvm import BayesianSVC
+from bayesvm.gp.whitened import Whitened
 from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
 from bayesvm.likelihoods import SkewedLaplace
-from bayesvm.processes.whitened import Whitened
 
 X, y = make_moons(120, noise=0.25, random_state=0)
 X_new, y_new = make_moons(200, noise=0.25, random_state=1)

@@ -8,9 +8,9 @@ from sklearn.datasets import make_moons
 from tests.experiments.running import said, solved
 
 from bayesvm import BayesianSVC
+from bayesvm.gp.inducing import choose_points
+from bayesvm.gp.whitened import kernel_factor
 from bayesvm.inference import VB
-from bayesvm.processes.points import choose_points
-from bayesvm.processes.whitened import kernel_factor
 from papers import (
     wenzel_linear,
     wenzel_methods,

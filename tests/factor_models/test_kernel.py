@@ -15,10 +15,10 @@ from bayesvm.factor_models.fitted import KernelFit
 from bayesvm.factor_models.kernel_predictor import kernel_moments, kernel_slopes
 from bayesvm.factor_models.loadings import Drawn, FactorPrior, energy
 from bayesvm.factor_models.observed_data import Scores, Sheet
+from bayesvm.gp.sites import Sites
 from bayesvm.kernels import RBF, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.predictive.diagnostics import ess
-from bayesvm.processes.sites import Sites
 
 
 def make(seed=0, n=14, d=6, K=2, machines=1, holes=0.0, likelihood=None, kernel=None, **options):

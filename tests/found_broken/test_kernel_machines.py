@@ -13,6 +13,7 @@ from sklearn.metrics import recall_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayesvm import PCVC, RVC, BayesianSVC
+from bayesvm.gp.sites import Labels
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
@@ -20,7 +21,6 @@ from bayesvm.processes.evidence import LogNormal, Search, ascend_evidence
 from bayesvm.processes.labelled import LabelledPoints
 from bayesvm.processes.process import Gram
 from bayesvm.processes.site_fit import fit_sites
-from bayesvm.processes.sites import Labels
 from bayesvm.sparse_kernel import Power
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)

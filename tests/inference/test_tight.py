@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.problems import make_problem, simulate
 
+from bayesvm.gp.sites import Labels
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.priors import Fixed, Ridge
 from bayesvm.processes.process import Gram
 from bayesvm.processes.site_fit import fit_sites
-from bayesvm.processes.sites import Labels
 
 RNG = np.random.default_rng(0)
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bayesvm.gp.data import Distinct
 from bayesvm.kernels import RBF, Function, Linear
-from bayesvm.processes.points import Distinct
 from bayesvm.sparse_kernel.candidates import (
     MergedRows,
     choose_candidates,

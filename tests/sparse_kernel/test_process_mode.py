@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, ndtr
 from tests.papers import chen
 
+from bayesvm.gp.sites import Labels
 from bayesvm.inference.progress import Reporter
-from bayesvm.processes.sites import Labels
 from bayesvm.sparse_kernel import process_mode
 from bayesvm.sparse_kernel.callback import Journal
 from bayesvm.sparse_kernel.pcvm_laplace import convex_model, fit, signed_columns

@@ -19,6 +19,7 @@ from ..factor_models.fitted import LinearDraws, LinearFit, ProjectedScores
 from ..factor_models.learn import choose_size, fit_kernel
 from ..factor_models.loadings import FactorPrior, learn, rank
 from ..factor_models.observed_data import ColumnScale, Sheet
+from ..gp.data import merge
 from ..inference import VB, Gibbs
 from ..inference.progress import Progress
 from ..inputs.labels import Training
@@ -34,7 +35,6 @@ from ..predictive.links import plain_link
 from ..predictive.machine import Machine
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
-from ..processes.points import merge
 from . import options as check
 from .factor_columns import Choice, choose, related, sizes_of
 from .run import Run

@@ -12,6 +12,8 @@ from sklearn.utils.metaestimators import available_if
 
 from ..blocks import block_rows, cut
 from ..core.types import Array
+from ..gp.kernel_search import KernelSearch
+from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
 from ..inference import SVI
 from ..inference.progress import Progress
 from ..inputs import reading
@@ -20,7 +22,6 @@ from ..inspection.kernels import KernelReport
 from ..inspection.tables import Draws
 from ..likelihoods import SoftHinge
 from ..model.problem import Problem
-from ..processes.machine import ExactMachine, KernelFit, far_variance, joint_draws
 from . import options as check
 from .base import BayesianClassifier
 from .kernel_fit import fit_blocks, fit_rows, prepare
@@ -295,7 +296,8 @@ class BayesianSVC(BayesianClassifier):
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         params = BaseEstimator.get_params(self, deep=False)
-        return Settings(params, scheme, likelihood, rule, fitc, float(scale) ** 2)
+        search = self.tune if isinstance(self.tune, KernelSearch) else KernelSearch()
+        return Settings(params, scheme, likelihood, rule, search, fitc, float(scale) ** 2)
 
     # ----- streams
 
@@ -348,7 +350,7 @@ class BayesianSVC(BayesianClassifier):
         def pose(X: Any, codes: Array, c: Array, unit: Array) -> Problem:
             settings = replace(self._settings(scheme), fitc=False).read(self.encoding_)
             rng = Run(type(self).__name__, settings.params).generator("places")
-            ready = prepare(settings, X, codes, c, unit, n_classes, rng, in_stream=True)
+            ready = prepare(settings, X, codes, c, unit, n_classes, rng, every=128)
             model = settings.model(ready.design)
             blocks = cut(X, block_rows(model.width))
             return Problem.of(model, blocks, settings.engine(X, model.width), codes, c, unit)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..designs.imputation import Factors, Unstructured
+from ..gp.kernel_search import KernelSearch
 from ..inference import EM, SVI, VB, Gibbs
 from ..inputs.parameters import is_among, is_number
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
@@ -198,7 +199,7 @@ def choose_tuning(value: Any, scheme: Any) -> str | None:
             f"tune='sample' draws kernel parameters and needs inference='gibbs'; "
             f"{type(scheme).__name__} draws nothing. Use tune='evidence'."
         )
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, bool | np.bool_ | KernelSearch):
         return "evidence" if value else None
     if not is_among(value, TUNING):
         known = ", ".join(repr(k) for k in TUNING)

@@ -17,6 +17,7 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
+from ..gp.data import Distinct, extent_of, merge, merge_values
 from ..inference.state import State
 from ..inputs.encoding import Encoding
 from ..inputs.labels import Training
@@ -35,8 +36,6 @@ from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
-from ..processes.labelled import extent_of
-from ..processes.points import Distinct, merge, merge_values
 from ..sparse_kernel.callback import Journal
 from ..sparse_kernel.candidates import MergedRows, choose_candidates, has_length_scale, tune_kernel
 from ..sparse_kernel.newton import PROBIT

@@ -33,12 +33,10 @@ from scipy.optimize import minimize
 
 from ..core.distributions import LOG_2PI, slice_sample
 from ..core.types import Array
+from ..gp.posterior import ExactProcess, factor
+from ..gp.sites import Labels, Sites, fit_sites, target_sites
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
-from ..processes.matrices import factor
-from ..processes.process import Gram
-from ..processes.site_fit import fit_sites
-from ..processes.sites import Labels, SiteFit, Sites, target_sites
 from .loadings import Drawn, FactorPrior, Frame, Loadings
 from .observed_data import Scores, Sheet
 from .updated_inverse import UpdatedInverse
@@ -107,7 +105,7 @@ class KernelFactors:
 def _integral(K: Array, sites: Sites) -> tuple[float, Array, Array]:
     """Value of the integral, alpha and the factor of B."""
     s = np.sqrt(sites.w)
-    L = factor(K, sites.w, np.arange(s.size))
+    L = factor(K, sites.w)
     Kb = K @ sites.b
     alpha = sites.b - s * cho_solve((L, True), s * Kb, check_finite=False)
     return 0.5 * float(Kb @ alpha) - float(np.log(np.diag(L)).sum()), alpha, L
@@ -141,22 +139,36 @@ def collapse(K: Array, sites: Sites) -> Collapsed:
 # Variational EM
 
 
+class FunctionFit(NamedTuple):
+    """q(f) of one machine at the rows: moments, weights alpha, sites and bound."""
+
+    m: Array
+    v: Array
+    alpha: Array
+    sites: Sites
+    bound: float
+
+
 class KernelState(NamedTuple):
     """q(A) q(phi) q(psi), scores and kernel at a point, and q(f) of each machine."""
 
     loadings: Loadings
     W: Array
     kernel: Any
-    fits: tuple[SiteFit, ...]
+    fits: tuple[FunctionFit, ...]
 
 
 def infer(problem: KernelFactors, state: KernelState) -> KernelState:
     """q(f) of each machine, by a few passes of coordinate ascent from where it was, if anywhere."""
-    K, site = Gram(problem.gram(state.kernel, state.W)), problem.likelihood.expected
+    K, site = ExactProcess(problem.gram(state.kernel, state.W)), problem.likelihood.expected
     starts = touching(problem, state) if state.fits else (None,) * len(problem.labels)
     tol, passes = (1e-9, 6) if state.fits else (1e-6, FIRST_PASSES)
-    pairs = zip(problem.labels, starts, strict=True)
-    return state._replace(fits=tuple(fit_sites(K, y, site, at, tol, passes) for y, at in pairs))
+    fits = []
+    for labels, start in zip(problem.labels, starts, strict=True):
+        fit = fit_sites(K, labels, site, start, tol, passes)
+        sites = Sites(fit.w, fit.sites.b[:, 0])
+        fits.append(FunctionFit(fit.M[:, 0], fit.v, fit.A[:, 0], sites, fit.bound))
+    return state._replace(fits=tuple(fits))
 
 
 def touching(problem: KernelFactors, state: KernelState) -> tuple[Sites, ...]:
@@ -399,7 +411,7 @@ def draw_function(K: Array, sites: Sites, rng: np.random.Generator) -> Array:
     L = cholesky(K + jitter * np.eye(n), lower=True, check_finite=False)
     f = L @ rng.standard_normal(n)
     s = np.sqrt(sites.w)
-    B = factor(K, sites.w, np.arange(n))
+    B = factor(K, sites.w)
     # s (t - f - e), with t = b / w and e of variance 1 / w
     left = sites.b / s - s * f - rng.standard_normal(n)
     return np.asarray(f + K @ (s * cho_solve((B, True), left, check_finite=False)))

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.random import stream
 from ..core.types import Array
 from ..files.checkpoint import Checkpoint
+from ..gp.sites import Sites
 from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress
@@ -22,7 +23,6 @@ from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import effective
 from ..predictive.link_fitting import LogisticFamily, fit_link
 from ..predictive.links import plain_link
-from ..processes.sites import Sites
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import KernelDraw, KernelFactors, KernelState, first_draw, infer, run_cycles, sweep
 from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank
@@ -66,9 +66,7 @@ def fit_kernel(
         )
         end, count, change = path[-1], len(path) - 1, float(np.ptp(path[-2:]))
         problem, state = unlabelled(problem, state, scheme) if joint else (problem, state)
-        # predictions need sites and alpha alone
-        fits = (replace(fit, R=np.empty((0, 0))) for fit in state.fits)
-        fitted = KernelFit(problem, state._replace(fits=tuple(fits)))
+        fitted = KernelFit(problem, state)
     m, v = fitted.moments(sheet, left_out=True)
     machines, weight = [], effective(c, c / sheet.c)
     for j, y in enumerate(Y.T):

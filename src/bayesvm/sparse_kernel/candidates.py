@@ -8,13 +8,12 @@ import numpy as np
 
 from ..blocks import rows_of_all_classes
 from ..core.types import Array
+from ..gp.data import Distinct, TrainingData, extent_of
+from ..gp.evidence import Reporter, is_scale
+from ..gp.kernel_search import KernelSearch, maximise_evidence
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
 from ..predictive.leave_one_out import effective
-from ..processes.evidence import START, Search, is_scale, maximise_evidence
-from ..processes.labelled import LabelledPoints, extent_of
-from ..processes.points import Distinct
-from ..processes.sites import Labels
 from .callback import SILENT, Journal
 from .folds import Fold, fold_count, held_out
 
@@ -86,15 +85,13 @@ def tune_kernel(
     """
     weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
     plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
-    apart = np.random.default_rng(int(rng.integers(2**31)))  # what follows draws the same folds
     held = journal.recall("kernel")
     if not held:
-        how = (data.c, data.at, len(data.points))
-        machines = tuple(Labels(y, *how, unit=data.unit) for y in data.labels)
         extent = extent_of(data.points, standardised, groups_of(kernel))
-        seen = LabelledPoints(data.points, machines, LEVEL**2, extent)
-        search = (Logistic().tight, START, apart, per_column, Search(journal))
-        found = maximise_evidence(Scaled(START, plain), seen, *search)
+        rows = Distinct(data.points, data.at, data.codes, data.c, np.empty(0), data.unit)
+        seen = TrainingData.of(data.points, rows, LEVEL**2, extent)
+        search = (Logistic(), KernelSearch(), per_column, Reporter(journal))
+        found = maximise_evidence(Scaled(16.0, plain), seen, *search)
         held = {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
         journal.note("kernel", **held)
     if plain.theta.size != held["theta"].size:

@@ -38,9 +38,8 @@ import numpy as np
 
 from ..blocks import rows_of_all_classes
 from ..core.types import Array
+from ..gp.sites import Labels
 from ..inference.progress import Progress, Watch, silent
-from ..processes.evidence import START
-from ..processes.sites import Labels
 from .callback import SILENT, Journal
 from .candidates import MergedRows, is_positive
 from .folds import Fold, Held, row_losses
@@ -175,7 +174,7 @@ def fit_machines(
         chosen = rows_of_all_classes(data.codes[data.candidates], TUNED, rng)
         points = np.unique(data.at[data.candidates[chosen]])
         size = max(float(np.abs(np.diag(square)).mean()), np.finfo(float).tiny)
-        centre = SHARPER / (START / size if amplitude is None else amplitude)
+        centre = SHARPER / (16.0 / size if amplitude is None else amplitude)
     for j, y in enumerate(data.labels):
         how |= {"journal": journal.folder(f"machine{j}"), "last": last[j] if last else None}
         if norm_penalty == 0 or not positive:

@@ -18,11 +18,10 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from ..core.types import Array, Local
+from ..gp.posterior import ExactPosterior, factor
+from ..gp.sites import Labels, target_sites
 from ..inference.progress import Progress
 from ..predictive.leave_one_out import leave_one_out
-from ..processes.matrices import factor
-from ..processes.process import Gram
-from ..processes.sites import Labels, target_sites
 from .callback import SILENT, Journal
 from .folds import row_losses
 from .newton import FLAT, PROBIT
@@ -82,11 +81,9 @@ def find_process_mode(
     f, value, alpha = np.zeros(labels.points) if start is None else start, -np.inf, None
     for _ in range(100):
         sites = target_sites(f, f, labels, at_mode)
-        on = np.flatnonzero(sites.w > 0)
-        s = np.sqrt(sites.w[on])
-        wanted = sites.b.copy()
-        inner = cho_solve((factor(prior, sites.w[on], on), True), s * (prior @ sites.b)[on])
-        wanted[on] -= s * inner
+        s = np.sqrt(sites.w)
+        inner = cho_solve((factor(prior, sites.w), True), s * (prior @ sites.b))
+        wanted = sites.b - s * inner
         share = 1.0
         while True:
             new = wanted if alpha is None else alpha + share * (wanted - alpha)
@@ -101,8 +98,8 @@ def find_process_mode(
         f, alpha, value = new_f, new, float(density)
         if gain < 1e-8 * labels.c.sum():
             break
-    found = Gram(prior).moments(target_sites(f, f, labels, at_mode))
-    return ProcessMode.of(labels, f[labels.at], found.v[labels.at])
+    v = ExactPosterior(prior, target_sites(f, f, labels, at_mode).w).v
+    return ProcessMode.of(labels, f[labels.at], v[labels.at])
 
 
 def choose_norm_penalty(

@@ -9,7 +9,7 @@ integrated out of the density of the kernel's log parameters :math:`\vartheta`:
       - \tfrac12\sum_i\log\tau_i + \tfrac12\Big(\tilde b^\top\Phi B^{-1}\Phi^\top\tilde b
       + \sum_i \tilde k_i b_i^2/\tau_i\Big) + \text{const}
 
-in the letters of :mod:`.process`.  A sweep draws the weights, then each parameter by a slice
+in the letters of :mod:`.posterior`.  A sweep draws the weights, then each parameter by a slice
 of that density, then f; and then each parameter again by a slice of the likelihood with the
 *whitened* f held and the weights integrated out, for weights that are given pin the parameters.
 """
@@ -22,21 +22,32 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.special import ndtr
 
 from ..core.distributions import slice_sample
 from ..core.random import stream
-from ..core.types import Array, Columns, Design
-from ..inference.draws import run_chains, worth_keeping
+from ..core.types import Array, Coef, Columns, Design, Term
+from ..inference.draws import LIKELIHOOD, Draws, run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress, Watch, silent
-from .evidence import FARTHEST, LogNormal
-from .process import LowRank, Prior
-from .sites import Labels, Sites
+from ..inference.state import State
+from ..linalg.covariances import Point
+from ..model.model import Model
+from ..predictive.diagnostics import r_hat
+from ..predictive.fitting import AGREED
+from ..predictive.leave_one_out import leave_one_out_draws
+from ..predictive.link_fitting import LogisticFamily, fit_link
+from ..predictive.links import plain_link
+from ..predictive.machine import Machine
+from ..predictive.posterior import DrawsPosterior, Posterior
+from ..predictive.robust_covariance import Width, factor
+from ..priors import Fixed
+from .evidence import LogNormal
+from .models import TrainingMoments
+from .posterior import InducingProcess, Process
+from .sites import Labels, Sites, fit_sites
 from .whitened import Whitened
-
-WIDTH = 1.5  # first interval of a slice, in log parameters
-SPARED = 1000  # draws of f at the rows that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,16 +57,16 @@ class Sampled:
     Without a ``prior`` the kernel stays as it is.
     """
 
-    process: Prior
+    process: Process
     X: Array
     labels: Labels
     likelihood: Any
     prior: LogNormal | None = None
 
-    def at(self, theta: Array) -> LowRank:
+    def at(self, theta: Array) -> InducingProcess:
         """The process at the points; without FITC the low-rank function itself is sampled."""
         kernel, how = self.process.kernel.with_theta(theta), self.process
-        low = LowRank.of(kernel, cast(Array, how.Z), self.X, how.level, how.fitc)
+        low = InducingProcess.of(kernel, cast(Array, how.Z), self.X, how.level, how.fitc)
         return low if how.fitc else replace(low, rest=np.zeros_like(low.rest))
 
     def log_likelihood(self, likelihood: Any, f: Array) -> float:
@@ -69,9 +80,9 @@ class At(NamedTuple):
     z: Array  # (1 + m,), a priori standard normal; the level's first
     e: Array  # (points,), likewise
     likelihood: Any
-    process: LowRank
+    process: InducingProcess
 
-    def f(self, process: LowRank | None = None) -> Array:
+    def f(self, process: InducingProcess | None = None) -> Array:
         """The process at the points; of another kernel with the same whitened values."""
         low = process or self.process
         out: Array = low.C @ self.z
@@ -88,12 +99,15 @@ class Chains(NamedTuple):
     fit: Array  # (chains, draws), log pseudo-likelihood
 
 
-def factor_given(low: LowRank, sites: Sites) -> tuple[Array, Array, float]:
+def factor_given(low: InducingProcess, sites: Sites) -> tuple[Array, Array, float]:
     """Factor of B, mean of the coefficients, and log density of the rows with f integrated out."""
-    own, tau = low.through(sites)
-    L, h = low.factor(own.w), low.C.T @ own.b
+    tau = 1.0 + low.rest * sites.w if low.fitc else np.ones_like(sites.w)
+    A, b = low.C * np.sqrt(sites.w / tau)[:, None], sites.b / tau
+    B, h = A.T @ A, low.C.T @ b
+    B[np.diag_indices_from(B)] += 1.0
+    L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
     mean = cho_solve((L, True), h, check_finite=False)
-    value = 0.5 * (float(h @ mean) + float((low.rest * sites.b) @ own.b if low.fitc else 0.0))
+    value = 0.5 * (float(h @ mean) + float((low.rest * sites.b) @ b if low.fitc else 0.0))
     value -= np.log(np.diag(L)).sum() + 0.5 * np.log(tau).sum()
     return L, mean, float(value)
 
@@ -111,7 +125,7 @@ def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:
     z = mean + solve_triangular(L, noise, lower=True, trans=1, check_finite=False)
     e = at.e
     if low.fitc:  # f given the coefficients, row by row
-        a, tau = low.C @ z, low.through(sites)[1]
+        a, tau = low.C @ z, 1.0 + low.rest * sites.w
         own = rng.standard_normal(e.size)
         e = np.sqrt(low.rest) * (sites.b - sites.w * a) / tau + own / np.sqrt(tau)
     now = at._replace(z=z, e=e)
@@ -124,16 +138,20 @@ def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:
     return at
 
 
-def _move(what: Sampled, at: At, value: Callable[[LowRank], float], rng: np.random.Generator) -> At:
+def _move(
+    what: Sampled, at: At, value: Callable[[InducingProcess], float], rng: np.random.Generator
+) -> At:
     """Each parameter in turn, by a slice of ``value`` and the prior."""
     prior = what.prior
     for j in range(at.theta.size if prior is not None else 0):
-        made: dict[float, tuple[Array, LowRank]] = {float(at.theta[j]): (at.theta, at.process)}
+        made: dict[float, tuple[Array, InducingProcess]] = {
+            float(at.theta[j]): (at.theta, at.process)
+        }
 
         def log_density(x: float, theta: Array, j: int, made: Any) -> float:
             there = theta.copy()
             there[j] = x
-            if np.max(np.abs(there - cast(LogNormal, prior).mean)) > FARTHEST:
+            if np.max(np.abs(there - cast(LogNormal, prior).mean)) > 12.0:
                 return -np.inf
             try:
                 made[x] = made.get(x) or (there, what.at(there))
@@ -142,7 +160,7 @@ def _move(what: Sampled, at: At, value: Callable[[LowRank], float], rng: np.rand
             return float(value(made[x][1]) + cast(LogNormal, prior)(there)[0])
 
         density = partial(log_density, theta=at.theta, j=j, made=made)
-        theta, low = made[slice_sample(density, float(at.theta[j]), rng, WIDTH)]
+        theta, low = made[slice_sample(density, float(at.theta[j]), rng, 1.5)]
         at = at._replace(theta=theta, process=low)
     return at
 
@@ -158,7 +176,7 @@ def run_chain(
     z = start + 0.3 * rng.standard_normal(start.size)
     at = At(theta, z, e, what.likelihood, low)
     total = scheme.burn_in + scheme.draws * scheme.thin
-    every = max(1, -(-scheme.draws * scheme.chains // SPARED))
+    every = max(1, -(-scheme.draws * scheme.chains // 1000))  # f at the rows is kept of so many
     kept: dict[str, list[Any]] = {name: [] for name in Chains._fields}
     stop = False
     for t in range(total):
@@ -240,3 +258,70 @@ class Mixture(Design):
                 values = np.broadcast_to(self.values[s, 1:], (mine.size, self.Z.shape[0]))
                 out[mine] = self.values[s, 0] + design.joint(X, values, rng)
         return out
+
+
+def machine_from_chains(
+    what: Sampled,
+    model: Model,
+    scheme: Any,
+    probability: str,
+    width: str,
+    rng: np.random.Generator,
+    watch: Watch = silent,
+    n_jobs: int | None = None,
+) -> tuple[Machine, TrainingMoments]:
+    """Run chains over f, and over the kernel if it has a prior, from near the variational fit."""
+    labels, likelihood, level = what.labels, what.likelihood, what.process.level
+    process = what.at(what.process.kernel.theta)
+    near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
+    start = factor_given(process, Sites(near.w, near.sites.b[:, 0]))[1]
+    chains = sample_process(what, scheme, rng, start, watch, n_jobs)
+    hyper = {"kernel": chains.theta}
+    if likelihood.is_learned:
+        hyper[LIKELIHOOD] = chains.scale
+        likelihood = likelihood.with_numbers(np.exp(np.log(chains.scale).mean(axis=(0, 1))))
+    model = replace(model, likelihood=likelihood)
+    if what.prior is None:
+        theta = chains.z.copy()
+        theta[..., 0] *= np.sqrt(level)
+        post: Posterior = DrawsPosterior(theta)
+        compared = chains.f
+    else:
+        mixture = _mixture(chains, level, model.terms[-1].design)
+        model = Model((Term("gp", mixture, Fixed(1.0)),), likelihood)
+        post = DrawsPosterior(np.eye(mixture.width)[None])
+        every = -(-chains.theta.shape[1] // chains.f.shape[1])  # draws whose f was kept
+        beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
+        compared = np.concatenate([chains.f, beside], axis=2)
+    f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
+    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.gone)
+    link = plain_link(probability, likelihood)
+    if link is None:
+        link = fit_link(LogisticFamily(), labels.y, *left_out, labels.effective)
+    at_rows = (labels.y, labels.c, f.mean(axis=1), f.var(axis=1), left_out)
+    worst = float(np.max(r_hat(compared)))
+    machine = Machine(
+        model,
+        post,
+        State(Coef(post.mean, Point(model.width)), model.init()),
+        link,
+        float("nan"),
+        list(chains.fit.mean(axis=0)),
+        chains.fit.shape[1],
+        worst <= AGREED,
+        worst,
+        draws=Draws(chains.z, hyper, chains.fit),
+        width=Width(factor(likelihood, *at_rows, unit=labels.unit)) if width == "data" else None,
+    )
+    spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
+    support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)
+    return machine, TrainingMoments(*(x[:, None] for x in (support, *left_out)))
+
+
+def _mixture(chains: Chains, level: float, design: Whitened) -> Mixture:
+    """A hundred draws spread evenly over the chains."""
+    theta, z = (x.reshape(-1, x.shape[-1]) for x in (chains.theta, chains.z))
+    some = np.unique(np.linspace(0, len(z) - 1, 100).astype(int))
+    values = z[some].copy()
+    values[:, 0] *= np.sqrt(level)
+    return Mixture(design.inputs, design.kernel, design.Z, theta[some], values)

@@ -1,0 +1,1 @@
+"""Gaussian processes: posteriors, evidence of kernels, kernel search, inducing points, Gibbs."""

@@ -1,0 +1,159 @@
+"""Training data of a Gaussian process: distinct rows, labels at points, subsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..blocks import rows_of_all_classes
+from ..core import arrays
+from ..core.types import Array
+from ..kernels import squared_distances
+from .sites import Labels
+
+
+class Distinct(NamedTuple):
+    """Distinct points, and distinct pairs of point and class with their total weights."""
+
+    X: Array  # (points, p)
+    at: Array  # (rows,) point of each merged row
+    codes: Array  # (rows,) its class
+    c: Array  # (rows,) its weight
+    back: Array  # (n,) merged row of each row given
+    unit: Array | float = 1.0  # (rows,) weight of one row, that of its class
+
+    def weighing(self, unit: Array | float) -> Distinct:
+        """With the class weights of the rows given."""
+        if isinstance(unit, float):
+            return self
+        own = np.empty_like(self.c)
+        own[self.back] = unit
+        return self._replace(unit=own)
+
+    @property
+    def copies(self) -> Array:
+        """How often each merged row was copied, ``(rows,)``; one where equal rows are observations.
+
+        After a join or a bootstrap, and with weights above one, equal rows (labels included) are
+        one observation that occurs several times.  New rows repeat old ones, too, if most rows
+        occur once, or if columns have few values, so that at least one pair of rows would be equal
+        by chance if columns were independent: then equal rows are observations of their own.
+        """
+        count = self.c / self.unit
+        pairs, share = 0.5 * count.sum() ** 2, count / count.sum()
+        for x in self.X.T:
+            value = np.unique(x, return_inverse=True)[1].reshape(-1)[self.at]
+            pairs *= float(np.square(np.bincount(value, share)).sum())
+        once = share[count <= 1.0].sum()
+        return np.maximum(count, 1.0) if once < 0.5 and pairs < 1.0 else np.ones_like(count)
+
+
+def merge(X: Array, codes: Array, c: Array) -> Distinct:
+    """Merge equal rows of equal class; points are sorted by their values.
+
+    A row of weight two and the row twice are the same data, and become the same arrays.
+    """
+    X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
+    points, at = np.unique(X, axis=0, return_inverse=True)
+    return _paired(points, at.reshape(-1), codes, c)
+
+
+def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
+    """The same for rows known by their kernel values with each other, a symmetric matrix.
+
+    Points are again kernel values, of the distinct rows with each other.
+    """
+    K = np.asarray(K, dtype=float) + 0.0
+    _, first, at = np.unique(K, axis=0, return_index=True, return_inverse=True)
+    return _paired(K[np.ix_(first, first)], at.reshape(-1), codes, c)
+
+
+def _paired(points: Array, point: Array, codes: Array, c: Array) -> Distinct:
+    classes = int(codes.max()) + 1
+    pairs, back = np.unique(point * classes + codes, return_inverse=True)
+    weight = np.bincount(back, c, pairs.size)
+    return Distinct(points, pairs // classes, pairs % classes, weight, back)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Distinct points with the labels of all machines, for the choice of a kernel."""
+
+    X: Array  # (points, p), on the scale of the kernel
+    labels: Labels
+    codes: Array  # (rows,), classes from zero on
+    level: float  # prior variance of the level of f
+    extent: float  # squared size of the cloud of points: one a column, if they are standardised
+    copies: Array | float = 1.0  # (rows,), see Distinct
+
+    @staticmethod
+    def of(points: Array, data: Distinct, level: float, extent: float) -> TrainingData:
+        """Classes without rows, as a stream may have, are left out."""
+        codes, copies = np.unique(data.codes, return_inverse=True)[1].reshape(-1), data.copies
+        Y = np.stack(list(arrays.one_against_rest(codes, int(codes.max()) + 1)), axis=1)
+        labels = Labels(Y, data.c, data.at, len(points), data.unit * copies)
+        return TrainingData(points, labels, codes, level, extent, copies)
+
+    @property
+    def n(self) -> int:
+        return len(self.X)
+
+    def search_data(self) -> TrainingData:
+        """The data for the evidence of kernels, where copies count once."""
+        return replace(self, labels=replace(self.labels, c=self.labels.c / self.copies))
+
+    def take(self, points: Array) -> TrainingData:
+        """Some of the points, in their order, and the rows there."""
+        keep = np.zeros(self.n, dtype=bool)
+        keep[points] = True
+        rows = np.flatnonzero(keep[self.labels.at])
+        copies = self.copies if isinstance(self.copies, float) else self.copies[rows]
+        labels, codes = self.labels.take(rows)[0], self.codes[rows]
+        return replace(self, X=self.X[keep], labels=labels, codes=codes, copies=copies)
+
+    def subset(self, most: int) -> TrainingData:
+        """At most ``most`` points of all classes, the same for the same data.
+
+        Classes in other proportions than they have change the level of the log odds and nothing
+        else (Prentice & Pyke 1979), so rows keep the weights they have.
+        """
+        if self.n <= most:
+            return self
+        return self.take(rows_of_all_classes(self.point_codes, most, np.random.default_rng(0)))
+
+    def neighbourhoods(self, most: int, size: int, reach: Array) -> TrainingData:
+        """At most ``most`` points: some of all classes, and the ``size`` nearest to each of them.
+
+        A few points of many are far apart and show nothing of how f varies between neighbours.
+        ``reach`` is the unit of distance along each column.
+        """
+        if self.n <= most:
+            return self
+        rng = np.random.default_rng(0)
+        centres = rows_of_all_classes(self.point_codes, most // size, rng)
+        D = squared_distances(self.X[centres] / reach, self.X / reach)
+        return self.take(np.argpartition(D, size - 1, axis=1)[:, :size].ravel())
+
+    @property
+    def point_codes(self) -> Array:
+        """The class of each point, the rarest if it has several."""
+        size = np.bincount(self.codes, self.labels.c)
+        out = np.empty(self.n, dtype=int)
+        order = np.argsort(-size[self.codes], kind="stable")
+        out[self.labels.at[order]] = self.codes[order]
+        return out
+
+
+def extent_of(X: Array, standardised: bool, groups: Sequence[int] | None = None) -> float:
+    """Squared size of a cloud of points: the variances of its columns together.
+
+    Indicators of the levels of one column, which are in a group, together vary as one column does;
+    a constant column has no part in distances.
+    """
+    if standardised:
+        varies = np.flatnonzero(np.ptp(X, axis=0) > 0)
+        return float(len(set(varies if groups is None else np.asarray(groups)[varies])) or 1.0)
+    return float(X.var(axis=0).sum() or 1.0)

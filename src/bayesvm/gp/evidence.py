@@ -1,0 +1,210 @@
+r"""Evidence of a kernel: the bound of a fit as a function of the kernel's log parameters.
+
+At the optimum of the posterior the gradient of the bound at fixed posterior is the whole gradient,
+so one fit gives both; L-BFGS maximises their sum with a weak log-normal prior.  Inducing points may
+move with the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..core.types import Array
+from ..inference.progress import Progress, Watch, silent
+from ..kernels import column_scales
+from .data import TrainingData
+from .posterior import InducingProcess, Process
+from .sites import Site, Sites, fit_sites
+
+
+@dataclass(frozen=True, eq=False)
+class LogNormal:
+    """Prior of log parameters: Gaussian with a mean and variances; those of a set share a part.
+
+    The covariance of a set of m parameters is ``v I + 1 1'``, whose inverse and root are known.
+    """
+
+    mean: Array
+    variance: Array  # of each by itself
+    shared: tuple[Array, ...] = ()  # sets of parameters that share a part of variance one
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Log density up to a constant, and its gradient."""
+        gap = theta - self.mean
+        slope = -gap / self.variance
+        for where in self.shared:
+            v = self.variance[where[0]]
+            slope[where] += gap[where].sum() / (v * (v + where.size))
+        return 0.5 * float(gap @ slope), slope
+
+    def step(self, z: Array) -> Array:
+        """Steps in which the prior is round, as steps of the parameters: a symmetric root."""
+        out: Array = np.sqrt(self.variance) * z
+        for where in self.shared:
+            v, m = self.variance[where[0]], where.size
+            out[where] += (np.sqrt(v + m) - np.sqrt(v)) / m * z[where].sum()
+        return out
+
+
+def is_scale(kernel: Any) -> Array:
+    """1 for the parameters that are length scales, else 0."""
+    return np.array([n.split("[")[0].endswith("length_scale") for n in kernel.names], float)
+
+
+def parameter_prior(
+    kernel: Any, extent: float, amplitude: float = 16.0, spread: float = 1.5
+) -> LogNormal:
+    """The prior of a kernel's log parameters, the amplitude first.
+
+    Parameters
+    ----------
+    kernel : Scaled
+        The kernel; parameters other than these have their present values as means.
+    extent : float
+        Squared size of the cloud of points, the mean of squared length scales.  A local part has a
+        fifth of the length scale and the same amplitude.
+    amplitude : float, default=16.0
+        Mean of the amplitude.
+    spread : float, default=1.5
+        Standard deviation of log parameters; it is 1 for length scales, and for the deviation of a
+        column's own length scale from the common one.
+    """
+    mean = kernel.theta.copy()
+    mean[0] = np.log(amplitude)
+    mean[[name == "local.weight" for name in kernel.names]] = 0.0
+    variance, shared = np.full(mean.size, spread**2), []
+    stems = np.array([name.split("[")[0] for name in kernel.names])
+    for stem in {s for s in stems if s.endswith("length_scale")}:
+        where = np.flatnonzero(stems == stem)
+        mean[where] = 0.5 * np.log(extent) - stem.startswith("local.") * np.log(5.0)
+        variance[where] = 1.0
+        if where.size > 1:
+            shared.append(where)
+    return LogNormal(mean, variance, tuple(shared))
+
+
+class Ended(Exception):
+    """A callback has ended a search."""
+
+
+class Reporter:
+    """Reports every evaluation of a search, and ends it where a callback returns True."""
+
+    def __init__(self, watch: Watch = silent) -> None:
+        self.watch, self.stopped = watch, False
+
+    def report(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
+        """Report a value, the larger the better; ``count`` of about ``most``."""
+        self.stopped = self.watch(Progress(stage, count, max(count, most), value, gain), None)
+        if self.stopped:
+            raise Ended
+
+
+class Evidence:
+    """Bounds of the machines plus log prior, and the gradient in the log parameters.
+
+    Of several classes, each against the rest, half of the sum counts: every boundary is that of two
+    classes.  Each evaluation starts at the sites of the last.
+    """
+
+    def __init__(
+        self, process: Process, data: TrainingData, site: Site, prior: LogNormal, tol: float = 1e-5
+    ) -> None:
+        self.process, self.data, self.site, self.prior = process, data, site, prior
+        self.tol, self.sites = tol, cast(Sites | None, None)
+        self.share = 1.0 / min(2, data.labels.Y.shape[1])
+
+    def fit(self, theta: Array) -> Any:
+        self.at = self.process.with_theta(theta).at(self.data.X)
+        how = (self.data.labels, self.site, self.sites, self.tol)
+        fit = fit_sites(self.at, *how, power=1.0)
+        self.sites = fit.sites
+        return fit
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        fit, (value, slope) = self.fit(theta), self.prior(theta)
+        return value + self.share * fit.bound, slope + self.share * self.at.gradient(fit)
+
+
+class Optimum(NamedTuple):
+    """Where an ascent ended."""
+
+    theta: Array
+    value: float
+
+
+def maximise(
+    score: Callable[[Array], tuple[float, Array]],
+    theta: Array,
+    step: Callable[[Array], Array],
+    reporter: Reporter,
+    evaluations: int = 40,
+    small: float = 1e-3,
+    stage: str = "kernel",
+    farthest: float = 12.0,
+) -> Optimum:
+    """Maximise a score by L-BFGS until a step gains a ``small`` share.
+
+    ``step`` is a symmetric map from coordinates in which the prior is round to steps of theta, so
+    that a length scale shared by many columns moves as easily as one column's own.  Parameters stay
+    within ``farthest`` of the start.
+    """
+    unit, best, count = 0.0, Optimum(theta, -np.inf), 0
+
+    def minus(z: Array) -> tuple[float, Array]:
+        nonlocal unit, best, count
+        here = theta + np.clip(step(z), -farthest, farthest)
+        value, slope = score(here)
+        count, gain, slope = count + 1, value - best.value, step(slope)
+        best = Optimum(here, value) if gain > 0.0 else best
+        reporter.report(stage, count, evaluations, value, gain)
+        unit = unit or max(1.0, float(np.linalg.norm(slope)))  # length of the first step
+        return -value / unit, -slope / unit
+
+    options = {"maxfun": evaluations, "maxcor": 20, "maxls": 4, "ftol": small, "gtol": 1e-3}
+    with suppress(Ended):
+        minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
+    return best
+
+
+def move_points(
+    process: Process,
+    data: TrainingData,
+    site: Site,
+    prior: LogNormal | None = None,
+    reporter: Reporter | None = None,
+    evaluations: int = 60,
+) -> Process:
+    """The process with inducing points, and with a prior the kernel, moved up the bound."""
+    assert process.Z is not None
+    Z, k = process.Z, 0 if prior is None else process.kernel.theta.size
+    start = np.concatenate([process.kernel.theta[:k], Z.ravel()])
+    # points move 0.3 length scales as easily as a parameter by the spread of its prior
+    reach = 0.3 * np.tile(column_scales(process.kernel, Z.shape[1]), len(Z))
+    sites: Sites | None = None
+
+    def moved(place: Array) -> Process:
+        out = replace(process, Z=place[k:].reshape(Z.shape))
+        return out if prior is None else out.with_theta(place[:k])
+
+    def score(place: Array) -> tuple[float, Array]:
+        nonlocal sites
+        at = moved(place).at(data.X)
+        assert isinstance(at, InducingProcess)
+        fit = fit_sites(at, data.labels, site, sites, 1e-5, power=1.0)
+        sites, (theta, to_Z) = fit.sites, at.gradients(fit)
+        value, slope = (0.0, np.zeros(0)) if prior is None else prior(place[:k])
+        return value + fit.bound, np.concatenate([slope + theta[:k], to_Z.ravel()])
+
+    def step(z: Array) -> Array:
+        own = z[:k] if prior is None else prior.step(z[:k])
+        return np.concatenate([own, reach * z[k:]])
+
+    how = (reporter or Reporter(), evaluations, 1e-5, "points")
+    return moved(maximise(score, start, step, *how).theta)

@@ -1,0 +1,288 @@
+"""Fitted machines of a Gaussian process: from sites and from chains, and their predictions.
+
+A machine has the model of whitened columns (:mod:`.whitened`) and a posterior of its coefficients,
+whichever way it was fitted.  One of an exact process predicts from kernel values with the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr, ndtri
+
+from ..core.arrays import double, like, squares, through_upper
+from ..core.types import Array, Coef, Rows, Term
+from ..designs import Intercept
+from ..inference.state import State
+from ..linalg.covariances import DualCovariance, FullCovariance
+from ..model.model import Model
+from ..predictive.fit import Fit
+from ..predictive.link_fitting import LogisticFamily, fit_link
+from ..predictive.links import plain_link
+from ..predictive.machine import Machine
+from ..predictive.posterior import GaussianPosterior, PointPosterior
+from ..predictive.robust_covariance import Width
+from ..predictive.robust_covariance import factor as width_factor
+from ..priors import Fixed
+from .posterior import ExactProcess, InducingProcess, factor, lower_inverse
+from .sites import Labels, SiteFit
+from .whitened import Whitened, finite_values
+
+
+@dataclass(frozen=True)
+class KernelFit(Fit):
+    """Fitted machines, and the probability of each training row to violate the margin."""
+
+    support: Array | None = None  # (n, machines), where all rows were in memory
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingMoments:
+    """What a fit knows of the training rows, for each machine."""
+
+    support: Array  # (rows, machines), probabilities to violate the margin
+    m: Array  # (rows, machines), leave-one-out means
+    v: Array  # leave-one-out variances
+
+
+def whitened_model(design: Whitened, level: float, likelihood: Any) -> Model:
+    """The process as a linear model: a level of some variance, and whitened columns."""
+    terms = Term("level", Intercept(), Fixed(1.0 / level)), Term("gp", design, Fixed(1.0))
+    return Model(terms, likelihood)
+
+
+def level_of(model: Model) -> float:
+    """Prior variance of the level of f."""
+    return 1.0 / float(model.terms[0].prior.precision)
+
+
+def exact_process(model: Model) -> ExactProcess:
+    """The exact process of a model at its own points, with the jitter of its factor."""
+    design = model.terms[-1].design
+    K = finite_values(design.kernel, design.Z) + level_of(model)
+    K[np.diag_indices_from(K)] += design.jitter
+    return ExactProcess(K)
+
+
+# ---------------------------------------------------------------------------------------------
+# The exact process
+
+
+class ExactCovariance(DualCovariance):
+    """Covariance of the coefficients of an exact process, from precisions of sites at its points.
+
+    The columns of the points are computed when they are first needed; files do not hold them.
+    """
+
+    def __init__(self, design: Whitened, w: Array, level: float) -> None:
+        P = np.ones(design.width + 1)
+        P[0] = 1.0 / level
+        self.__dict__.update(design=design, w=w, level=level, P=P)
+
+    @cached_property
+    def C(self) -> Array:  # type: ignore[override]
+        return columns_at_points(self.__dict__["design"])
+
+    def __reduce__(self) -> Any:
+        return ExactCovariance, tuple(self.__dict__[k] for k in ("design", "w", "level"))
+
+
+def columns_at_points(design: Whitened) -> Array:
+    """Columns of an exact process at its points: the level's, and the rows of the factor."""
+    return np.column_stack([np.ones(design.width), np.tril(design.L)])
+
+
+class ExactVariance:
+    """The variance of f at new rows, which the machines of all classes have in common.
+
+    It is computed once for the same rows; its factor when it is first needed, and files do not hold
+    it.
+    """
+
+    def __init__(self, model: Model, w: Array, R: Array | None = None) -> None:
+        self.model, self.w, self.R = model, w, R
+        self.last: tuple[Rows | None, Array] = (None, np.empty(0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.model, "w": self.w}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    @cached_property
+    def root(self) -> Array:
+        """An upper triangle F: the sites take ``|F' k|^2`` from the variance."""
+        R = self.R
+        if R is None:
+            R = lower_inverse(factor(exact_process(self.model).K, self.w))
+        return np.ascontiguousarray(np.sqrt(self.w)[:, None] * R.T, dtype=self.model.dtype)
+
+    def __call__(self, rows: Rows) -> Array:
+        last = self.last  # another thread may replace it
+        if last[0] is not rows:
+            cross: Any = rows.C
+            if isinstance(cross, np.ndarray):
+                cross = cross.astype(self.root.dtype, copy=False)
+            gone = double(sum(squares(T) for _, T in through_upper(cross, self.root)))
+            v = np.maximum(rows.extra - gone, 1e-12 * rows.extra)
+            last = self.last = rows, v
+        return last[1]
+
+
+@dataclass(frozen=True)
+class ExactMachine(Machine):
+    """A machine of an exact process: it predicts from kernel values with the points."""
+
+    alpha: Array = field(default_factory=lambda: np.empty(0))
+    variance: Any = None
+
+    def columns(self, X: Any) -> Rows:
+        """Kernel values of rows with the points, and with themselves."""
+        design, level = self.model.terms[-1].design, level_of(self.model)
+        inputs = design.inputs.columns(X)
+        cross = design.kernel(inputs, like(design.Z, inputs)) + level
+        return Rows(cross, design.kernel.diag(inputs) + level)
+
+    def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
+        rows = self.columns(X) if rows is None else rows
+        return rows.C @ self.alpha, self.variance(rows)
+
+    def quantiles(
+        self,
+        X: Any,
+        levels: tuple[float, ...],
+        rows: Rows | None = None,
+        of_link: bool = False,
+        moments: tuple[Array, Array] | None = None,
+    ) -> Array:
+        m, v = self.reported_moments(X, rows, moments)
+        return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
+
+
+def exact_machine(machine: Machine) -> Machine:
+    """A machine fitted with one row for each point of an exact process, without its columns."""
+    design, level = machine.model.terms[-1].design, level_of(machine.model)
+    post, (mean, cov) = machine.posterior, machine.state.coef
+    if isinstance(post, PointPosterior) and isinstance(post.curvature, DualCovariance):
+        curvature = ExactCovariance(design, post.curvature.w, level)
+        return replace(machine, posterior=replace(post, curvature=curvature))
+    if not isinstance(post, GaussianPosterior) or not isinstance(cov, DualCovariance):
+        return machine
+    alpha = solve_triangular(design.L, mean[1:], lower=True, trans=1, check_finite=False)
+    coef = Coef(mean, ExactCovariance(design, cov.w, level))
+    changes = {"posterior": GaussianPosterior(coef), "state": machine.state._replace(coef=coef)}
+    variance = ExactVariance(machine.model, cov.w)
+    return ExactMachine(**{**machine.__dict__, **changes}, alpha=alpha, variance=variance)
+
+
+# ---------------------------------------------------------------------------------------------
+# Machines from sites
+
+
+class SharedCovariance(FullCovariance):
+    """The covariance of the coefficients of all classes; computed once for the same rows."""
+
+    def quad(self, C: Any) -> Array:
+        last = self.__dict__.get("last", (None, np.empty(0)))  # another thread may replace it
+        if last[0] is not C:
+            last = self.__dict__["last"] = C, super().quad(C)
+        return last[1]
+
+
+def machines_from_sites(
+    process: ExactProcess | InducingProcess,
+    labels: Labels,
+    model: Model,
+    fit: SiteFit,
+    probability: str,
+    width: str,
+) -> tuple[list[Machine], TrainingMoments]:
+    """The machines of all classes with their links, and moments at the training rows."""
+    likelihood, site = model.likelihood, model.likelihood.expected
+    left_m, left_v = fit.leave_one_out(labels, site)
+    M, v = fit.M[labels.at], fit.v[labels.at]
+    exact = isinstance(process, ExactProcess)
+    coefs, variance = coefficients(process, fit, model), None
+    if exact:
+        variance = ExactVariance(model, fit.w, fit.posterior.R)
+    machines: list[Machine] = []
+    for k, coef in enumerate(coefs):
+        y, left_out = labels.Y[:, k], (left_m[:, k], left_v[:, k])
+        link = plain_link(probability, likelihood)
+        if link is None:
+            link = fit_link(LogisticFamily(), y, *left_out, labels.effective)
+        wide = None
+        if width == "data":
+            rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
+            at_rows = (y, labels.c, M[:, k], v, left_out, rest)
+            wide = Width(width_factor(likelihood, *at_rows, chosen=True, unit=labels.unit))
+        made = Machine(
+            model, GaussianPosterior(coef), State(coef, model.init()), link,
+            float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,
+            fit.converged, fit.change, width=wide,
+        )  # fmt: skip
+        if exact:
+            more = {"alpha": fit.A[:, k], "variance": variance}
+            made = ExactMachine(**{**made.__dict__, **more})
+        machines.append(made)
+    support = ndtr((1.0 - labels.Y * M) / np.sqrt(v)[:, None])
+    return machines, TrainingMoments(support, left_m, left_v)
+
+
+def coefficients(process: ExactProcess | InducingProcess, fit: SiteFit, model: Model) -> list[Coef]:
+    """Posteriors of the whitened coefficients, the level's first; classes share a covariance."""
+    level = level_of(model)
+    if isinstance(process, ExactProcess):
+        design = model.terms[-1].design
+        exact = ExactCovariance(design, fit.w, level)
+        mean = np.vstack([level * fit.A.sum(axis=0), np.tril(design.L).T @ fit.A])
+        return [Coef(m, exact) for m in mean.T]
+    sd = np.ones(model.width)
+    sd[0] = np.sqrt(level)
+    q, B = fit.posterior, fit.sites.b
+    mu = q.inverse @ (process.C.T @ (B / q.tau[:, None]))
+    form = SharedCovariance if fit.M.shape[1] > 1 else FullCovariance
+    cov = form(q.L / sd[:, None])
+    return [Coef(m, cov) for m in (sd[:, None] * mu).T]
+
+
+def far_variance(machines: Sequence[Machine]) -> float | None:
+    """The variance of f at rows without correlation with any training row, averaged over machines.
+
+    Infinity for kernels whose variance grows; ``None`` where draws have a kernel each.
+    """
+    model = machines[0].model
+    if len(model.terms) == 1:
+        return None
+    design, level = model.terms[-1].design, level_of(model)
+    own = design.kernel.diag(design.Z)
+    if np.ptp(own) > 1e-9 * np.abs(own).max():
+        return np.inf
+    found, C = [], np.zeros((1, model.width))
+    C[0, 0] = 1.0
+    rows = Rows(np.full((1, design.width), level), own[:1] + level)  # kernel values of zero
+    for machine in machines:
+        if isinstance(machine, ExactMachine):
+            found.append(machine.moments(None, rows)[1][0])
+        else:
+            found.append(machine.posterior.moments(C)[1][0] + own[0])
+    return float(np.mean(found))
+
+
+def joint_draws(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
+    """f jointly at rows, for draws of the coefficients."""
+    model, wider = machine.model, machine.width
+    by = 1.0 if wider is None else np.sqrt(wider.by)  # of what is drawn here, too
+    mean = machine.posterior.mean
+    theta = mean + (theta - mean) / by
+    f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
+    f = f + theta[:, :1] if len(model.terms) > 1 else f
+    if by == 1.0:
+        return f
+    m = machine.moments(X)[0]
+    return m + by * (f - m)

@@ -1,0 +1,287 @@
+r"""The posterior of f at points: site precisions and means that maximise the bound.
+
+For labels :math:`y_{ik}` of *K* classes against the rest, with contributions :math:`\ell` of the
+likelihood (:meth:`.Likelihood.tight`), the bound of class *k* is
+
+.. math:: \sum_i c_i\,\ell(y_{ik}, m_{ik}, v_i) - \mathrm{KL}_k .
+
+Classes have means of their own and share the precisions *w*, hence one covariance and one
+factorisation a pass.  With two classes there is one machine, and nothing is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.types import Array, Local
+from ..inference.progress import Ascent, History, Progress, Watch, page_of, silent
+from ..predictive.leave_one_out import effective, leave_one_out
+from .posterior import ExactProcess, InducingProcess
+
+Site = Callable[[Array, Array, Array], Local]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels -1 and +1 of rows, their weights, and the point of each row.
+
+    ``y`` has shape (rows,), or (rows, classes) for several machines.  ``unit`` is the weight that
+    is left out with a row: see :class:`~bayesvm.core.types.Block`.
+    """
+
+    y: Array
+    c: Array
+    at: Array
+    points: int
+    unit: Array | float = 1.0
+
+    @property
+    def Y(self) -> Array:
+        """Labels of all machines, ``(rows, classes)``."""
+        return self.y if self.y.ndim == 2 else self.y[:, None]
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
+
+    @property
+    def effective(self) -> Array:
+        """Weights by which losses are compared; see :func:`.effective`."""
+        return effective(self.c, self.unit)
+
+    def total(self, x: Array) -> Array:
+        """Sums over the rows at each point, of a vector or of columns."""
+        if self.points == self.at.size and np.array_equal(self.at, np.arange(self.points)):
+            return x
+        if x.ndim == 1:
+            return np.bincount(self.at, x, self.points)
+        return np.stack([np.bincount(self.at, column, self.points) for column in x.T], axis=1)
+
+    def take(self, rows: Array) -> tuple[Labels, Array]:
+        """Chosen rows, and the numbers of their points."""
+        kept, at = np.unique(self.at[rows], return_inverse=True)
+        unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
+        return Labels(self.y[rows], self.c[rows], at, kept.size, unit), kept
+
+    def local(self, site: Site, M: Array, v: Array) -> Local:
+        """Contributions of the rows, each counted c times, for moments at the points."""
+        return site(self.Y, M[self.at], v[self.at][:, None]).times(self.c[:, None])
+
+
+class Sites(NamedTuple):
+    """Precisions of the points' sites, and potentials, ``(points,)`` or ``(points, classes)``."""
+
+    w: Array
+    b: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SiteFit:
+    """Moments of f at the points, of all classes, and the bounds."""
+
+    w: Array  # (points,), precisions
+    M: Array  # (points, classes), means
+    A: Array  # (points, classes), weights of the points: M = K A
+    coef: Array  # means in the coordinates of the posterior
+    posterior: Any
+    local: Local  # contributions of the rows, (rows, classes)
+    G: Array  # (points, classes), their slopes
+    bounds: Array  # (classes,)
+    residual: Array | float  # part of v that no row can reduce
+    passes: int = 0
+    path: list[Array] = field(default_factory=list)
+    converged: bool = True
+    change: float = np.inf
+
+    @property
+    def v(self) -> Array:
+        out: Array = self.posterior.v
+        return out
+
+    @property
+    def sites(self) -> Sites:
+        return Sites(self.w, self.A + self.w[:, None] * self.M)
+
+    @property
+    def bound(self) -> float:
+        return float(self.bounds.sum())
+
+    def leave_one_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
+        """Moments of f at each row without that row, for fixed other sites, ``(rows, classes)``.
+
+        Of a row of large leverage only the precision that is in the posterior can be taken out.
+        """
+        rest = np.broadcast_to(self.residual, self.v.shape)[labels.at][:, None]
+        m, v = self.M[labels.at], np.broadcast_to(self.v[labels.at][:, None], labels.Y.shape)
+        local = site(labels.Y, m, v)
+        now = labels.total(labels.c[:, None] * local.w)
+        share = np.divide(self.w[:, None], now, out=np.ones_like(now), where=now > 0.0)
+        local = local._replace(w=local.w * share[labels.at])
+        m, v = leave_one_out(m, v - rest, local, labels.gone[:, None])
+        return m, v + rest
+
+
+def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
+    """The sites of one machine that touch the bound where f has such moments at the points."""
+    local = labels.local(site, m[:, None], v)
+    w = labels.total(local.w[:, 0])
+    return Sites(w, labels.total(local.g[:, 0]) + w * m)
+
+
+def fit_sites(
+    process: ExactProcess | InducingProcess,
+    labels: Labels,
+    site: Site,
+    start: Sites | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    power: float = 2.0,
+    watch: Watch = silent,
+) -> SiteFit:
+    """Maximise the bounds in means and precisions by turns until a pass gains ``tol`` a row.
+
+    A pass factorises once for the variances, takes the means to their optimum given these, and
+    finds the precisions that touch the bounds there.  A step of the precisions that lowers the
+    bound is halved.
+
+    Parameters
+    ----------
+    process : ExactProcess or InducingProcess
+        The process at the points.
+    labels : Labels
+        Labels of the rows.
+    site : callable
+        Contributions of the likelihood: ``site(y, m, v)``.
+    start : Sites, optional
+        Where to start; by default where f has the signs of the labels.
+    tol : float, default=1e-6
+        Gain of the last pass, a row and class.
+    max_iter : int, default=100
+        Passes at most.
+    power : float, default=2.0
+        Classes share the power mean of the precisions that they would choose.  With 1 the sum of
+        the bounds is maximised, and its gradient in the kernel is that at fixed precisions; but
+        where two of many classes meet the mean is far too small for both.
+    watch : callable
+        Told of every pass; may end the fit.
+    """
+    K, page = labels.Y.shape[1], page_of(watch)
+    enough = tol * K * float(labels.c.sum())
+    run = page.recall(lambda: start) or Ascent(
+        start or first_sites(labels, site), -np.inf, History()
+    )
+    (w, B), path = run.state, list[Array]()
+    fit: SiteFit | None = None
+    wanted, rate, change = w, 1.0, np.inf
+    for passes in range(run.n_iter + 1, max(max_iter, run.n_iter + 1) + 1):
+        q = process.given(w)
+        if fit is None:
+            A = q.solve(q.pull(B.reshape(w.size, K)))[0]
+        left = enough if fit is None else max(0.1 * enough, 0.02 * abs(change))
+        M, A, local = maximise_means(labels, site, q, A, left / K)
+        bounds = local.bound.sum(axis=0) - q.kl(A, M)
+        if not np.isfinite(bounds.sum()):
+            raise ValueError(
+                f"the lower bound (ELBO) is {bounds.sum()} at the initial value. Check for extreme "
+                "weights, kernel values or prior variances, and bring them nearer to one."
+            )
+        change = float(bounds.sum()) - (-np.inf if fit is None else fit.bound)
+        fell = change < -1e-11 * abs(bounds.sum()) and (K == 1 or power == 1.0)
+        if fit is not None and fell and rate > 1e-3:
+            rate, A = 0.5 * rate, fit.coef  # the precisions have moved too far
+            w = np.exp((1.0 - rate) * np.log(fit.w) + rate * np.log(wanted))
+            continue
+        G = labels.total(local.g)
+        run.path.append(float(bounds.sum()))
+        path.append(bounds)
+        converged = abs(change) < enough * rate
+        fit = SiteFit(
+            w, M, q.weights(A, G), A, q, local, G, bounds, process.residual,
+            passes, path, converged, change,
+        )  # fmt: skip
+        stop = watch(Progress("vb", passes, max_iter, fit.bound, change), None)
+        page.keep(Ascent(fit.sites, fit.bound, run.path, passes, converged, change))
+        if converged or stop:
+            break
+        W, rate = np.maximum(labels.total(local.w), np.finfo(float).tiny), min(1.0, 2.0 * rate)
+        wanted = np.mean(W**power, axis=1) ** (1.0 / power)
+        w = np.exp((1.0 - rate) * np.log(w) + rate * np.log(wanted))
+    assert fit is not None
+    last = Ascent(fit.sites, fit.bound, run.path, fit.passes, fit.converged, fit.change)
+    page.keep(last, now=True)
+    return fit
+
+
+def first_sites(labels: Labels, site: Site) -> Sites:
+    """Sites where f has the signs of the labels, and unit variance."""
+    weight = labels.total(labels.c)
+    M = 2.0 * labels.total(labels.c[:, None] * labels.Y) / weight[:, None]
+    local = labels.local(site, M, np.ones(labels.points))
+    w = labels.total(local.w).mean(axis=1)
+    return Sites(w, labels.total(local.g) + w[:, None] * M)
+
+
+def maximise_means(
+    labels: Labels, site: Site, q: Any, A: Array, enough: float, steps: int = 20
+) -> tuple[Array, Array, Local]:
+    r"""Means that maximise the bounds at fixed variances, their coordinates, and contributions.
+
+    A Newton step solves :math:`(I + HK)\,\delta = g - \alpha`, with the curvatures H of the rows,
+    by conjugate gradients in the inner product of K.  Their preconditioner is the same inverse for
+    the precisions of the posterior ``q``, so that no matrix is factorised.  Steps end where they
+    predict a gain of ``enough``, or a tenth of what all have gained.
+    """
+
+    def value(A: Array) -> tuple[Array, Local, Array]:
+        M = q.means(A)
+        local = labels.local(site, M, q.v)
+        return M, local, local.bound.sum(axis=0) - 0.5 * q.inner(A, A, M)
+
+    M, local, here = value(A)
+    zero = value(np.zeros_like(A))
+    worse = ~(here >= zero[2])  # means of a start that are worse than none are not used
+    if worse.any():
+        A = np.where(worse, 0.0, A)
+        M, local, here = value(A)
+    first = here
+    for _ in range(steps):
+        r = q.pull(labels.total(local.g)) - A
+        step = _newton_step(q, r, labels.total(local.h))
+        expected, rate = 0.5 * q.inner(r, step, q.means(step)), np.ones(len(here))
+        while True:
+            there = value(A + rate * step)
+            short = ~(there[2] >= here) & (rate > 0.0)
+            if not short.any():
+                break
+            rate[short] = np.where(rate[short] > 1e-3, 0.5 * rate[short], 0.0)
+        A, (M, local, here) = A + rate * step, there
+        if np.all(expected <= np.maximum(enough, 0.1 * (here - first))) or not rate.any():
+            break
+    return M, A, local
+
+
+def _newton_step(q: Any, r: Array, H: Array, steps: int = 32) -> Array:
+    """Solutions of (I + H K) delta = r in coordinates, a column for each class."""
+    step = np.zeros_like(r)
+    p, Kp = q.solve(r)
+    size = q.inner(r, p, Kp)
+    enough = 1e-3 * np.maximum(size, 0.0)
+    for _ in range(steps):
+        on = size > enough
+        if not on.any():
+            break
+        x = q.pull(H * Kp) + p
+        bend = q.inner(x, p, Kp)
+        length = np.where(on & (bend > 0.0), size / np.where(bend > 0.0, bend, 1.0), 0.0)
+        step, r = step + length * p, r - length * x
+        z, Kz = q.solve(r)
+        old, size = size, q.inner(r, z, Kz)
+        ratio = np.where(on, size / np.where(old > 0.0, old, 1.0), 0.0)
+        p, Kp = z + ratio * p, Kz + ratio * Kp
+        size = np.where(on, size, 0.0)
+    return step

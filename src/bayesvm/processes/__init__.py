@@ -1,1 +1,0 @@
-"""Gaussian processes: exact and through inducing points, their evidence and tuning."""
