@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.linalg import solve_triangular
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.core.arrays import PANEL, through_upper
@@ -14,8 +13,6 @@ from bayesvm.estimators import predictions
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Logistic
 from bayesvm.likelihoods.base import Likelihood
-from bayesvm.processes.matrices import factor
-from bayesvm.processes.predictor import Predictor
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((120, 3))
@@ -30,24 +27,6 @@ def test_products_with_a_triangle_are_those_of_all_of_it(K):
     parts = [T for _, T in through_upper(C, F)]
     np.testing.assert_allclose(np.concatenate(parts, axis=1), C @ F, atol=1e-12)
     assert [at.stop for at, _ in through_upper(C, F)][-1] == K
-
-
-@pytest.mark.parametrize("off", [0, 7])
-def test_variances_of_an_exact_process_by_a_solve(off):
-    kernel, w = 2.0 * RBF(1.0), RNG.random(120)
-    w[:off] = 0.0
-    K, cross = kernel(X) + 1e-6 * np.eye(120), kernel(NEW, X)
-    alpha = RNG.standard_normal(120)
-    m, v = Predictor.of(K, w, alpha)(cross, kernel.diag(NEW))
-    on = np.arange(off, 120)
-    L = np.tril(factor(K, w[on], on))
-    T = solve_triangular(L, (cross[:, on] * np.sqrt(w[on])).T, lower=True)
-    np.testing.assert_allclose(v, 2.0 - np.square(T).sum(axis=0), rtol=1e-10)
-    np.testing.assert_allclose(m, cross @ alpha)
-    single = Predictor.of(K, w, alpha, single=True)
-    assert single.root.dtype == np.float32
-    np.testing.assert_allclose(single(cross, kernel.diag(NEW))[1], v, atol=2e-5)  # of a prior of 2
-    np.testing.assert_allclose(single(cross, kernel.diag(NEW))[0], m)
 
 
 @pytest.mark.parametrize("points", [None, 30])

@@ -13,14 +13,13 @@ from sklearn.metrics import recall_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bayesvm import PCVC, RVC, BayesianSVC
-from bayesvm.gp.sites import Labels
+from bayesvm.gp.data import Distinct, TrainingData
+from bayesvm.gp.evidence import Reporter, maximise
+from bayesvm.gp.posterior import ExactProcess
+from bayesvm.gp.sites import Labels, fit_sites
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
-from bayesvm.processes.evidence import LogNormal, Search, ascend_evidence
-from bayesvm.processes.labelled import LabelledPoints
-from bayesvm.processes.process import Gram
-from bayesvm.processes.site_fit import fit_sites
 from bayesvm.sparse_kernel import Power
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)
@@ -40,31 +39,26 @@ def rare(seed, n, positive):
     return np.vstack([up, down]), np.repeat([1, 0], [positive, n - positive])
 
 
-def test_a_rare_class_is_in_every_sample_that_tunes():
+def training_data(X, codes):
+    rows = np.arange(codes.size)
+    return TrainingData.of(X, Distinct(X, rows, codes, np.ones(codes.size), rows), 9.0, 2.0)
+
+
+def test_a_rare_class_is_in_the_sample_that_tunes():
     X, y = rare(0, 3000, 9)
-    labels = Labels(2.0 * y - 1.0, np.ones(3000), np.arange(3000), 3000)
-    seen = LabelledPoints(X, (labels,), 9.0, 2.0)
-    for seed in range(20):
-        few = seen.thinned(400, np.random.default_rng(seed))
-        assert few.X.shape[0] <= 400
-        assert np.count_nonzero(few.machines[0].y > 0) == 9
-        assert np.all(few.machines[0].c == 1.0)
+    few = training_data(X, y).subset(400)
+    assert few.n <= 400
+    assert np.count_nonzero(few.labels.Y > 0) == 9
+    assert np.all(few.labels.c == 1.0)
 
 
 def test_every_class_of_many_is_in_a_sample():
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(4), [900, 900, 4, 1])
     X = rng.standard_normal((codes.size, 2))
-    rows = np.arange(codes.size)
-    each = tuple(
-        Labels(np.where(codes == k, 1.0, -1.0), np.ones(codes.size), rows, codes.size)
-        for k in range(4)
-    )
-    for seed in range(10):
-        few = LabelledPoints(X, each, 9.0, 2.0).thinned(200, np.random.default_rng(seed))
-        up = [np.count_nonzero(labels.y > 0) for labels in few.machines]
-        assert up[2:] == [4, 1]
-        assert abs(up[0] - up[1]) <= 1  # the others alike
+    up = np.bincount(training_data(X, codes).subset(200).codes)
+    assert up[2:].tolist() == [4, 1]
+    assert abs(up[0] - up[1]) <= 1  # the others alike
 
 
 def test_recall_of_a_rare_class_does_not_depend_on_the_seed():
@@ -113,8 +107,6 @@ def test_candidates_have_all_of_a_rare_class(kind, monkeypatch):
 class TwoHills:
     """A start near the top of one hill, with slope 0.9, and a hill ten lower farther on."""
 
-    prior = LogNormal(np.zeros(1), np.ones(1))
-
     def __call__(self, theta):
         near = 15.0 * np.exp(-0.5 * (theta / 0.2) ** 2)
         far = 5.0 * np.exp(-0.5 * (theta - 2.5) ** 2)
@@ -126,7 +118,7 @@ def test_the_search_never_ends_below_its_start():
     start = np.array([-0.001])
     value, slope = TwoHills()(start)
     assert abs(slope[0]) < 1.0
-    top = ascend_evidence(TwoHills(), TwoHills.prior, start, 40, Search())
+    top = maximise(TwoHills(), start, lambda z: z, Reporter())
     assert top.value >= value
     assert TwoHills()(top.theta)[0] == pytest.approx(top.value, abs=1e-9)
 
@@ -194,7 +186,7 @@ def test_sites_of_a_bound_that_is_nan_are_refused():
         return local._replace(bound=np.nan * local.bound)
 
     with pytest.raises(ValueError, match=r"bound \(ELBO\) is nan"):
-        fit_sites(Gram(K), labels, site)
+        fit_sites(ExactProcess(K), labels, site)
 
 
 # ----- signs and order of columns

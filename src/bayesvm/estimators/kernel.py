@@ -64,9 +64,7 @@ class BayesianSVC(BayesianClassifier):
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="auto"
         ``"auto"``: a Gaussian kernel, with a local part for neighbours, ``Matern(nu=0.5)`` of a
-        shorter length scale, where rows are at most 5,000 or more than 50,000 and the number of
-        points is left to us, or every row is one, and ``tune="evidence"`` finds that it adds five
-        nats of evidence.
+        shorter length scale, where that adds five nats of evidence.
         ``"rbf"`` is the Gaussian kernel alone; ``"matern"``, ``"linear"`` and ``"poly"`` are
         others; a kernel object, from whose values tuning starts; a function of two arrays of rows;
         or ``"precomputed"``, X then being the square matrix of kernel values (of new rows with the
@@ -74,12 +72,9 @@ class BayesianSVC(BayesianClassifier):
         length scale and one per column; of a function and of given values it learns the weight.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 5,000 rows; from 1,000 on, and by the default inference, 128 to
-        512 points take their place if the variance that they leave unexplained costs the bound
-        less than 0.001 nats a row.  Beyond it begins with 100, 200 or 400, the first that leaves
-        less than a tenth of the prior variance, and less than one, unexplained, and doubles them
-        while half of the last gain would be worth its time: one per cent of the log loss of rows
-        left out for each second (of one core, about) that a pass over the rows takes.
+        ``"auto"`` does so up to 1,000 rows.  Beyond, 128 points are doubled until the prior
+        variance that they leave unexplained costs the bound less than 0.001 nats a row; where 512
+        are not enough, every row is a point up to 5,000 rows.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound by
         its gradient: with the kernel, where that is tuned by ``"evidence"``, then at the kernel
@@ -99,11 +94,12 @@ class BayesianSVC(BayesianClassifier):
         the logistic beyond 50,000 rows or for rows read in blocks: the more rows there are, the
         closer f comes to what the likelihood prefers on average, and only the logistic's is linear
         in the log odds, as the calibrated link is.
-    tune : bool or {"evidence", "cv", "bound", "sample"}, default=True
+    tune : bool, {"evidence", "cv", "bound", "sample"} or KernelSearch, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
-        evidence of a logistic model, the amplitude by the leave-one-out log loss of the fit (of
-        more than two classes, by three folds).
-        ``"cv"`` uses five folds for both; ``"bound"`` is the papers' way, for comparison.
+        evidence of a logistic model on 1,000 rows, then the amplitude and a common factor of the
+        length scales by five folds; a :class:`~bayesvm.gp.kernel_search.KernelSearch` says with
+        how many rows.
+        ``"cv"`` uses folds alone; ``"bound"`` is the papers' way, for comparison.
         ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.
         ``False`` takes the kernel as it is.
     intercept_scale : float, optional
@@ -117,9 +113,7 @@ class BayesianSVC(BayesianClassifier):
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.  For
         a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
-        transformed towards their ranks as well; but eight or more columns of comparable ranges (up
-        to a factor of 50) are all divided by the same number where that has more evidence, as of
-        pixels.
+        transformed towards their ranks as well.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood
@@ -129,7 +123,8 @@ class BayesianSVC(BayesianClassifier):
         Beyond 50,000 rows, columns have the ``dtype`` of the engine, by default float32 (float64
         under EM), and are kept where its ``memory`` allows, else computed again on every pass.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of subsets, inducing points and samplers.
+        Seed of samplers, stochastic steps and ``inducing="random"``.  The search for the kernel and
+        k-means depend on the data alone.
     n_jobs : int, optional
         Threads (or processes of the sampler).
     callbacks : list of callables, optional

@@ -102,8 +102,19 @@ class TrainingData:
         return len(self.X)
 
     def search_data(self) -> TrainingData:
-        """The data for the evidence of kernels, where copies count once."""
-        return replace(self, labels=replace(self.labels, c=self.labels.c / self.copies))
+        """Labels for the evidence of kernels: copies count once, and classes are binary digits.
+
+        Digits of the classes' numbers, in the order of their size, tell all classes from each
+        other, and are as many as the logarithm of their number.
+        """
+        labels, classes = self.labels, int(self.codes.max()) + 1
+        Y = labels.Y
+        if classes > 2:
+            number = np.argsort(np.argsort(np.bincount(self.codes, labels.c), kind="stable"))
+            codes = number[self.codes]
+            digits = range(int(classes - 1).bit_length())
+            Y = np.stack([np.where(codes >> j & 1, 1.0, -1.0) for j in digits], axis=1)
+        return replace(self, labels=replace(labels, y=Y, c=labels.c / self.copies))
 
     def take(self, points: Array) -> TrainingData:
         """Some of the points, in their order, and the rows there."""

@@ -101,7 +101,8 @@ class Reporter:
 
     def report(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
         """Report a value, the larger the better; ``count`` of about ``most``."""
-        self.stopped = self.watch(Progress(stage, count, max(count, most), value, gain), None)
+        progress = Progress(stage, count, max(count, most), value, gain)
+        self.stopped = self.stopped or self.watch(progress, None)
         if self.stopped:
             raise Ended
 
@@ -109,8 +110,8 @@ class Reporter:
 class Evidence:
     """Bounds of the machines plus log prior, and the gradient in the log parameters.
 
-    Of several classes, each against the rest, half of the sum counts: every boundary is that of two
-    classes.  Each evaluation starts at the sites of the last.
+    Several machines share their rows and precisions, and half of their sum counts.  Each evaluation
+    starts at the sites of the last.
     """
 
     def __init__(

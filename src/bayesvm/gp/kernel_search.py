@@ -45,7 +45,7 @@ class KernelSearch:
         First length scales, in units of the size of the cloud of points, and first amplitudes; the
         best two pairs by evidence are maximised.
     nats : float, default=5.0
-        Evidence that length scales of the columns, and a local part, must add; and one a column.
+        Evidence that a local part must add.  Length scales of the columns must add one nat each.
     judge_rows : int, default=800
         Rows that cross-validation predicts.
     judge_amplitudes, judge_factors : tuple of float
@@ -161,9 +161,9 @@ def maximise_evidence(
     if not per_column or count < 2 or reporter.stopped:
         return common
     # from a long common scale the columns along which f bends look as idle as the rest
-    own = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
-    own, more = ascend(own, many, site, reporter)
-    return own if more - value > max(search.nats, count - 1.0) else common
+    shorter = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
+    own, more = ascend(shorter, many, site, reporter)
+    return own if more - value > count - 1.0 else common
 
 
 def with_local_part(
