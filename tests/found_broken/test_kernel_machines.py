@@ -70,23 +70,6 @@ def test_recall_of_a_rare_class_does_not_depend_on_the_seed():
         assert recall_score(truth, model.predict(new)) > 0.8
 
 
-def test_rows_of_large_tables_are_drawn_from_every_class(monkeypatch):
-    from bayesvm.estimators import kernel_settings
-
-    X, y = rare(0, 2000, 9)
-    monkeypatch.setattr("bayesvm.inputs.reading.is_large", lambda X: True)
-    monkeypatch.setattr(kernel_settings, "SAMPLED", 300)
-    real, met = kernel_settings.tune, []
-
-    def spy(rule, kernel, seen, *args, **options):
-        met.append(np.count_nonzero(seen.machines[0].y > 0))
-        return real(rule, kernel, seen, *args, **(options | {"refine": None}))
-
-    monkeypatch.setattr(kernel_settings, "tune", spy)
-    BayesianSVC(n_inducing=10, tune="bound", random_state=0).fit(X, y)
-    assert met == [9]
-
-
 @pytest.mark.parametrize("kind", [PCVC, RVC])
 def test_candidates_have_all_of_a_rare_class(kind, monkeypatch):
     met = []

@@ -64,7 +64,7 @@ class BayesianSVC(BayesianClassifier):
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="auto"
         ``"auto"``: a Gaussian kernel, with a local part for neighbours, ``Matern(nu=0.5)`` of a
-        shorter length scale, where that adds five nats of evidence.
+        shorter length scale, where that adds four nats of evidence.
         ``"rbf"`` is the Gaussian kernel alone; ``"matern"``, ``"linear"`` and ``"poly"`` are
         others; a kernel object, from whose values tuning starts; a function of two arrays of rows;
         or ``"precomputed"``, X then being the square matrix of kernel values (of new rows with the

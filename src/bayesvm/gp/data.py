@@ -52,13 +52,19 @@ class Distinct(NamedTuple):
 
 
 def merge(X: Array, codes: Array, c: Array) -> Distinct:
-    """Merge equal rows of equal class; points are sorted by their values.
+    """Merge equal rows of equal class; points are sorted by their distance from the mean.
 
-    A row of weight two and the row twice are the same data, and become the same arrays.
+    A row of weight two and the row twice are the same data, and become the same arrays.  Another
+    order, signs or units of columns leave the order of points as it is, so that folds stay the
+    same; points at the same distance keep the order in which they were given.
     """
     X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
-    points, at = np.unique(X, axis=0, return_inverse=True)
-    return _paired(points, at.reshape(-1), codes, c)
+    points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    with np.errstate(all="ignore"):  # huge values
+        spread = points.std(axis=0)
+        square = np.square((points - points.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))
+    order = np.lexsort((first, np.round(np.nan_to_num(square.sum(axis=1)), 9)))
+    return _paired(points[order], np.argsort(order)[at.reshape(-1)], codes, c)
 
 
 def merge_values(K: Array, codes: Array, c: Array) -> Distinct:

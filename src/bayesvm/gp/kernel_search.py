@@ -44,8 +44,9 @@ class KernelSearch:
     scales, amplitudes : tuple of float
         First length scales, in units of the size of the cloud of points, and first amplitudes; the
         best two pairs by evidence are maximised.
-    nats : float, default=5.0
-        Evidence that a local part must add.  Length scales of the columns must add one nat each.
+    nats : float, default=4.0
+        Evidence that a local part, and length scales of the columns, must add; these also one nat
+        for each of them.
     judge_rows : int, default=800
         Rows that cross-validation predicts.
     judge_amplitudes, judge_factors : tuple of float
@@ -62,7 +63,7 @@ class KernelSearch:
     first_rows: int = 400
     scales: tuple[float, ...] = (0.25, 1.0, 4.0)
     amplitudes: tuple[float, ...] = (4.0, 64.0, 1024.0)
-    nats: float = 5.0
+    nats: float = 4.0
     judge_rows: int = 800
     judge_amplitudes: tuple[float, ...] = (1.0, 0.25, 0.0625, 0.015625, 0.00390625)
     judge_factors: tuple[float, ...] = (1.0, 0.7, 0.5)
@@ -163,7 +164,7 @@ def maximise_evidence(
     # from a long common scale the columns along which f bends look as idle as the rest
     shorter = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
     own, more = ascend(shorter, many, site, reporter)
-    return own if more - value > count - 1.0 else common
+    return own if more - value > max(search.nats, count - 1.0) else common
 
 
 def with_local_part(
@@ -261,5 +262,5 @@ def cross_validate(
             loss = score(tried) + 0.5 * float(np.square(gap).sum())
             gain = least - loss
             best, least = (tried, loss) if gain > 0.0 else (best, least)
-            reporter.report("kernel", count + 1, len(grid), -loss, gain)
+            reporter.report("amplitude", count + 1, len(grid), -loss, gain)
     return best
