@@ -73,8 +73,8 @@ class BayesianSVC(BayesianClassifier):
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 1,000 rows.  Beyond, 128 points are doubled until the prior
-        variance that they leave unexplained costs the bound less than 0.001 nats a row; where 512
-        are not enough, every row is a point up to 5,000 rows.
+        variance that they leave unexplained costs the bound less than 0.003 nats a row; where 512
+        are not enough, every row is a point up to 4,000 rows.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound by
         its gradient: with the kernel, where that is tuned by ``"evidence"``, then at the kernel

@@ -23,7 +23,7 @@ def inducing_points(
     rng: np.random.Generator,
     every: int = 1000,
     weights: tuple[Array, Array] | None = None,
-    limit: int = 5000,
+    limit: int = 4000,
 ) -> Array:
     """Inducing points on the standardised scale; ``X`` itself where every row is one.
 
@@ -45,7 +45,7 @@ def inducing_points(
         With ``"auto"``, the number of rows up to which every row is a point.
     weights : tuple of arrays, optional
         Some rows and the precisions of their sites, by which the number is chosen.
-    limit : int, default=5000
+    limit : int, default=4000
         With ``"auto"``, the number of rows up to which every row is a point if few points are not
         enough.
     """
@@ -77,10 +77,10 @@ def enough_points(
     w: Array,
     how: str,
     rng: np.random.Generator,
-    tol: float = 1e-3,
+    tol: float = 3e-3,
     first: int = 128,
     most: int = 512,
-    limit: int = 5000,
+    limit: int = 4000,
 ) -> Array:
     r"""Inducing points, doubled until they miss little prior variance where rows inform f.
 
@@ -93,11 +93,11 @@ def enough_points(
         Distinct rows.
     some, w : arrays of shape (k, p) and (k,)
         Rows at which the variance is computed, and their precisions.
-    tol : float, default=1e-3
+    tol : float, default=3e-3
         Cost in nats a row that points may have.
     first, most : int
         The first number of points and the largest.
-    limit : int, default=5000
+    limit : int, default=4000
         Every row is a point where ``most`` are not enough and rows are at most so many.
     """
     m = first

@@ -38,7 +38,8 @@ class KernelSearch:
     Parameters
     ----------
     rows : int, default=1000
-        Rows whose evidence decides, exactly: a step takes time proportional to their cube.
+        Rows whose evidence decides, exactly: a step takes time proportional to their cube.  Of more
+        than ten times as many rows a tenth is used, up to twice this number.
     first_rows : int, default=400
         Rows on which the first ascents are made.
     scales, amplitudes : tuple of float
@@ -152,7 +153,8 @@ def maximise_evidence(
     """The kernel of most evidence, with a length scale a column if that has clearly more."""
     site, reporter = guide.roughly, reporter or Reporter()
     whole = data.search_data()
-    few, many = whole.subset(search.first_rows), whole.subset(search.rows)
+    most = max(search.rows, min(2 * search.rows, data.n // 10))
+    few, many = whole.subset(search.first_rows), whole.subset(most)
     tops = [ascend(k, few, site, reporter) for k in starts(kernel, few, site, search)[:2]]
     common, value = max(tops, key=lambda top: top[1])
     if many is not few:
