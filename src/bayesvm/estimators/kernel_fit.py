@@ -125,7 +125,10 @@ def _inputs(
         kernel = Precomputed(K, own if settings.rule is not None and own > 0 else 1.0)
         inputs: Any = Standardised(np.zeros(1), np.ones(1))
         return settings, inputs, first[:, None].astype(float), kernel, False
-    rows, standardize = Blocks(data.X[data.at], block_rows(data.X.shape[1])), settings.params["standardize"]
+    rows, standardize = (
+        Blocks(data.X[data.at], block_rows(data.X.shape[1])),
+        settings.params["standardize"],
+    )
     inputs = fit_columns(rows, data.c, Serial(), standardize, distances=True)
     inputs = inputs.with_units(settings.units)
     if settings.is_open:
