@@ -48,8 +48,6 @@ from ..model.problem import Problem
 from .progress import Ascent, Progress, Watch, silent
 from .state import State
 
-MAX_ENTRIES = 2**25  # of the columns, which are gathered in memory
-
 
 class GroupRows(NamedTuple):
     """Rows in the order of their groups; those of group *g* are ``ends[g]`` to ``ends[g + 1]``."""
@@ -458,14 +456,17 @@ class Integrated(NamedTuple):
     ascent: Ascent  # to the mode
 
 
-def can_integrate(problem: Problem) -> bool:
-    """Whether the effects are of one factor, at most three a group, with a learned covariance."""
+def can_integrate(problem: Problem, entries: int = 2**25) -> bool:
+    """Whether the effects are of one factor, at most three a group, with a learned covariance.
+
+    The columns are gathered in memory, so that they have at most so many ``entries``.
+    """
     model = problem.model
     if len(model.grouped) != 1 or model.is_latent or model.has_gates or model.has_residual:
         return False
     prior, r = model.terms[-1].prior, model.terms[-1].design.r
     known = prior.is_learned and r <= 3 and (r == 1 or prior.is_blocked)
-    held = problem.n * (model.slices[-1].start + r) <= MAX_ENTRIES
+    held = problem.n * (model.slices[-1].start + r) <= entries
     return known and held and not (r > 1 and model.likelihood.is_kinked)
 
 
