@@ -252,7 +252,7 @@ def table_of(
             else:
                 post, link, S = fit.machines[0].reported, fitted_link(fit), slopes[0]
                 if link is not None:  # what it corrects is not counted twice
-                    post = fit.machines[0].width.posterior(fit.machines[0].posterior, of_link=True)
+                    post = fit.machines[0].width.posterior(fit.machines[0].posterior, "effect_root")
                     cov: Any = link.uncertainty
                     error = error + np.einsum("ei,ij,ej->e", slopes[1], cov, slopes[1])
                 table["sd"] = np.sqrt(post.reported(S)[1] + error)

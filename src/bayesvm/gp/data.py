@@ -60,10 +60,10 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
     """
     X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
     points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
-    with np.errstate(all="ignore"):  # huge values
-        spread = points.std(axis=0)
-        square = np.square((points - points.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))
-    order = np.lexsort((first, np.round(np.nan_to_num(square.sum(axis=1)), 9)))
+    gap = np.abs(points - points.mean(axis=0))
+    largest = np.max(gap, axis=0, initial=0.0)
+    square = np.square(gap / np.where(largest > 0.0, largest, 1.0)).sum(axis=1)
+    order = np.lexsort((first, np.round(square, 9)))
     return _paired(points[order], np.argsort(order)[at.reshape(-1)], codes, c)
 
 

@@ -172,9 +172,8 @@ def fit_sites(
     """
     K, page = labels.Y.shape[1], page_of(watch)
     enough = tol * K * float(labels.c.sum())
-    run = page.recall(lambda: start) or Ascent(
-        start or first_sites(labels, site), -np.inf, History()
-    )
+    first = start or first_sites(labels, site)
+    run = page.recall(lambda: first) or Ascent(first, -np.inf, History())
     (w, B), path = run.state, list[Array]()
     fit: SiteFit | None = None
     wanted, rate, change = w, 1.0, np.inf
@@ -209,7 +208,8 @@ def fit_sites(
         if converged or stop:
             break
         W, rate = np.maximum(labels.total(local.w), np.finfo(float).tiny), min(1.0, 2.0 * rate)
-        wanted = np.mean(W**power, axis=1) ** (1.0 / power)
+        top = W.max(axis=1)  # powers of single precisions may underflow
+        wanted = top * np.mean((W / top[:, None]) ** power, axis=1) ** (1.0 / power)
         w = np.exp((1.0 - rate) * np.log(w) + rate * np.log(wanted))
     assert fit is not None
     last = Ascent(fit.sites, fit.bound, run.path, fit.passes, fit.converged, fit.change)

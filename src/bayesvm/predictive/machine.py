@@ -97,7 +97,11 @@ class Machine:
     @cached_property
     def _of_link(self) -> Posterior:
         """The posterior as it is reported, without what the link corrects."""
-        return self.reported if self.width is None else self.width.posterior(self.posterior, True)
+        return (
+            self.reported
+            if self.width is None
+            else self.width.posterior(self.posterior, "link_root")
+        )
 
     def reported_moments(
         self, X: Any, rows: Rows | None = None, moments: tuple[Array, Array] | None = None

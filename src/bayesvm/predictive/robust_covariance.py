@@ -21,7 +21,9 @@ Correlations are therefore taken from :math:`(nJ + KA)/(n + K)`, for *n* units a
 and variances are at least those with *A* in the place of *J*.
 
 A calibrated link corrects the size of f and its level, and has an uncertainty of its own.  For
-probabilities the covariance is :math:`WJW` without the directions of both.
+probabilities the covariance is :math:`WJW` without the directions of both.  Effects of columns that
+are correlated also depend on directions in which coefficients are shrunk: there
+:math:`WP\,E\theta\theta^\top PW` is added.
 
 References
 ----------
@@ -112,13 +114,15 @@ class Width:
     ----------
     by : float
         Factor of the variances of all coefficients that ``root`` does not describe.
-    root, link_root : arrays of shape (p, p), optional
-        Roots F of the covariance FF' of the first p coefficients, and of their covariance without
-        the directions that a link corrects.
+    root, effect_root, link_root : arrays of shape (p, p), optional
+        Roots F of the covariance FF' of the first p coefficients; of their covariance without the
+        directions that a link corrects, for effects; and of that without shrinkage, for
+        probabilities.
     """
 
     by: float = 1.0
     root: Array | None = None
+    effect_root: Array | None = None
     link_root: Array | None = None
 
     @property
@@ -126,9 +130,9 @@ class Width:
         """Whether all variances are multiplied by one number."""
         return self.root is None
 
-    def posterior(self, post: Any, of_link: bool = False) -> Posterior:
-        """A posterior of this width; ``of_link`` for probabilities."""
-        root = self.link_root if of_link and self.link_root is not None else self.root
+    def posterior(self, post: Any, which: str = "root") -> Posterior:
+        """A posterior of this width, by one of the roots."""
+        root = self.root if getattr(self, which) is None else getattr(self, which)
         k = float(np.sqrt(self.by))
         if isinstance(post, DrawsPosterior):
             return DrawsPosterior(post.mean + _moved(post, root, k), post.pairs)
@@ -246,9 +250,15 @@ def _by_rows(problem: Problem, coef: Coef, P: Array, rare: float, rounds: int = 
     whole = (1.0 + 2.0 / max(rare, 1.0)) * (spread + shrinkage)
     terms = zip(problem.model.terms, problem.model.slices, strict=True)
     level = np.array([at.start for term, at in terms if term.name == "intercept"], dtype=int)
-    B, left = np.column_stack([mean, unit(P.size, level)]), _root(spread)
-    left = left - B @ (np.linalg.pinv(B.T @ A @ B, hermitian=True) @ ((B.T @ A) @ left))
-    return Width(root=_root(whole), link_root=left)
+    B = np.column_stack([mean, unit(P.size, level)])
+    free = np.eye(P.size) - B @ np.linalg.pinv(B.T @ A @ B, hermitian=True) @ (B.T @ A)
+    pull = np.linalg.solve(A + np.diag(P), np.diag(P))  # shrinkage is -pull theta
+    square = coef.cov.dense() + np.outer(coef.mean, coef.mean)
+    return Width(
+        root=_root(whole),
+        effect_root=free @ _root(spread + pull @ square @ pull.T),
+        link_root=free @ _root(spread),
+    )
 
 
 def _by_groups(found: Marginal, post: Any, by: float) -> Width:
