@@ -20,7 +20,6 @@ PAGE = pages.ROOT / "docs" / "decisions.md"
 TABLES: dict[str, tuple[str, Callable[[pd.DataFrame], str]]] = {
     "prediction_sets": ("prediction_sets.csv", prediction_sets.score_table),
     "novelty_uniform": ("novelty.csv", novelty.uniform_table),
-    "novelty_pairs": ("novelty.csv", novelty.pair_table),
 }
 
 

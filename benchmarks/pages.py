@@ -17,7 +17,6 @@ import pandas as pd
 
 import grouped_scores
 import rare
-import rough
 import tabular_tables as tabular
 from tabular_tables import decimals, table
 
@@ -123,14 +122,11 @@ def figure() -> str | None:
 TABLES: dict[str, Callable[[], str | None]] = {
     "figure": figure,
     "scores": _published(tabular.score_table),
-    "four_folds": _published(lambda rows, others: tabular.score_table(rows, others, range(4))),
     "own": _tabular(tabular.own_table),
     "kernel": _tabular(lambda r: tabular.pair_table(r, _pairs(), "kernel", tabular.KERNEL)),
     "linear": _tabular(lambda r: tabular.pair_table(r, _pairs(), "linear", tabular.LINEAR)),
     "losses": _published(lambda rows, others: tabular.losses_text(rows, _pairs(), others)),
     "rare_cluster": _simple("rare.csv", rare.cluster_table),
-    "rare_share": _simple("rare.csv", rare.share_table),
-    "rough": _simple("rough.csv", rough.score_table),
     "grouped": _simple("grouped_scores.csv", grouped_scores.score_table),
     "millions": millions,
     "classes": _simple("classes.csv", classes),

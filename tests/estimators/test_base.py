@@ -79,8 +79,8 @@ def test_a_summary_says_where_the_width_is_the_models():
     y, three = X[:, 0] + 0.5 * X[:, 1] + 0.3 * noise > 0, np.arange(90) % 3
     first = BayesianLinearSVC().partial_fit(X[:45], y[:45], classes=[False, True])
     fits = {
-        "selects": BayesianLinearSVC("spike_slab", likelihood="hinge").fit(X, y),
-        "together": BayesianLinearSVC().fit(X, three),
+        "selection prior": BayesianLinearSVC("spike_slab", likelihood="hinge").fit(X, y),
+        "multiclass": BayesianLinearSVC().fit(X, three),
         "partial_fit": first.partial_fit(X[45:], y[45:]),
     }
     for why, model in fits.items():

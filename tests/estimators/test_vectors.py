@@ -69,9 +69,8 @@ def test_vectors_and_weights_make_the_mean(fitted):
     assert fitted.dual_coef_.shape == (1, fitted.n_vectors_)
     assert 0 < fitted.n_vectors_ < 75
     assert not fitted.empty_
-    s = X.std(axis=0)
-    gamma = 0.5 / fitted.kernel_.length_scale**2
-    K = rbf_kernel(NEW / s, fitted.vectors_ / s, gamma=gamma)
+    s = X.std(axis=0) * np.asarray(fitted.kernel_.length_scale)
+    K = rbf_kernel(NEW / s, fitted.vectors_ / s, gamma=0.5)
     m, v = fitted.machines_[0].moments(NEW)
     assert_allclose(K @ fitted.dual_coef_[0] + fitted.intercept_[0], m, atol=1e-8)
     _, sd = fitted.decision_function(NEW, return_std=True)
@@ -717,7 +716,8 @@ def test_a_warm_start_begins_where_the_last_fit_ended(name):
     model = clone(WATCHED[name]).set_params(warm_start=True, callbacks=[cold.append]).fit(X, Y)
     first = model.predict_proba(NEW), model.kernel_
     model.set_params(callbacks=[warm.append]).fit(X, Y)
-    assert_allclose(model.kernel_.theta, first[1].theta, atol=0.1)
+    # the evidence of 40 rows changes by a tenth of a nat between length scales a fifth apart
+    assert_allclose(model.kernel_.theta, first[1].theta, atol=0.2)
     # which of two neighbours becomes a vector turns on the last digits of the kernel
     assert np.abs(model.predict_proba(NEW) - first[0]).mean() < 0.05
     if name == "laplace":

@@ -60,7 +60,7 @@ def test_moving(monkeypatch):
     tasks = wenzel_moving.tasks(True, 0)
     frame = solved(wenzel_moving, tasks)
     by = wenzel_moving.bounds(frame)
-    assert (by["moved"] > by["k-means"]).all()
+    assert (by["moved"] >= by["k-means"]).all()
     assert f"of {len(by)}" in said(wenzel_moving, frame)
     assert wenzel_moving.draw(frame).axes
 

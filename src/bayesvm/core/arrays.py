@@ -47,7 +47,7 @@ def inner(x: Any) -> Any:
 
 def is_numpy(x: Any) -> bool:
     """Whether an array, or the arrays of composite rows, are held by NumPy."""
-    x = inner(x)
+    x = x.numbers if isinstance(x, Composite) else x
     return isinstance(x, np.ndarray | np.generic | float | int) or bool(sparse.issparse(x))
 
 

@@ -266,7 +266,8 @@ class BayesianLinearSVC(BayesianClassifier):
         predictions of the most recent rows of each class.
 
         More than two classes have a machine each against the rest; with ``likelihood="logistic"``
-        they have one link.  A ``fit`` by their joint likelihood cannot be continued.
+        they have one link.  A ``fit`` by their joint likelihood is
+        continued by these approximately.
 
         Inference is variational: by the scheme of ``fit`` if that is, else by
         :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there

@@ -31,6 +31,7 @@ from ..model.model import Model
 from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..predictive.fitting import Found, find_posterior, with_link
+from ..predictive.joint import against_rest
 from ..predictive.leave_one_out import LooMoments, Moments, effective, masses
 from ..predictive.link_fitting import SoftmaxFamily, fit_link
 from ..predictive.links import CalibratedLink, ProbitLink
@@ -283,10 +284,7 @@ def advance(
         raise ValueError(f"buffer must be a whole number of at least 1; got {buffer!r}.")
     run, fit, stream = estimator._run(), estimator.__dict__.get("fit_"), estimator._stream
     if stream is None and fit is not None and fit.is_joint:
-        raise ValueError(
-            "a stream has a machine for each class against the rest, and cannot continue a fit of "
-            "all classes together. Begin with partial_fit: the first call may hold all rows."
-        )
+        fit = against_rest(fit)
     X, y = estimator._read(X, y, reset=fit is None, weights=sample_weight)
     before = first_fit(classes) if fit is None else fit
     codes, c, unit = coded(before, y, classes, sample_weight, estimator.class_weight)

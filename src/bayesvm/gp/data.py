@@ -70,11 +70,14 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
 def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
     """The same for rows known by their kernel values with each other, a symmetric matrix.
 
-    Points are again kernel values, of the distinct rows with each other.
+    Points are again kernel values, of the distinct rows with each other, in an order that does not
+    depend on that of the rows.
     """
     K = np.asarray(K, dtype=float) + 0.0
     _, first, at = np.unique(K, axis=0, return_index=True, return_inverse=True)
-    return _paired(K[np.ix_(first, first)], at.reshape(-1), codes, c)
+    order = np.lexsort(np.sort(K[np.ix_(first, first)], axis=1).T[::-1])
+    first, at = first[order], np.argsort(order)[at.reshape(-1)]
+    return _paired(K[np.ix_(first, first)], at, codes, c)
 
 
 def _paired(points: Array, point: Array, codes: Array, c: Array) -> Distinct:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..blocks import rows_of_all_classes
 from ..core.arrays import to_numpy
+from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
 from ..inference import EM, VB, Gibbs
 from ..inference.multinomial import draw_classes, fit_em, fit_vb
@@ -18,7 +19,9 @@ from ..inference.state import State
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight
+from ..linalg.covariances import FullCovariance
 from ..model.problem import Problem
+from .fit import Fit
 from .fitting import CLASSES_ROWS, disagreement, from_draws
 from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
 from .link_fitting import AveragedSoftmaxFamily, fit_link
@@ -36,6 +39,7 @@ from .posterior import (
     HELD,
     CentredPosterior,
     DrawsPosterior,
+    GaussianPosterior,
     PointPosterior,
     Posterior,
 )
@@ -162,3 +166,26 @@ def _left_out_draws(
         parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))
     m, v = (np.concatenate(x) for x in zip(*parts, strict=True))
     return m, v
+
+
+def against_rest(fit: Fit) -> Fit:
+    r"""Machines of each class against the rest from those of a joint likelihood, for a stream.
+
+    The log odds :math:`f_k - \log\sum_{j\ne k} e^{f_j}` are expanded where the others are equal:
+    :math:`\frac{K}{K-1} f_k - \log(K - 1)` for f that sum to zero.  They have no bound.
+    """
+    K, machines, link = len(fit.classes), [], fit.link
+    grow = K / (K - 1.0)
+    for machine in fit.machines:
+        post: Any = machine.posterior
+        cov = post.curvature.dense() if isinstance(post, PointPosterior) else post.covariance()
+        mean = grow * post.mean
+        for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+            if term.name == "intercept":
+                mean[where] -= np.log(K - 1.0)
+        coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
+        state, new = machine.state._replace(coef=coef), GaussianPosterior(coef)
+        machines.append(replace(machine, posterior=new, state=state, bound=np.nan))
+    if isinstance(link, AveragedSoftmaxLink):
+        link = AveragedSoftmaxLink(K, link.a / grow, link.c / grow**2, link.rows)
+    return replace(fit, machines=machines, link=link, is_joint=False, left_out=None)
