@@ -90,7 +90,7 @@ def test_a_summary_says_where_the_width_is_the_models():
     for model in (BayesianLinearSVC().fit(X, y), complete):
         assert "note" not in model.summary().attrs
     assert "those of the posterior" not in plain.summary().attrs["note"]
-    for model in (plain, fits["selects"]):
+    for model in (plain, fits["selection prior"]):
         assert "inclusion by variational inference are too sure" in model.summary().attrs["note"]
     few = Gibbs(draws=20, burn_in=10, chains=1)
     drawn = BayesianLinearSVC("spike_slab", few, width="model", random_state=0).fit(X, y)

@@ -719,7 +719,7 @@ def test_a_warm_start_begins_where_the_last_fit_ended(name):
     # the evidence of 40 rows changes by a tenth of a nat between length scales a fifth apart
     assert_allclose(model.kernel_.theta, first[1].theta, atol=0.2)
     # which of two neighbours becomes a vector turns on the last digits of the kernel
-    assert np.abs(model.predict_proba(NEW) - first[0]).mean() < 0.05
+    assert np.abs(model.predict_proba(NEW) - first[0]).mean() < 0.1
     if name == "laplace":
         assert len(warm) < len(cold)
     other = X[:, [0, 1, 0]]

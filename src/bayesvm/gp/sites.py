@@ -12,7 +12,7 @@ factorisation a pass.  With two classes there is one machine, and nothing is sha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,13 +196,15 @@ def fit_sites(
             w = np.exp((1.0 - rate) * np.log(fit.w) + rate * np.log(wanted))
             continue
         G = labels.total(local.g)
-        run.path.append(float(bounds.sum()))
         path.append(bounds)
-        converged = abs(change) < enough * rate
+        converged = run.converged or abs(change) < enough * rate
         fit = SiteFit(
             w, M, q.weights(A, G), A, q, local, G, bounds, process.residual,
             passes, path, converged, change,
         )  # fmt: skip
+        if run.converged:  # a finished fit, whose sites were kept
+            return replace(fit, passes=run.n_iter)
+        run.path.append(float(bounds.sum()))
         stop = watch(Progress("vb", passes, max_iter, fit.bound, change), None)
         page.keep(Ascent(fit.sites, fit.bound, run.path, passes, converged, change))
         if converged or stop:
