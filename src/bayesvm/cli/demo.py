@@ -35,8 +35,8 @@ def demo(
         console.print(_scores(frame, repeats))
         console.print(_verdict(frame))
         console.print(
-            f"In {simulations} simulated sets of 200 rows, 90% intervals hold the true probability "
-            f"of {_coverage(simulations):.0%} of new rows. The other models have no intervals."
+            f"90% intervals covered the true probability for {_coverage(simulations):.0%} of new "
+            f"rows ({simulations} simulated sets of 200 rows). The other models have no intervals."
         )
         X, y = _tumours()
         model = _ours("BayesianLinearSVC", X, y)
