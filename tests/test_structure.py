@@ -105,7 +105,7 @@ def test_a_parameter_of_several_estimators_is_on_the_list_or_has_one_default():
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_docstrings_describe_all_parameters_in_order(cls):
-    section = cls.__doc__.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    section = inspect.getdoc(cls).partition("Parameters\n----------\n")[2].partition("\n\n")[0]
     heads = [line.split(" :")[0] for line in section.splitlines() if not line.startswith(" ")]
     assert [name for head in heads for name in head.split(", ")] == list(parameters(cls))
 

@@ -1,14 +1,11 @@
 """What users see of an estimator: errors that translate, HTML, logs of probabilities."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_html_repr
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
@@ -49,9 +46,6 @@ def test_every_estimator_knows_its_own_likelihood(model):
 @pytest.mark.parametrize(
     ("work", "error", "told"),
     [
-        (lambda: BayesianSVC(warm_start=True), TypeError, "fit begins anew"),
-        (lambda: BayesianLinearSVC(solver="lbfgs"), TypeError, "inference chooses"),
-        (lambda: BayesianLinearSVC(l1_ratio=0.5), TypeError, "choose a prior"),
         (lambda: BayesianSVC().fit(sparse.csr_array(X), Y), TypeError, "BayesianLinearSVC takes"),
         (lambda: BayesianSVC().fit(sparse.csr_array(X), Y), TypeError, "sparse_output=False"),
         (lambda: BayesianSVC().fit(X, np.ones((60, 3))), ValueError, "MultiOutputClassifier"),
@@ -86,25 +80,6 @@ def test_logs_are_of_the_kind_of_the_rows():
     assert_allclose(np.asarray(foreign), model.predict_log_proba(X), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["C", "gamma", "degree", "decision_function_shape", "nu"])
-@pytest.mark.parametrize("cls", [BayesianSVC, BayesianLinearSVC])
-def test_parameters_of_svc_are_translated(cls, name):
-    with pytest.raises(TypeError, match=rf"no parameter '{name}'.*replacing_svc"):
-        cls(**{name: 1})
-    with pytest.raises(ValueError, match=rf"no parameter '{name}'.*replacing_svc"):
-        cls().set_params(**{name: 1})
-
-
-def test_advice_fits_the_estimator_and_cites_the_title_of_its_page():
-    with pytest.raises(TypeError, match=r"prior='auto'.*prior=Fixed\(2 / C\)") as linear:
-        BayesianLinearSVC(C=1)
-    with pytest.raises(TypeError, match=r"weight, 0.5 \* C \* RBF"):
-        BayesianSVC(C=1)
-    page = (Path(__file__).parents[2] / "docs" / "replacing_svc.md").read_text(encoding="utf-8")
-    title = page.splitlines()[0].removeprefix("# ").replace("`", "")
-    assert f"'{title}'" in str(linear.value)
-
-
 def test_other_errors_of_parameters_stay():
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         BayesianSVC(nonsense=1)
@@ -113,8 +88,6 @@ def test_other_errors_of_parameters_stay():
     for flag in (True, False):
         with pytest.raises(ValueError, match=r"always there.*replacing_svc"):
             BayesianSVC(probability=flag).fit(X, Y)
-    with pytest.raises(ValueError, match="replacing_svc"):
-        GridSearchCV(BayesianSVC(), {"C": [1, 10]}, cv=2, error_score="raise").fit(X, Y)
 
 
 def test_html_says_what_was_fitted_and_escapes_labels():

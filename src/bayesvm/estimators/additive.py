@@ -109,13 +109,38 @@ class AdditiveSVC(BayesianClassifier):
         How the posterior is found.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Columns of categories: columns of text, categories or booleans, and the listed ones.
+        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
+        that was not seen in training has none.
     missing : {"auto", "error"}, default="auto"
         What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
         indicator of such cells where they are 1 % or more of the training rows; of categories they
         are a level.  ``"error"`` refuses them.  Those of a term ``Missing(Columns(...))``
         have a distribution either way.
+    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
+        The link from f to probabilities.
+    width : {"data", "model"}, default="data"
+        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
+        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
+        Predictions are the same.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied by ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
         How sums over rows are computed.
+    max_iter, tol : int and float, optional
+        Override the values of the inference scheme.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of all random numbers.
+    n_jobs : int, optional
+        Threads over rows, and chains run in parallel under Gibbs.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
+        ends the fit.
+    checkpoint : str or path, optional
+        File with the state of a long fit, from which a later fit with the same file resumes.
 
     Attributes
     ----------
@@ -130,6 +155,10 @@ class AdditiveSVC(BayesianClassifier):
         of the training rows, columns counted without those that name groups.
     elbo_, elbo_path_, n_iter_, converged_
         As of the other estimators.
+    classes_ : array of shape (n_classes,)
+        Labels.
+    offset_ : array of shape (1,) or (n_classes,)
+        Shift of f by the calibration, before the sign is taken.
 
     See Also
     --------
@@ -185,7 +214,23 @@ class AdditiveSVC(BayesianClassifier):
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         checkpoint: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.terms = terms
+        self.inference = inference
+        self.likelihood = likelihood
+        self.categorical = categorical
+        self.missing = missing
+        self.probability = probability
+        self.width = width
+        self.class_weight = class_weight
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
 
     # ----- reading
 

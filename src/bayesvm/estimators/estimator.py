@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ from ..predictive.fit import Fit, Objective
 from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
 from . import predictions, surface
-from .described import described
 from .missing import MissingCells
 from .run import Run, generator
 from .streaming import Stream
@@ -62,13 +60,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     _known_names: list[str] | None = None  # those of the last fit
 
     # ----- parameters, and how they are shown
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__init__" in vars(cls):
-            cls.__init__ = surface.storing(cls.__init__)  # type: ignore[method-assign]
-            if cls.__doc__:
-                cls.__doc__ = described(cls.__doc__, signature(cls).parameters)
 
     get_params = surface.get_params
     set_params = surface.set_params

@@ -76,6 +76,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         twenty times as long as one of all columns.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, the level of f; 3 if not given.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Columns of categories: columns of text, categories or booleans, and the listed ones.
+        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
+        that was not seen in training has none.
     missing : {"auto", "error"}, default="auto"
         ``"auto"`` takes missing cells for unknown entries of the table, which factors and noise
         give a distribution; of categories they are a level.  ``"error"`` refuses them.
@@ -89,8 +93,15 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Weights of classes: how often their labels count, not their columns.
     max_iter, tol : optional
         Most iterations and tolerance of the variational fit.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of all random numbers.
     n_jobs : int, optional
         Chains run in parallel.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
+        ends the fit.
     checkpoint : str or path, optional
         File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
         later fit with the same file resumes from it.  Chains then run one after another.
@@ -122,6 +133,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Lower bound on the log evidence and its history; log pseudo-likelihoods under Gibbs.
     n_iter_, converged_ : int, bool
         Iterations made, and whether the stopping rule was met.
+    classes_ : array of shape (n_classes,)
+        Labels.
+    offset_ : array of shape (1,) or (n_classes,)
+        Shift of f by the calibration, before the sign is taken.
 
     See Also
     --------
@@ -181,7 +196,30 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         checkpoint: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.n_factors = n_factors
+        self.classifier = classifier
+        self.inference = inference
+        self.likelihood = likelihood
+        self.kernel = kernel
+        self.tune = tune
+        self.coef_prior = coef_prior
+        self.nu = nu
+        self.joint = joint
+        self.columns = columns
+        self.intercept_scale = intercept_scale
+        self.categorical = categorical
+        self.missing = missing
+        self.standardize = standardize
+        self.probability = probability
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
 
     def _kept_missing(self) -> None:
         return None  # factors give them a distribution

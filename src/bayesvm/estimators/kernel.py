@@ -110,6 +110,10 @@ class BayesianSVC(BayesianClassifier):
         distance, in units of one length scale; one not seen in training lies between them.  With
         a kernel given by name, numbers of 3 to 10 different values are at that distance beside
         that of their difference.
+    missing : {"auto", "error"}, default="auto"
+        ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
+        least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
+        missing cells.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.  For
         a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
@@ -118,18 +122,30 @@ class BayesianSVC(BayesianClassifier):
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood
         normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
+    width : {"data", "model"}, default="data"
+        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
+        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
+        Predictions are the same.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied by ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         What computes the sums over rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
         Beyond 50,000 rows, columns have the ``dtype`` of the engine, by default float32 (float64
         under EM), and are kept where its ``memory`` allows, else computed again on every pass.
+    max_iter, tol : int and float, optional
+        Override the values of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None
         Seed of samplers, stochastic steps and ``inducing="random"``.  The search for the kernel and
         k-means depend on the data alone.
     n_jobs : int, optional
         Threads (or processes of the sampler).
+    verbose : int, default=0
+        1 shows progress.
     callbacks : list of callables, optional
         Each is called with a :class:`~bayesvm.inference.Progress` after every iteration, and after
         every kernel that is tried; returning ``True`` ends the fit there, with the best so far.
+    checkpoint : str or path, optional
+        File with the state of a long fit, from which a later fit with the same file resumes.
 
     Attributes
     ----------
@@ -158,6 +174,10 @@ class BayesianSVC(BayesianClassifier):
         Log pseudo-likelihood of the draws under Gibbs, averaged over chains.
     n_iter_, converged_ : int, bool
         Passes of the last fit, and whether its stopping rule was met.
+    classes_ : array of shape (n_classes,)
+        Labels.
+    offset_ : array of shape (1,) or (n_classes,)
+        Shift of f by the calibration, before the sign is taken.
 
     See Also
     --------
@@ -207,7 +227,29 @@ class BayesianSVC(BayesianClassifier):
         verbose: int = 0,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         checkpoint: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.kernel = kernel
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.approximation = approximation
+        self.inference = inference
+        self.likelihood = likelihood
+        self.tune = tune
+        self.intercept_scale = intercept_scale
+        self.categorical = categorical
+        self.missing = missing
+        self.standardize = standardize
+        self.probability = probability
+        self.width = width
+        self.class_weight = class_weight
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
 
     _accept_sparse = False
 

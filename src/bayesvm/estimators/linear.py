@@ -70,6 +70,10 @@ class BayesianLinearSVC(BayesianClassifier):
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Columns of categories: columns of text, categories or booleans, and the listed ones.
+        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
+        that was not seen in training has none.
     missing : {"auto", "error", "model"} or an object, default="auto"
         What to do with missing cells.  ``"auto"`` puts the mean of the column there, and adds an
         indicator of such cells where they are 1 % or more of the training rows; of categories they
@@ -90,14 +94,33 @@ class BayesianLinearSVC(BayesianClassifier):
         The link from f to probabilities: five numbers fitted on leave-one-out moments (slope,
         offset, weight of the variance, skewness and tail; the boundary stays linear), the
         pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
+    width : {"data", "model"}, default="data"
+        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
+        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
+        Predictions are the same.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the intercept; 100 by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         What computes the sums over rows, and in which precision: see :mod:`bayesvm.engines`.
         ``"auto"`` follows the input.
+    max_iter, tol : int and float, optional
+        Override the values of the inference scheme.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of all random numbers.
     n_jobs : int, optional
         Threads over rows, and chains run in parallel under Gibbs.  Without it rows use all cores
         and chains run one after another.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
+        ends the fit.
+    warm_start : bool, default=False
+        Start from the previous fit if the shapes agree.
+    checkpoint : str or path, optional
+        File with the state of a long fit, from which a later fit with the same file resumes.
 
     Attributes
     ----------
@@ -121,6 +144,12 @@ class BayesianLinearSVC(BayesianClassifier):
         Log pseudo-likelihood of the draws under Gibbs, averaged over chains.
     kkt_residual_, duality_gap_ : float
         EM with the hinge: how far from optimal, relative.
+    classes_ : array of shape (n_classes,)
+        Labels.
+    offset_ : array of shape (1,) or (n_classes,)
+        Shift of f by the calibration, before the sign is taken.
+    n_iter_, converged_ : int, bool
+        Number of iterations, and whether the stopping rule was met.
 
     See Also
     --------
@@ -170,7 +199,28 @@ class BayesianLinearSVC(BayesianClassifier):
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.prior = prior
+        self.inference = inference
+        self.likelihood = likelihood
+        self.formula = formula
+        self.fit_intercept = fit_intercept
+        self.categorical = categorical
+        self.missing = missing
+        self.standardize = standardize
+        self.probability = probability
+        self.width = width
+        self.class_weight = class_weight
+        self.intercept_scale = intercept_scale
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     # ----- reading
 

@@ -79,6 +79,10 @@ class MixedSVC(BayesianClassifier):
         out, and ``fit_intercept`` must be False where the formula has no intercept.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Columns of categories: columns of text, categories or booleans, and the listed ones.
+        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
+        that was not seen in training has none.
     missing : {"auto", "error", "model"} or an object, default="auto"
         What to do with missing cells, as in :class:`~bayesvm.BayesianLinearSVC`.  With ``"model"``
         columns with slopes must be complete.
@@ -89,10 +93,31 @@ class MixedSVC(BayesianClassifier):
         ``"normalised"``, which holds for known and for new groups.  For others, such as the hinge,
         a link is fitted on rows left out one at a time, once with the rest of a row's group and
         once as of a new group.
+    width : {"data", "model"}, default="data"
+        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
+        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
+        Predictions are the same.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the intercept; by default 100.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         How sums over rows are computed: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
+    max_iter, tol : int and float, optional
+        Override the values of the inference scheme.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of all random numbers.
+    n_jobs : int, optional
+        Threads over rows, and chains run in parallel under Gibbs.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
+        ends the fit.
+    warm_start : bool, default=False
+        Start from the previous fit if the shapes agree.
+    checkpoint : str or path, optional
+        File with the state of a long fit, from which a later fit with the same file resumes.
 
     Attributes
     ----------
@@ -155,7 +180,30 @@ class MixedSVC(BayesianClassifier):
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.prior = prior
+        self.inference = inference
+        self.likelihood = likelihood
+        self.random = random
+        self.random_prior = random_prior
+        self.formula = formula
+        self.fit_intercept = fit_intercept
+        self.categorical = categorical
+        self.missing = missing
+        self.standardize = standardize
+        self.probability = probability
+        self.width = width
+        self.class_weight = class_weight
+        self.intercept_scale = intercept_scale
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     # ----- reading
 

@@ -69,29 +69,39 @@ class PCVC(BayesianClassifier):
         Which columns hold categories: those of text, categories or truth values, and those listed.
         ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
         distance, in units of one length scale; one not seen in training lies between them.
+    missing : {"auto", "error"}, default="auto"
+        ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
+        least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
+        missing cells.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on rows left out, or the model's own
         :math:`\Phi(m/\sqrt{1+v})`, by either of the other names.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the bias; 1e4, nearly flat, by default.
+    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
+        Backend of predictions.
     max_iter, tol : int and float, optional
         Under the power prior: most iterations, 500 by default, and the relative change of weights
         that ends them, 1e-5 by default.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
-        Backend of predictions.
     random_state : int, RandomState, Generator or None, default=None
         Seed of what is drawn: rows that tune the kernel (beyond 400) and the norm (beyond 1,000),
         candidates (beyond 3,000), and folds and starts, where there are any.
     n_jobs : int, optional
         Threads in prediction.
+    verbose : int, default=0
+        1 shows progress.
     callbacks : list of callables, optional
         Each is called with a :class:`~bayesvm.inference.Progress` after every kernel, norm and rate
         tried (after every kernel, start and iteration under ``"power"``); returning ``True`` ends
         the fit there, with the best so far.
     warm_start : bool, default=False
         Start from the last fit: from its kernel, and its rate as the place to look.
+    checkpoint : str or path, optional
+        File with the state of a long fit, from which a later fit with the same file resumes.
 
     Attributes
     ----------
@@ -112,6 +122,10 @@ class PCVC(BayesianClassifier):
         Log posterior density up to the prior's constant (summed over machines), and its history.
     n_iter_, converged_ : int, bool
         Newton steps or iterations made, and whether the stopping rule was met.
+    classes_ : array of shape (n_classes,)
+        Labels.
+    offset_ : array of shape (1,) or (n_classes,)
+        Shift of f by the calibration, before the sign is taken.
 
     See Also
     --------
@@ -164,7 +178,30 @@ class PCVC(BayesianClassifier):
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.kernel = kernel
+        self.weight_prior = weight_prior
+        self.rate = rate
+        self.norm_penalty = norm_penalty
+        self.tune = tune
+        self.selection = selection
+        self.n_folds = n_folds
+        self.n_candidates = n_candidates
+        self.categorical = categorical
+        self.missing = missing
+        self.standardize = standardize
+        self.probability = probability
+        self.class_weight = class_weight
+        self.intercept_scale = intercept_scale
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,17 +5,14 @@ Functions that are methods of the base of all estimators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from functools import wraps
 from html import escape
 from importlib.metadata import PackageNotFoundError, metadata
-from inspect import signature
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..inputs.parameters import is_among, of_svc
+from ..inputs.parameters import is_among
 from ..predictive.machine import Machine
 from .nested import changed, flat, separated
 from .predictions import logs
@@ -43,21 +40,6 @@ SEPARATED = (
     "on the wrong side of it. Such rows bound the size of coefficients from below only: "
     "their size is set by the prior and varies with the rows. Read their signs and ratios."
 )
-
-
-def storing(init: Callable[..., None]) -> Callable[..., None]:
-    """``__init__`` that stores its parameters, and refuses those of ``sklearn.svm`` in words."""
-    of = signature(init)
-
-    @wraps(init)
-    def stored(self: Any, *args: Any, **params: Any) -> None:
-        _translate(self, params, TypeError)
-        init(self, *args, **params)
-        given = of.bind(self, *args, **params)
-        given.apply_defaults()
-        vars(self).update(list(given.arguments.items())[1:])
-
-    return stored
 
 
 def get_params(self: Any, deep: bool = True) -> dict[str, Any]:
@@ -97,7 +79,6 @@ def set_params(self: Any, **params: Any) -> Any:
         The estimator.
     """
     plain, inner = separated(params, BaseEstimator.get_params(self, deep=False) | params)
-    _translate(self, plain, ValueError)
     BaseEstimator.set_params(self, **plain)
     for name, changes in inner.items():
         setattr(self, name, changed(name, getattr(self, name), changes))
@@ -166,14 +147,6 @@ def documentation() -> str:
         return ""
     pages = (link.partition(",")[2].strip() for link in links if link.startswith("Documentation"))
     return next(pages, "").rstrip("/")
-
-
-def _translate(model: Any, params: Collection[str], error: type[Exception]) -> None:
-    """Raise an error that says what a parameter of ``sklearn.svm`` is here, if one is given."""
-    known = model._get_param_names()
-    for name in params:
-        if (hint := of_svc(name, known)) and name not in known:
-            raise error(f"{type(model).__name__} has no parameter {name!r}: {hint}")
 
 
 def note_of_width(self: Any) -> str:

@@ -67,6 +67,14 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns and y are
         scaled and not centred.
+    categorical : {"auto", "error"} or list of names or positions, default="auto"
+        Columns of categories: columns of text, categories or booleans, and the listed ones.
+        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
+        that was not seen in training has none.
+    missing : {"auto", "error"}, default="auto"
+        ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
+        least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
+        missing cells.
     standardize : bool, default=True
         Centre and scale columns (sparse ones are only scaled) and y inside, so that units do not
         matter; results are reported in those of the input.
@@ -79,6 +87,21 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
         by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads"} or an object, default="auto"
         What computes the sums over rows: see :mod:`bayesvm.engines`.
+    max_iter, tol : int and float, optional
+        Override the values of the inference scheme.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of all random numbers.
+    n_jobs : int, optional
+        Threads over rows, and chains run in parallel under Gibbs.
+    verbose : int, default=0
+        1 shows progress.
+    callbacks : list of callables, optional
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
+        ends the fit.
+    warm_start : bool, default=False
+        Start from the previous fit if the shapes agree.
+    checkpoint : str or path, optional
+        File with the state of a long fit, from which a later fit with the same file resumes.
 
     Attributes
     ----------
@@ -95,6 +118,8 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
         Log likelihood of the draws under Gibbs, averaged over chains.
     kkt_residual_, duality_gap_ : float
         EM: how far from optimal, relative.
+    n_iter_, converged_ : int, bool
+        Number of iterations, and whether the stopping rule was met.
 
     See Also
     --------
@@ -139,7 +164,26 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         checkpoint: Any = None,
-    ) -> None: ...
+    ) -> None:
+        self.epsilon = epsilon
+        self.prior = prior
+        self.inference = inference
+        self.scale = scale
+        self.fit_intercept = fit_intercept
+        self.categorical = categorical
+        self.missing = missing
+        self.standardize = standardize
+        self.width = width
+        self.intercept_scale = intercept_scale
+        self.engine = engine
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
 
     fit_: Regression
     _read_y = staticmethod(read_numbers)

@@ -59,51 +59,6 @@ RULES: Mapping[str, Rule] = {
 WORDS = {"probability": ("calibrated", "normalised", "probit"), "width": ("data", "model")}
 
 PAGE = "the page 'From SVC to BayesianSVC' (docs/replacing_svc.md)"
-PAGE_OF_NUMBERS = "the page 'Regression' (docs/regression.md)"
-LEARNED = "it is learned from the data, nothing need be searched for."
-OF_SVC = {  # parameters of sklearn.svm that have no place here, and what has theirs
-    "C": f"{LEARNED} To set it, give a kernel a weight, 0.5 * C * RBF(...)",
-    "gamma": f"{LEARNED} To set it, give kernel=RBF((2 * gamma) ** -0.5)",
-    "nu": LEARNED,
-    "coef0": "give a kernel of bayesvm.kernels, such as Polynomial",
-    "degree": "give a kernel of bayesvm.kernels, such as Polynomial",
-    "shrinking": "it has no meaning here",
-    "cache_size": "it has no meaning here",
-    "decision_function_shape": "there is one value for two classes, else one for each class",
-    "break_ties": "predict always gives the most probable class",
-    "penalty": "choose a prior: 'ridge' for l2, 'lasso' for l1",
-    "loss": "choose a likelihood: 'hinge' is the loss of SVC",
-    "dual": "it has no meaning here",
-    "multi_class": "more than two classes need no setting",
-    "warm_start": "fit begins anew. BayesianLinearSVC and MixedSVC have it, and partial_fit learns "
-    "from further rows",
-    "solver": "inference chooses how the posterior is found: 'vb', 'em', 'svi' or 'gibbs'",
-    "l1_ratio": "choose a prior: 'auto' or 'ridge' for l2, 'lasso' with inference='em' for l1; "
-    "none is a mixture of both",
-    "intercept_scaling": "the intercept has a prior of its own, intercept_scale",
-}
-LINEAR = {  # the same of estimators without a kernel
-    "C": "prior='auto' chooses it from the data. To set it, give prior=Fixed(2 / C), a precision",
-    **dict.fromkeys(("gamma", "coef0", "degree"), "it belongs to a kernel; BayesianSVC has one"),
-}
-
-NUMBERS = {  # the same of regression
-    "C": f"{LEARNED} To set it, give scale=1.0 and prior=Fixed(1 / C), with standardize=False",
-    **dict.fromkeys(("gamma", "coef0", "degree", "kernel"), "the model is linear"),
-    "loss": "it is always 'epsilon_insensitive'",
-    "nu": "give epsilon, half the width of the tube, or leave it to the data",
-    "intercept_scaling": "give intercept_scale, the prior standard deviation of the intercept",
-}
-
-
-def of_svc(name: str, known: Collection[str]) -> str:
-    """What a parameter of ``sklearn.svm`` is among those ``known`` here; empty if it is none."""
-    table, page = OF_SVC, PAGE
-    if "epsilon" in known:
-        table, page = OF_SVC | NUMBERS, PAGE_OF_NUMBERS
-    elif "prior" in known and "kernel" not in known:
-        table = OF_SVC | LINEAR
-    return f"{table[name].rstrip('.')}. See {page}." if name in table else ""
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
