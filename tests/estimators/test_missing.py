@@ -21,7 +21,7 @@ from bayesvm.designs import Factors, Missing, Unstructured
 from bayesvm.estimators.options import choose_parts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.likelihoods import Hinge, Probit
-from bayesvm.predictive.link_fitting import LogisticFamily, score_link
+from bayesvm.predictive.links import CalibratedLink
 
 SHORT = Gibbs(draws=60, burn_in=30, chains=2)
 
@@ -306,7 +306,7 @@ def test_calibration_is_not_over_confident_where_cells_are_missing():
     model = fit(X[train], y[train])
     loss = log_loss(y[test], model.predict_proba(X[test]))
     m, v = model.machines_[0].moments(X[test])
-    best = score_link(LogisticFamily(), np.where(y[test] == 1, 1.0, -1.0), m, v, np.ones(test.size))
+    best = CalibratedLink.fit(np.where(y[test] == 1, 1.0, -1.0), m, v, np.ones(test.size)).loss
     assert loss < best / test.size + 0.03
 
 

@@ -10,16 +10,13 @@ from tests.problems import frozen
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import Gibbs
 from bayesvm.inputs import reading
-from bayesvm.predictive.link_fitting import (
-    AveragedSoftmaxFamily,
-    LinkRows,
-    LogisticFamily,
-    SoftmaxFamily,
-    fit_link,
-    score_link,
-    targets,
+from bayesvm.predictive.links import (
+    AveragedSoftmaxLink,
+    CalibratedLink,
+    SoftmaxLink,
+    bent,
+    stretched,
 )
-from bayesvm.predictive.links import AveragedSoftmaxLink, SoftmaxLink, bent, stretched
 
 
 def rows(n=80, seed=0, sharp=1.5):
@@ -43,28 +40,6 @@ def class_rows(n=80, classes=4, seed=0, shift=1.0):
     m = rng.normal(size=(n, classes)) - 0.5
     m[np.arange(n), codes] += shift
     return codes, m, rng.uniform(0.1, 2.0, (n, classes)), rng.uniform(0.5, 2.0, n)
-
-
-@pytest.mark.parametrize(
-    ("family", "x"),
-    [
-        (LogisticFamily(), [0.3, -0.2, -1.0]),
-        (LogisticFamily(True), [1.2, 0.5, -0.7, 0.4, -0.3]),
-        (SoftmaxFamily(), [0.3, -0.8, 0.5, -0.2, 0.1, 1.0]),
-        (AveragedSoftmaxFamily(), [0.4, -1.5]),
-    ],
-    ids=str,
-)
-def test_derivatives_in_the_numbers(family, x):
-    codes, m, v, c = class_rows()
-    one = isinstance(family, LogisticFamily)
-    t = targets(codes % 2 if one else codes, c, 2 if one else 4, 0.1)
-    rows = LinkRows(t, *((m[:, 0], v[:, 0]) if one else (m.T, v.T)), c)
-    x, h, e = np.array(x), 1e-6, np.random.default_rng(1).normal(size=t.shape)
-    slope = family.logs(x, rows)[1](e)
-    for j, step in enumerate(h * np.eye(x.size)):
-        up, down = (np.vdot(e, family.logs(x + s * step, rows)[0]) for s in (1, -1))
-        assert slope[j] == pytest.approx((up - down) / (2 * h), rel=1e-6, abs=1e-6)
 
 
 # ----- three numbers
@@ -122,9 +97,9 @@ CASES = {
 def test_no_other_optimiser_ends_lower(data, curved):
     """L-BFGS stops where the loss changes by 1e-14 of it, or slopes are below 1e-6."""
     y, m, _, c = data
-    count, family = 5 if curved else 3, LogisticFamily(curved)
-    found = penalised_loss(parameters(fit_link(family, *data), y, m, c, count), *data)
-    assert found == pytest.approx(score_link(family, *data), rel=1e-9)
+    count, link = 5 if curved else 3, CalibratedLink.fit(*data, curved=curved)
+    found = penalised_loss(parameters(link, y, m, c, count), *data)
+    assert found == pytest.approx(link.loss, rel=1e-9)
     starts = [0.0, 0.0, 0.0, 0.3, 0.0], [1.0, 0.5, -2.0, -0.3, 0.1], [-1.0, -0.5, 1.0, 0.0, -0.1]
     best = min(minimize(penalised_loss, x[:count], data, method="BFGS").fun for x in starts)
     assert found <= best + 1e-6
@@ -137,43 +112,15 @@ def test_one_absurd_row_does_not_flatten_the_link(rare, curved):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(2000) < (0.03 if rare else 0.5), 1.0, -1.0)
     m, v = 8.0 * y + 4.0 * rng.standard_normal(2000), np.full(2000, 0.2)
-    plain = fit_link(LogisticFamily(curved), y, m, v, np.ones(2000))
+    plain = CalibratedLink.fit(y, m, v, np.ones(2000), curved=curved)
     i = int(np.argmax(y))
     m[i], v[i] = -80_000.0, 14_000.0
-    link = fit_link(LogisticFamily(curved), y, m, v, np.ones(2000))
+    link = CalibratedLink.fit(y, m, v, np.ones(2000), curved=curved)
     some = np.arange(2000) != i
     p, q = link.proba(m[some], v[some]), plain.proba(m[some], v[some])
     assert np.average(np.abs(p - q)) < 0.01
     loss = -np.mean(np.where(y[some] > 0, np.log(p), np.log1p(-p)))
     assert loss < 1.2 * -np.mean(np.where(y[some] > 0, np.log(q), np.log1p(-q)))
-
-
-@pytest.mark.parametrize("data", [CASES["noisy"], LOPSIDED])
-def test_flipped_labels_give_the_mirrored_link(data):
-    y, m, v, c = data
-    one, other = fit_link(LogisticFamily(), y, m, v, c), fit_link(LogisticFamily(), -y, -m, v, c)
-    assert (other.a, other.b, other.c) == pytest.approx((one.a, -one.b, one.c), rel=1e-6)
-    np.testing.assert_allclose(one.proba(m, v), 1 - other.proba(-m, v), atol=1e-7)
-
-
-def test_whole_weights_are_repetitions_of_rows():
-    y, m, v, _ = rows()
-    count = np.arange(80) % 3
-    again = np.repeat(np.arange(80), count)
-    weighted = fit_link(LogisticFamily(), y, m, v, count.astype(float))
-    repeated = fit_link(LogisticFamily(), y[again], m[again], v[again], np.ones(again.size))
-    for name in "abc":
-        assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), rel=1e-6)
-
-
-def test_scale_and_level_of_f_change_nothing():
-    """f times ten plus three, with its variance times a hundred, has the same probabilities."""
-    y, m, v, c = rows()
-    one, other = (
-        fit_link(LogisticFamily(), y, m, v, c),
-        fit_link(LogisticFamily(), y, 10 * m + 3, 100 * v, c),
-    )
-    np.testing.assert_allclose(one.logit(m, v), other.logit(10 * m + 3, 100 * v), atol=1e-7)
 
 
 @pytest.mark.parametrize("share", [0.03, 0.001])
@@ -183,7 +130,7 @@ def test_rare_labels_are_as_frequent_as_they_are(share):
     n = round(30 / share)
     y = np.where(np.arange(n) < 30, 1.0, -1.0)
     m = -1.2 + 0.3 * y + 0.2 * rng.standard_normal(n)
-    p = fit_link(LogisticFamily(), y, m, np.full(n, 0.01), np.ones(n)).proba(m, np.full(n, 0.01))
+    p = CalibratedLink.fit(y, m, np.full(n, 0.01), np.ones(n)).proba(m, np.full(n, 0.01))
     assert p.mean() == pytest.approx(share, rel=0.03)  # a row of thirty: priors and targets
     assert -np.log(np.where(y > 0, p, 1 - p)).mean() < -share * np.log(share)
 
@@ -191,7 +138,7 @@ def test_rare_labels_are_as_frequent_as_they_are(share):
 def test_absurd_moments_do_not_break_the_fit():
     y, m, v, c = rows()
     for scale in (1e-8, 1e6):
-        link = fit_link(LogisticFamily(), y, m * scale, v * scale**2, c)
+        link = CalibratedLink.fit(y, m * scale, v * scale**2, c)
         p = link.proba(m * scale, v * scale**2)
         assert np.isfinite([link.a, link.b, link.c]).all()
         assert ((p >= 0) & (p <= 1)).all()
@@ -201,7 +148,7 @@ def test_f_that_varies_by_rounding_only_is_constant():
     """Its standard deviation is no unit to measure variances of f by."""
     rng = np.random.default_rng(3)
     y, m = np.where(rng.random(200) < 0.1, 1.0, -1.0), -5.0 + 1e-8 * rng.standard_normal(200)
-    link = fit_link(LogisticFamily(), y, m, np.zeros(200), np.ones(200))
+    link = CalibratedLink.fit(y, m, np.zeros(200), np.ones(200))
     share = np.mean(y > 0)
     np.testing.assert_allclose(link.proba(np.array([-5.0]), np.array([0.02])), share, atol=0.03)
 
@@ -211,7 +158,7 @@ def test_f_that_varies_by_rounding_only_is_constant():
 
 def test_the_skewness_of_many_rows_is_found():
     for skew in (-0.8, 0.0, 0.8):
-        link = fit_link(LogisticFamily(True), *curved_rows(20_000, 1, skew))
+        link = CalibratedLink.fit(*curved_rows(20_000, 1, skew), curved=True)
         assert (link.skew, link.tail) == pytest.approx((skew, 0.0), abs=0.15)
 
 
@@ -221,37 +168,25 @@ def test_the_tail_of_many_rows_is_found():
     m, v, c = 2.0 * rng.standard_normal(40_000), np.full(40_000, 0.01), np.ones(40_000)
     for tail in (-0.4, 0.3):
         truth = stretched(m, tail)
-        link = fit_link(
-            LogisticFamily(True), np.where(rng.random(m.size) < expit(truth), 1.0, -1.0), m, v, c
-        )
+        y = np.where(rng.random(m.size) < expit(truth), 1.0, -1.0)
+        link = CalibratedLink.fit(y, m, v, c, curved=True)
         gap = expit(link.logit(m, v)) - expit(truth)
         assert np.abs(gap).max() < 0.03
         assert np.sign(link.tail) == np.sign(tail)
 
 
-def test_flipped_labels_scales_and_weights():
+@pytest.mark.parametrize("curved", [False, True])
+def test_flipped_labels_scales_and_weights(curved):
     y, m, v, _ = curved_rows()
-    count = np.arange(m.size) % 3
-    again = np.repeat(np.arange(m.size), count)
-    one = fit_link(LogisticFamily(True), y, m, v, count.astype(float))
-    others = {
-        "flipped": (fit_link(LogisticFamily(True), -y, -m, v, count.astype(float)), -m, v, -1),
-        "scaled": (
-            fit_link(LogisticFamily(True), y, 10 * m + 3, 100 * v, count.astype(float)),
-            10 * m + 3,
-            100 * v,
-            1,
-        ),
-        "repeated": (
-            fit_link(LogisticFamily(True), y[again], m[again], v[again], np.ones(again.size)),
-            m,
-            v,
-            1,
-        ),
-    }
-    for name, (link, at, var, sign) in others.items():
-        want = sign * one.logit(m, v)
-        np.testing.assert_allclose(link.logit(at, var), want, atol=1e-4, err_msg=name)
+    c = (np.arange(m.size) % 3).astype(float)
+    again = np.repeat(np.arange(m.size), np.arange(m.size) % 3)
+    want = CalibratedLink.fit(y, m, v, c, curved=curved).logit(m, v)
+    flipped = CalibratedLink.fit(-y, -m, v, c, curved=curved)
+    np.testing.assert_allclose(-flipped.logit(-m, v), want, atol=1e-6)
+    scaled = CalibratedLink.fit(y, 10 * m + 3, 100 * v, c, curved=curved)
+    np.testing.assert_allclose(scaled.logit(10 * m + 3, 100 * v), want, atol=1e-6)
+    copies = CalibratedLink.fit(y[again], m[again], v[again], np.ones(again.size), curved=curved)
+    np.testing.assert_allclose(copies.logit(m, v), want, atol=1e-6)
 
 
 @pytest.mark.parametrize("curved", [False, True])
@@ -259,7 +194,7 @@ def test_a_useless_f_gives_about_the_share_of_the_label(curved):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(600) < 0.3, 1.0, -1.0)
     m, v, c = rng.standard_normal(600) - 0.1 * y, np.full(600, 0.1), np.ones(600)
-    p = fit_link(LogisticFamily(curved), y, m, v, c).proba(m, v)
+    p = CalibratedLink.fit(y, m, v, c, curved=curved).proba(m, v)
     np.testing.assert_allclose(p, np.mean(y > 0), atol=0.04)
     assert (np.argsort(p) == np.argsort(m)).all()  # rows are still ranked
 
@@ -315,7 +250,7 @@ def test_link_of_least_loss_is_found(classes):
         return total
 
     found = minimize(loss, np.zeros(classes + 2), method="BFGS", options={"gtol": 1e-6})
-    link = fit_link(SoftmaxFamily(), codes, m, v, c)
+    link = SoftmaxLink.fit(codes, m, v, c)
     assert link.a == pytest.approx(np.exp(found.x[0]) / unit, rel=1e-4)
     assert link.c == pytest.approx(np.exp(found.x[1]) / unit**2, rel=1e-3)
     np.testing.assert_allclose(link.b, found.x[2:], atol=1e-3)
@@ -323,39 +258,37 @@ def test_link_of_least_loss_is_found(classes):
 
 def test_weights_units_and_order_of_classes():
     codes, m, v, c = class_rows()
-    link = fit_link(SoftmaxFamily(), codes, m, v, 2.0 * np.ones(codes.size))
-    twice = fit_link(
-        SoftmaxFamily(), *(np.concatenate([x, x]) for x in (codes, m, v, np.ones(codes.size)))
-    )
+    link = SoftmaxLink.fit(codes, m, v, 2.0 * np.ones(codes.size))
+    twice = SoftmaxLink.fit(*(np.concatenate([x, x]) for x in (codes, m, v, np.ones(codes.size))))
     np.testing.assert_allclose(twice.b, link.b, atol=1e-9)
-    link = fit_link(SoftmaxFamily(), codes, m, v, c)
-    large = fit_link(SoftmaxFamily(), codes, 50.0 * m, 2500.0 * v, c)
+    link = SoftmaxLink.fit(codes, m, v, c)
+    large = SoftmaxLink.fit(codes, 50.0 * m, 2500.0 * v, c)
     np.testing.assert_allclose(large.proba(50.0 * m, 2500.0 * v), link.proba(m, v), atol=1e-9)
     turn = np.array([2, 0, 3, 1])
-    other = fit_link(SoftmaxFamily(), np.argsort(turn)[codes], m[:, turn], v[:, turn], c)
+    other = SoftmaxLink.fit(np.argsort(turn)[codes], m[:, turn], v[:, turn], c)
     np.testing.assert_allclose(other.b, link.b[turn], atol=1e-9)
 
 
 def test_classes_far_apart_and_classes_of_few_rows():
     codes, m, v, c = class_rows(shift=60.0)
-    link = fit_link(SoftmaxFamily(), codes, m, v, c)
+    link = SoftmaxLink.fit(codes, m, v, c)
     assert np.all(np.isfinite([link.a, link.c, *link.b]))
     codes, m, v, c = class_rows(40, 5)
     codes[codes == 2] = 0
     codes[7] = 2  # one row
-    link = fit_link(SoftmaxFamily(), codes, m, v, c)
+    link = SoftmaxLink.fit(codes, m, v, c)
     p = link.proba(m, v)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     # offsets make the probabilities' average the classes' shares, but for prior and softening
     np.testing.assert_allclose(c @ p, np.bincount(codes, c), atol=3.0)
     codes[7] = 0  # none
-    assert np.all(fit_link(SoftmaxFamily(), codes, m, v, c).proba(m, v)[:, 2] < 0.05)
+    assert np.all(SoftmaxLink.fit(codes, m, v, c).proba(m, v)[:, 2] < 0.05)
 
 
 def test_equal_moments_give_the_shares_of_classes():
     codes = np.repeat([0, 1, 2], [50, 30, 20])
     m, v = np.full((100, 3), -1.0), np.ones((100, 3))
-    p = fit_link(SoftmaxFamily(), codes, m, v, np.ones(100)).proba(m, v)[0]
+    p = SoftmaxLink.fit(codes, m, v, np.ones(100)).proba(m, v)[0]
     np.testing.assert_allclose(p, [0.5, 0.3, 0.2], atol=0.01)
 
 
@@ -450,8 +383,8 @@ def test_averaged_softmax_of_least_loss_is_found():
     rng = np.random.default_rng(0)
     m, v = 2.0 * rng.standard_normal((200, 4)), rng.uniform(0.1, 3.0, (200, 4))
     codes, copies = (1.5 * m + rng.gumbel(size=m.shape)).argmax(axis=1), rng.integers(1, 4, 200)
-    family, n = AveragedSoftmaxFamily(), copies.sum()
-    link = fit_link(family, codes, m, v, copies.astype(float))
+    n = copies.sum()
+    link = AveragedSoftmaxLink.fit(codes, m, v, copies.astype(float))
 
     def loss(x):
         p = AveragedSoftmaxLink(4, *np.exp(x)).proba(m, v)[np.arange(200), codes]
@@ -460,7 +393,7 @@ def test_averaged_softmax_of_least_loss_is_found():
 
     best = minimize(loss, [0.0, -1.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9})
     np.testing.assert_allclose(np.log([link.a, link.c]), best.x, atol=1e-3)
-    assert score_link(family, codes, m, v, copies.astype(float)) <= best.fun + 1e-6
+    assert link.loss <= best.fun + 1e-6
     at = np.repeat(np.arange(200), copies)
-    again = fit_link(family, codes[at], m[at], v[at], np.ones(at.size))
+    again = AveragedSoftmaxLink.fit(codes[at], m[at], v[at], np.ones(at.size))
     assert (again.a, again.c) == pytest.approx((link.a, link.c), rel=1e-5)

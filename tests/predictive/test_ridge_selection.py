@@ -13,7 +13,7 @@ from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.model.model import Model
 from bayesvm.model.problem import Problem
-from bayesvm.predictive.link_fitting import LogisticFamily, score_link
+from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import GaussianPosterior
 from bayesvm.predictive.ridge_selection import _subset, select_ridge
 from bayesvm.priors import Fixed, Ridge
@@ -47,7 +47,7 @@ def test_the_loss_is_close_to_that_of_fits_without_each_row(likelihood):
     Z = (X - X.mean(0)) / X.std(0)
     problem, state = select_ridge(posed(likelihood=likelihood), factors=(1.0, 4.0))
     m, v = GaussianPosterior(state.coef).left_out(problem)
-    have = score_link(LogisticFamily(), SIGNS, m, v, np.ones(len(Y)))
+    have = CalibratedLink.fit(SIGNS, m, v, np.ones(len(Y))).loss
     moments = []
     for i in range(len(Y)):
         rest = np.arange(len(Y)) != i
@@ -56,7 +56,7 @@ def test_the_loss_is_close_to_that_of_fits_without_each_row(likelihood):
         ).fit(Z[rest], Y[rest])
         moments.append([x[0] for x in model.machines_[0].moments(Z[i : i + 1])])
     m, v = np.array(moments).T
-    want = score_link(LogisticFamily(), SIGNS, m, v, np.ones(len(Y)))
+    want = CalibratedLink.fit(SIGNS, m, v, np.ones(len(Y))).loss
     assert have == pytest.approx(want, rel=0.02)
 
 

@@ -14,7 +14,6 @@ from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.linalg.covariances import FullCovariance
-from bayesvm.predictive.link_fitting import LogisticFamily, fit_link
 from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import DrawsPosterior
 from bayesvm.predictive.robust_covariance import Width, factor
@@ -156,7 +155,7 @@ def test_curved_links_of_repeated_labels_vary_as_they_say():
     rng = np.random.default_rng(5)
     m, v, c = rng.normal(0, 2.5, 3000), np.zeros(3000), np.ones(3000)
     known = [
-        fit_link(LogisticFamily(True), np.where(rng.random(3000) < expit(m), 1.0, -1.0), m, v, c)
+        CalibratedLink.fit(np.where(rng.random(3000) < expit(m), 1.0, -1.0), m, v, c, curved=True)
         for _ in range(40)
     ]
     drawn = np.var([one.parameters[[0, 1, 3]] for one in known], axis=0)
@@ -168,7 +167,7 @@ def test_uncertainty_of_the_link_is_that_of_repeated_labels():
     rng = np.random.default_rng(3)
     m, v, c = rng.normal(0, 1.5, 400), np.zeros(400), np.ones(400)
     links = [
-        fit_link(LogisticFamily(), np.where(rng.random(400) < expit(1.2 * m), 1.0, -1.0), m, v, c)
+        CalibratedLink.fit(np.where(rng.random(400) < expit(1.2 * m), 1.0, -1.0), m, v, c)
         for _ in range(150)
     ]
     drawn = np.var([np.log(link.a) for link in links])

@@ -22,7 +22,7 @@ from ..core.types import Array
 from ..factor_models.observed_data import Sheet
 from ..inputs.labels import Training
 from ..predictive.leave_one_out import Moments, effective
-from ..predictive.link_fitting import LogisticFamily, fit_link
+from ..predictive.links import CalibratedLink
 
 SIZES = (10, 30, 100, 300, 1000)  # numbers of columns that are tried, beside all
 FOLDS = 5
@@ -118,6 +118,6 @@ def _losses(Y: Array, moments: Moments) -> Array:
     """Log loss of each row, by links fitted to all of them, summed over the machines."""
     loss = np.zeros(len(Y))
     for y, m, v in zip(Y.T, moments.m.T, moments.v.T, strict=True):
-        p = fit_link(LogisticFamily(), y, m, v, moments.c).proba(m, v)
+        p = CalibratedLink.fit(y, m, v, moments.c).proba(m, v)
         loss -= np.log(np.maximum(np.where(y > 0, p, 1.0 - p), 1e-300))
     return loss

@@ -30,8 +30,7 @@ from ..model.problem import Problem
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import Moments
-from ..predictive.link_fitting import LogisticFamily, fit_link
-from ..predictive.links import plain_link
+from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.machine import Machine
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
@@ -186,8 +185,8 @@ def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: in
     machines = found.machines
     if plain_link(settings.params["probability"], settings.likelihood) is None:
         each = zip(machines, one_against_rest(codes, classes), m.T, v.T, strict=True)
-        family = LogisticFamily()
-        machines = [replace(k, link=fit_link(family, y, mj, vj, c)) for k, y, mj, vj in each]
+        fit = CalibratedLink.fit
+        machines = [replace(k, link=fit(y, mj, vj, c)) for k, y, mj, vj in each]
     return found._replace(machines=machines, moments=choice.moments)
 
 

@@ -19,7 +19,6 @@ from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model
 from ..predictive.leave_one_out import Moments
-from ..predictive.link_fitting import SoftmaxFamily, fit_link
 from ..predictive.links import SoftmaxLink
 from . import options as check
 from .build import choose_engine
@@ -129,4 +128,4 @@ class Settings:
     def link(self, moments: Moments) -> SoftmaxLink | None:
         """The link over more than two classes, unless each has its own."""
         fitted = self.params["probability"] == "calibrated" and moments.m.shape[1] > 1
-        return fit_link(SoftmaxFamily(), *moments) if fitted else None
+        return SoftmaxLink.fit(*moments) if fitted else None

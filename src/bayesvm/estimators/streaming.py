@@ -33,8 +33,7 @@ from ..predictive.fit import Fit
 from ..predictive.fitting import Found, find_posterior, with_link
 from ..predictive.joint import against_rest
 from ..predictive.leave_one_out import LooMoments, Moments, effective, masses
-from ..predictive.link_fitting import SoftmaxFamily, fit_link
-from ..predictive.links import CalibratedLink, ProbitLink
+from ..predictive.links import CalibratedLink, ProbitLink, SoftmaxLink
 from ..predictive.machine import Machine
 from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPosterior
 from .build import choose_engine
@@ -138,7 +137,7 @@ class Stream:
         else:
             moments = Moments.of(left_out)
             if setup.softmax and n_classes > 2 and moments is not None:
-                result = replace(result, link=fit_link(SoftmaxFamily(), *moments))
+                result = replace(result, link=SoftmaxLink.fit(*moments))
             result = result.judged(moments, setup.limit(machines))
         if is_full:
             stream = replace(stream, rows=held, sequential=tuple(met))

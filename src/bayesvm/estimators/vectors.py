@@ -30,8 +30,7 @@ from ..likelihoods import Likelihood
 from ..model.model import Model
 from ..predictive.fit import Fit
 from ..predictive.leave_one_out import Moments
-from ..predictive.link_fitting import LogisticFamily, fit_link
-from ..predictive.links import ProbitLink, plain_link
+from ..predictive.links import CalibratedLink, ProbitLink, plain_link
 from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
 from ..priors import Fixed
@@ -183,7 +182,7 @@ class VectorTask:
             coef = sparse.among(columns, 1 + used.size)
             link: Any = plain_link(self.run.params["probability"], model.likelihood)
             if link is None:
-                link = ProbitLink() if held is None else fit_link(LogisticFamily(), *held)
+                link = ProbitLink() if held is None else CalibratedLink.fit(*held)
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
             machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
         told = training.classes, training.masses, training.chosen, self.run.stopped

@@ -21,8 +21,7 @@ from ..likelihoods import Likelihood
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import effective
-from ..predictive.link_fitting import LogisticFamily, fit_link
-from ..predictive.links import plain_link
+from ..predictive.links import CalibratedLink, plain_link
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import KernelDraw, KernelFactors, KernelState, first_draw, infer, run_cycles, sweep
 from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank
@@ -72,7 +71,7 @@ def fit_kernel(
     for j, y in enumerate(Y.T):
         link = plain_link(probability, likelihood)
         if link is None:
-            link = fit_link(LogisticFamily(), y, m[:, j], v[:, j], weight)
+            link = CalibratedLink.fit(y, m[:, j], v[:, j], weight)
         share = end / Y.shape[1]  # one bound for all machines, which share their factors
         draws = fitted.draws if isinstance(fitted, KernelDraws) else None
         machines.append(

@@ -24,7 +24,7 @@ from ..inference.progress import Watch, silent
 from ..kernels import Matern, Scaled, SmoothLocal, column_scales, with_columns
 from ..likelihoods import Logistic
 from ..predictive.leave_one_out import effective
-from ..predictive.link_fitting import LogisticFamily, SoftmaxFamily, score_link
+from ..predictive.links import CalibratedLink, SoftmaxLink
 from .data import TrainingData
 from .evidence import Ended, Evidence, Reporter, is_scale, maximise, parameter_prior
 from .posterior import ExactProcess, Process
@@ -237,8 +237,8 @@ class FoldLoss:
         rows, m, v, c = (np.concatenate(part) for part in zip(*pool, strict=True))
         c = effective(c, labels.unit if isinstance(labels.unit, float) else labels.unit[rows])
         if m.shape[1] == 1:
-            return score_link(LogisticFamily(), labels.Y[rows, 0], m[:, 0], v[:, 0], c)
-        return score_link(SoftmaxFamily(), self.data.codes[rows], m, v, c)
+            return CalibratedLink.fit(labels.Y[rows, 0], m[:, 0], v[:, 0], c).loss
+        return SoftmaxLink.fit(self.data.codes[rows], m, v, c).loss
 
 
 def cross_validate(

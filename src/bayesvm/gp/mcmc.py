@@ -37,8 +37,7 @@ from ..model.model import Model
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import leave_one_out_draws
-from ..predictive.link_fitting import LogisticFamily, fit_link
-from ..predictive.links import plain_link
+from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.machine import Machine
 from ..predictive.posterior import DrawsPosterior, Posterior
 from ..predictive.robust_covariance import Width, factor
@@ -297,7 +296,7 @@ def machine_from_chains(
     left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.gone)
     link = plain_link(probability, likelihood)
     if link is None:
-        link = fit_link(LogisticFamily(), labels.y, *left_out, labels.effective)
+        link = CalibratedLink.fit(labels.y, *left_out, labels.effective)
     at_rows = (labels.y, labels.c, f.mean(axis=1), f.var(axis=1), left_out)
     worst = float(np.max(r_hat(compared)))
     machine = Machine(

@@ -22,8 +22,7 @@ from ..inference.state import State
 from ..linalg.covariances import DualCovariance, FullCovariance
 from ..model.model import Model
 from ..predictive.fit import Fit
-from ..predictive.link_fitting import LogisticFamily, fit_link
-from ..predictive.links import plain_link
+from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior, PointPosterior
 from ..predictive.robust_covariance import Width
@@ -215,7 +214,7 @@ def machines_from_sites(
         y, left_out = labels.Y[:, k], (left_m[:, k], left_v[:, k])
         link = plain_link(probability, likelihood)
         if link is None:
-            link = fit_link(LogisticFamily(), y, *left_out, labels.effective)
+            link = CalibratedLink.fit(y, *left_out, labels.effective)
         wide = None
         if width == "data":
             rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]

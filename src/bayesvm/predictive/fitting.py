@@ -25,8 +25,7 @@ from ..linalg.spike_slab import gated_coef
 from ..model.problem import Problem
 from .diagnostics import indicator_r_hat, r_hat
 from .leave_one_out import LooMoments, Moments, effect_scale, effective, masses, means_of_f
-from .link_fitting import LogisticFamily, fit_link
-from .links import ProbitLink, plain_link
+from .links import CalibratedLink, ProbitLink, plain_link
 from .machine import Machine
 from .posterior import (
     CURVATURE_EPS,
@@ -67,7 +66,7 @@ def with_link(
     link, scale = None if fitted else plain_link(probability, likelihood), 1.0
     if link is None:
         shown = _with_new_groups(machine, some, held) if problem.model.grouped else held
-        link = fit_link(LogisticFamily(curved), *shown)
+        link = CalibratedLink.fit(*shown, curved=curved)
         if curved and not (problem.model.grouped or problem.model.is_latent):
             inside = means_of_f(some, machine.posterior.mean)
             scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])

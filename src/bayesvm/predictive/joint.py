@@ -24,15 +24,7 @@ from ..model.problem import Problem
 from .fit import Fit
 from .fitting import CLASSES_ROWS, disagreement, from_draws
 from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
-from .link_fitting import AveragedSoftmaxFamily, fit_link
-from .links import (
-    AveragedSoftmaxLink,
-    CalibratedLink,
-    ClassLink,
-    Link,
-    ProbitLink,
-    SeparateLinks,
-)
+from .links import AveragedSoftmaxLink, CalibratedLink, ClassLink, Link, ProbitLink, SeparateLinks
 from .machine import Machine
 from .posterior import (
     CALIBRATION_DRAWS,
@@ -106,7 +98,7 @@ def link_joint(machines: Sequence[Machine], moments: Moments, probability: str) 
         return AveragedSoftmaxLink(K, 1.0, weight)
     # each row has an exponential for every pair of classes, and two numbers need few rows
     few = moments.thinned(max(2000, 2**20 // len(machines) ** 2))
-    return fit_link(AveragedSoftmaxFamily(), *few)
+    return AveragedSoftmaxLink.fit(*few)
 
 
 def links_of(link: ClassLink, classes: int) -> list[Link]:

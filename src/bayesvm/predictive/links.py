@@ -1,9 +1,11 @@
-r"""Links: class probabilities from the posterior of f.
+r"""Links: class probabilities from the posterior of f, and their fit.
 
 The hinge is not a model of *y*: the pseudo-likelihoods of the labels do not sum to one.  The
-default links are therefore fitted to training rows, each with moments of f from which the row
-itself is left out; see :mod:`.link_fitting`.  :class:`Link` is for two labels, :class:`ClassLink`
-for more.
+default links are therefore fitted to leave-one-out moments of f at the training rows.
+:class:`Link` is for two labels, :class:`ClassLink` for more.
+
+All fits minimise one loss, :func:`penalised_fit`: the weighted log loss minus the log prior of a
+few parameters, by L-BFGS with its analytic gradient.
 
 No link says more than its rows can: with *n* rows and *K* classes the probability of a class is
 :math:`(np + 1/K)/(n + 1)`, as if one more row had been seen that was of every class in equal parts.
@@ -11,13 +13,15 @@ No link says more than its rows can: with *n* rows and *K* classes the probabili
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
+from scipy.optimize import minimize, root
 from scipy.special import expit, log_expit, log_ndtr, ndtri
 
-from ..core.arrays import logsumexp
+from ..core.arrays import logsumexp, to_numpy
 from ..core.types import Array
 from ..likelihoods import Likelihood
 
@@ -102,6 +106,8 @@ class CalibratedLink(Link):
         Mean of f over these rows.
     cov : array of shape (5, 5), optional
         Covariance of :attr:`parameters`.
+    loss : float
+        Penalised log loss of the rows to which the link was fitted.
     counted : float, default=0.85
         Share of the variances of f and of its parameters that counts in intervals: their prior is
         wide.
@@ -121,7 +127,53 @@ class CalibratedLink(Link):
     rows: float = np.inf
     centre: float = 0.0
     cov: Array | None = field(default=None, compare=False, repr=False)
+    loss: float = field(default=np.nan, compare=False, repr=False)
     counted: float = field(default=0.85, compare=False, repr=False)
+
+    @classmethod
+    def fit(cls, y: Array, m: Array, v: Array, c: Array, curved: bool = False) -> Self:
+        r"""The link of least penalised log loss, with :math:`\delta = \tau = 0` unless ``curved``.
+
+        ``y`` are labels -1 and 1, ``m`` and ``v`` leave-one-out moments of f, ``c`` weights, all of
+        shape ``(n,)``.  With :math:`\tilde m`, of mean zero and unit variance over the rows, and
+        :math:`\tilde v` on the same scale, the parameters are :math:`\log a`, :math:`b` and
+        :math:`\log\kappa` of :math:`s = a\tilde m + b` and :math:`c = \kappa a^2`;
+        :math:`\kappa = \pi/8` would average a logistic link over f.  Their prior is
+        :math:`\log a \sim N(\log 2, 1.5^2)`, :math:`b \sim N(b_0, 3^2)` with :math:`b_0` the log
+        odds of the labels, :math:`\log\kappa \sim N(\log 0.4, 2^2)`,
+        :math:`\delta \sim N(0, 0.5^2)` and :math:`\tau \sim N(0, 0.3^2)`.  So neither the scale of
+        f nor a rare class changes the fit, and the slope of separable data is finite.
+
+        The covariance of the parameters is the sampling covariance plus the squared shrinkage by
+        the prior, :math:`V(F + P(dd^\top + V)P)V` with :math:`V = (F + P)^{-1}` of the expected
+        Hessian F and the prior precision P, d the distance from the prior mean.
+        """
+        y, m, v, c = (to_numpy(x) for x in (y, m, v, c))
+        codes = (y > 0).astype(int)
+        centre, unit = _location_scale(m, c, codes)
+        m, v, t = (m - centre) / unit, v / unit**2, targets(codes, c, 2, 0.5)
+        negative, positive = t @ c
+        mean = np.array([np.log(2.0), np.log(positive / negative), np.log(0.4), 0.0, 0.0])
+        sd, free = np.array([1.5, 3.0, 2.0, 0.5, 0.3]), slice(5 if curved else 3)
+
+        def logs(x: Array) -> tuple[Array, Callable[[Array], Array]]:
+            z, D = log_odds(np.append(x, mean[x.size :]), m, v)
+            return np.stack([np.zeros_like(z), z]), lambda e: D[free] @ e[1]
+
+        # the loss may have a minimum on either side of no skewness
+        starts = np.outer([-1.0, 1.0], np.eye(5)[3]) if curved else np.zeros((1, 3))
+        found, loss = penalised_fit(logs, mean[free], sd[free], t, c, starts)
+        x = np.append(found, mean[found.size :])
+        z, D = log_odds(x, m, v)
+        p, gap, P = expit(z), x - mean, np.diag(sd**-2)
+        F = (D * (c * p * (1.0 - p))) @ D.T
+        V, cov = np.linalg.inv((F + P)[free, free]), np.zeros((5, 5))
+        cov[free, free] = np.outer(gap, gap)[free, free] + V
+        cov[free, free] = V @ (F + P @ cov @ P)[free, free] @ V
+        a = float(np.exp(x[0])) / unit
+        b, kappa = float(x[1]) - a * centre, float(np.exp(x[2]))
+        skew, tail = map(float, x[3:])
+        return cls(a, b, kappa * a * a, skew, tail, float(c.sum()), centre, cov, loss)
 
     @property
     def offset(self) -> float:
@@ -292,6 +344,39 @@ class SoftmaxLink(ClassLink):
     b: Array  # (classes,)
     c: float
     rows: float = np.inf
+    loss: float = np.nan
+
+    @classmethod
+    def fit(cls, codes: Array, m: Array, v: Array, c: Array) -> Self:
+        r"""The link of least penalised log loss, from moments of f of shape ``(n, classes)``.
+
+        In units of the spread *s* of f (the root of its variance over rows, averaged over classes)
+        :math:`\log as \sim N(\log 2, 0.5^2)`, :math:`\log cs^2 \sim N(\log 0.4, 1.5^2)` and
+        :math:`b_k \sim N(0, 4^2)`, so wide that a class of few rows can have an offset.
+        """
+        codes, m, v, c = (to_numpy(x) for x in (codes, m, v, c))
+        K, share = m.shape[1], c / c.sum()
+        s = float(np.sqrt(np.mean(share @ np.square(m - share @ m))))
+        s = s if s > 1e-12 * float(np.abs(m).max()) else 1.0  # rounding
+        m, v = m.T / s, v.T / s**2
+
+        def logs(x: Array) -> tuple[Array, Callable[[Array], Array]]:
+            q = 1.0 + np.exp(x[1]) * v
+            inverse = 1.0 / np.sqrt(q)
+            by_a = np.exp(x[0]) * m * inverse
+            z = by_a + x[2:, None] * inverse
+
+            def pullback(e: Array) -> Array:
+                by_c = -0.5 * np.vdot(e, z * (1.0 - 1.0 / q))
+                return np.r_[np.vdot(e, by_a), by_c, (e * inverse).sum(axis=1)]
+
+            return z, pullback
+
+        mean = np.r_[np.log(2.0), np.log(0.4), np.zeros(K)]
+        sd = np.r_[0.5, 1.5, np.full(K, 4.0)]
+        x, loss = penalised_fit(logs, mean, sd, targets(codes, c, K, 0.1), c)
+        a, weight = map(float, np.exp(x[:2]))
+        return cls(a / s, x[2:], weight / s**2, float(c.sum()), loss)
 
     @property
     def offsets(self) -> Array:
@@ -324,6 +409,34 @@ class AveragedSoftmaxLink(ClassLink):
     a: float = 1.0
     c: float = np.pi / 8.0
     rows: float = np.inf
+    loss: float = field(default=np.nan, compare=False)
+
+    @classmethod
+    def fit(cls, codes: Array, m: Array, v: Array, c: Array) -> Self:
+        r"""The link of least penalised log loss, from moments of f of shape ``(n, classes)``.
+
+        Under :math:`\log a \sim N(0, 0.5^2)` and :math:`\log c \sim N(\log 0.4, 1.5^2)`: slope and
+        weight of an exact average would be 1 and about 0.4.
+        """
+        codes, m, v, c = (to_numpy(x) for x in (codes, m.T, v.T, c))
+        K = len(m)
+
+        def logs(x: Array) -> tuple[Array, Callable[[Array], Array]]:
+            a, weight = np.exp(x)
+            out, D = np.empty_like(m), np.empty((2, *m.shape))
+            for k in range(K):
+                q = 1.0 + weight * (v + v[k])
+                z = a * (m - m[k]) / np.sqrt(q)
+                z[k] = 0.0
+                out[k], p = _softmax(z)
+                D[0, k] = -(p * z).sum(axis=0)
+                D[1, k] = 0.5 * (p * z * (1.0 - 1.0 / q)).sum(axis=0)
+            return -out, lambda e: np.einsum("ikn,kn->i", D, e)
+
+        mean, sd = np.array([0.0, np.log(0.4)]), np.array([0.5, 1.5])
+        x, loss = penalised_fit(logs, mean, sd, targets(codes, c, K, 0.0), c)
+        a, weight = map(float, np.exp(x))
+        return cls(K, a, weight, float(c.sum()), loss)
 
     @property
     def offsets(self) -> Array:
@@ -398,3 +511,102 @@ def decisive(p: Array, score: Array) -> Array:
     """Probabilities that agree with the sign of the score, ties and rounding included."""
     half_up = np.nextafter(0.5, 1.0)
     return np.where(score > 0, np.maximum(p, half_up), np.minimum(p, 0.5))
+
+
+# ---------------------------------------------------------------------------------------------
+# Fitting
+
+
+def penalised_fit(
+    logs: Callable[[Array], tuple[Array, Callable[[Array], Array]]],
+    mean: Array,
+    sd: Array,
+    t: Array,
+    c: Array,
+    starts: Array | None = None,
+) -> tuple[Array, float]:
+    """The parameters x of least penalised log loss, and the loss.
+
+    Probabilities are bounded by the number of rows, so that the loss of one row is too: a row whose
+    leave-one-out f is absurd does not decide about all others.
+
+    Parameters
+    ----------
+    logs : callable
+        From x to logs of the classes' probabilities up to a constant, ``(classes, n)``, and the
+        function from derivatives of a loss in these to derivatives in x.
+    mean, sd : arrays of shape (parameters,)
+        Of the prior, independent Gaussians.
+    t : array of shape (classes, n)
+        Target probabilities.
+    c : array of shape (n,)
+        Weights.
+    starts : array of shape (k, parameters), optional
+        Where searches start, in standard deviations of the prior from its mean, the default.
+    """
+    n, K = float(c.sum()), len(t)
+
+    def loss(u: Array) -> tuple[float, Array]:
+        z, pullback = logs(mean + sd * u)
+        p = _softmax(z)[1]
+        q = bounded(p, n, K)
+        value = -float(c @ (t * np.log(q)).sum(axis=0))
+        slope = (-n / (n + 1.0)) * c * t / q  # in p
+        slope = p * (slope - (p * slope).sum(axis=0))  # in logs
+        return value + 0.5 * float(u @ u), sd * pullback(slope) + u
+
+    bounds, options = [(-6.0, 6.0)] * mean.size, {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 500}
+    best: Any = None
+    with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
+        for u in np.zeros((1, mean.size)) if starts is None else starts:
+            found = minimize(loss, u, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+            best = found if best is None or found.fun < best.fun else best
+        # the rounding of the loss hides half of the digits, which the gradient has
+        exact = root(lambda u: loss(u)[1], best.x)
+    close = exact.success and np.allclose(exact.x, best.x, atol=1e-4)
+    return mean + sd * (exact.x if close else best.x), float(best.fun)
+
+
+def targets(codes: Array, c: Array, classes: int, softened: float) -> Array:
+    """Target probabilities of rows, ``(classes, n)``: their classes, softened by a count."""
+    left = softened / (np.bincount(codes, c, classes) + 2.0 * softened)
+    out = np.tile(left[codes] / (classes - 1), (classes, 1))
+    out[codes, np.arange(codes.size)] = 1.0 - left[codes]
+    return out
+
+
+def _location_scale(m: Array, c: Array, codes: Array) -> tuple[float, float]:
+    """Mean and standard deviation of f over rows, from medians within each of two labels.
+
+    The leave-one-out f of a row with a large leverage may be far from all others.
+    """
+    share = np.bincount(codes, c, 2) / c.sum()
+    middle = np.array([_median(m[codes == k], c[codes == k]) for k in (0, 1)])
+    within = np.abs(m - middle[codes])
+    centre = float(share @ middle)
+    between = float(share @ np.square(middle - centre))
+    normal = float(ndtri(0.75))  # the median of absolute deviations of a Gaussian
+    unit = np.hypot(np.sqrt(between), _median(within, c) / normal)
+    if unit <= 1e-6 * abs(centre):  # most rows have the same f
+        unit = np.sqrt(c @ np.square(m - centre) / c.sum())
+    return centre, float(unit) if unit > 1e-6 * abs(centre) else 1.0  # rounding
+
+
+def _median(x: Array, c: Array) -> float:
+    """The weighted median; zero of no rows."""
+    if x.size == 0:
+        return 0.0
+    order = np.argsort(x)
+    mass = np.cumsum(c[order])
+    # both rows next to one half, where it is reached but for rounding
+    half = 0.5 * mass[-1] * np.array([1.0 - 1e-9, 1.0 + 1e-9])
+    at = np.minimum(np.searchsorted(mass, half), x.size - 1)
+    return float(x[order][at].mean())
+
+
+def _softmax(z: Array) -> tuple[Array, Array]:
+    """Log of the sum of exponentials over the first axis, and their shares."""
+    top = z.max(axis=0)
+    p = np.exp(z - top)
+    total = p.sum(axis=0)
+    return top + np.log(total), p / total

@@ -27,7 +27,7 @@ from ..model.model import Model
 from ..model.problem import Problem
 from ..priors import Fixed, Prior, Ridge
 from .leave_one_out import effective, masses
-from .link_fitting import LogisticFamily, score_link
+from .links import CalibratedLink
 from .posterior import GaussianPosterior
 
 
@@ -61,7 +61,7 @@ def select_ridge(
         one = with_ridges(some, [Fixed(k / v) for v in evidence]).with_likelihood(Tight(likelihood))
         state = VB(bound="tight", tol=1e-4).fit(one, rng, State(state.coef, one.model.init())).state
         m, v = GaussianPosterior(state.coef).left_out(one)
-        loss = score_link(LogisticFamily(), some.y, m, v, weight)
+        loss = CalibratedLink.fit(some.y, m, v, weight).loss
         loss += min(0.5 * np.log(k / 4.0) ** 2, 5.0)
         best = min(best, (loss, one, state), key=lambda x: x[0])
     _, one, state = best

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from ..core.types import Array
-from ..predictive.link_fitting import LogisticFamily, fit_link
+from ..predictive.links import CalibratedLink
 
 MOST_PIECES = 10**6  # of the rows of a class
 
@@ -64,6 +64,6 @@ def fold_count(y: Array, c: Array, most: int) -> int:
 
 def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
     """Log loss of each row, counted once, under the link fitted to all of them."""
-    p = fit_link(LogisticFamily(), y, m, v, c).proba(m, v)
+    p = CalibratedLink.fit(y, m, v, c).proba(m, v)
     out: Array = -np.log(np.where(y > 0, p, 1.0 - p))
     return out
