@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -123,10 +123,6 @@ class Monitor:
     def __call__(self, progress: Progress, state: Any) -> bool:
         self.stopped = self.stopped or bool(self.report(progress, state))
         return self.stopped
-
-    def reporting_to(self, report: Watch) -> Monitor:
-        """A monitor with another report and the same checkpoint, from here on."""
-        return replace(self, report=report)
 
     def page(self) -> Page:
         self.count += 1
