@@ -91,7 +91,7 @@ def test_a_summary_says_where_the_width_is_the_models():
         assert "note" not in model.summary().attrs
     assert "those of the posterior" not in plain.summary().attrs["note"]
     for model in (plain, fits["selection prior"]):
-        assert "inclusion by variational inference are too sure" in model.summary().attrs["note"]
+        assert "inclusion probabilities are overconfident" in model.summary().attrs["note"]
     few = Gibbs(draws=20, burn_in=10, chains=1)
     drawn = BayesianLinearSVC("spike_slab", few, width="model", random_state=0).fit(X, y)
     assert "note" not in drawn.summary().attrs
@@ -102,11 +102,11 @@ def test_a_summary_says_where_means_were_filled_in():
     frame = pd.DataFrame(rng.standard_normal((90, 2)), columns=["dose", "age"])
     y, g = frame.dose + 0.5 * frame.age > 0, np.arange(90) % 9
     complete = BayesianLinearSVC().fit(frame, y)
-    assert "filled-in table" not in complete.summary().attrs.get("note", "")
+    assert "replaced by column means" not in complete.summary().attrs.get("note", "")
     frame.loc[::5, "dose"] = np.nan
     for model in (BayesianLinearSVC().fit(frame, y), MixedSVC().fit(frame, y, groups=g)):
         note = model.summary().attrs["note"]
-        assert "filled-in table" in note
+        assert "replaced by column means" in note
         assert "'dose'" in note
         assert "missing='model', inference='gibbs'" in note
     additive = AdditiveSVC([("x", Columns(["dose", "age"]))]).fit(frame, y)

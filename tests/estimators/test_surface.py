@@ -1,5 +1,7 @@
 """What users see of an estimator: errors that translate, HTML, logs of probabilities."""
 
+from email.message import Message
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import estimator_html_repr
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.estimators import surface
+from bayesvm.estimators import base
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 2))
@@ -95,8 +97,8 @@ def test_html_says_what_was_fitted_and_escapes_labels():
     before = model._repr_mimebundle_()["text/html"]
     assert "Fitted: " not in before
     after = model.fit(X, Y)._repr_mimebundle_()["text/html"]
-    assert after.endswith(surface.fitted_html(model))
-    assert model._repr_html_().endswith(surface.fitted_html(model))
+    assert after.endswith(model._fitted_html())
+    assert model._repr_html_().endswith(model._fitted_html())
     share = 100 * np.mean(Y == "no")
     assert (
         f"Fitted: 60 rows; &lt;i&gt;yes&lt;/i&gt; ({100 - share:.3g} %), no ({share:.3g} %)"
@@ -109,9 +111,10 @@ def test_html_says_what_was_fitted_and_escapes_labels():
 
 
 def test_link_to_the_page_of_an_estimator(monkeypatch):
-    monkeypatch.setattr(surface, "documentation", lambda: "")
+    pages = Message()
+    monkeypatch.setattr(base, "metadata", lambda name: pages)
     assert BayesianSVC()._get_doc_link() == ""
-    monkeypatch.setattr(surface, "documentation", lambda: "https://pages.example/stable")
+    pages["Project-URL"] = "Documentation, https://pages.example/stable"
     link = "https://pages.example/stable/generated/bayesvm.BayesianSVC.html"
     assert BayesianSVC()._get_doc_link() == link
     assert link in estimator_html_repr(BayesianSVC())

@@ -167,7 +167,7 @@ def test_separated_classes_are_told():
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 2)).round(2), columns=["a", "b"])
     y = X.sum(axis=1) > 0
     page = bayesvm.report(BayesianLinearSVC().fit(X, y), X, y).to_html()
-    assert "A plane separates the classes" in page
+    assert "The classes are (nearly) separated" in page
 
 
 PROBE = """

@@ -232,8 +232,8 @@ def test_separated_rows_do_not_say_how_large_coefficients_are(n):
         model = BayesianLinearSVC().fit(X, y)
         posterior = BayesianLinearSVC(width="model").fit(X, y)
         assert np.all(model.coef_std_ >= posterior.coef_std_)
-        assert "A plane separates the classes" in model.summary().attrs["note"]
-        assert "A plane separates the classes" in posterior.summary().attrs["note"]
+        assert "The classes are (nearly) separated" in model.summary().attrs["note"]
+        assert "The classes are (nearly) separated" in posterior.summary().attrs["note"]
         found.append((model.coef_[0, 0], model.coef_std_[0, 0]))
     size, sd = np.array(found).T
     assert sd.mean() > 0.5 * size.std()

@@ -21,40 +21,7 @@ ROWS = ["obs"]
 
 
 def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
-    """Draws of the posterior, and of labels at rows, for ArviZ.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, n_features), optional
-        Rows, such as the training rows: f and labels are drawn there.
-    y : array-like of shape (n,), optional
-        Their labels, whose likelihood is computed; that of the training rows for ``arviz.loo``.
-    groups : array-like, optional
-        Labels of groups, of an estimator that has them; needed with ``y``.
-    n : int, default=1000
-        Number of variational draws; of a sampler all that were kept.
-
-    Returns
-    -------
-    tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
-        Draws are of the posterior under the model, whatever ``width`` is.
-
-        - ``posterior``: ``coef`` and ``intercept``; of a sampler also parameters of the prior, on
-          the scale on which the model is fitted (``coef_variance`` of ridge and spike_slab,
-          ``coef_scale`` of lasso, bridge and laplace_zero, ``coef_power``, ``coef_inclusion``).
-          ``effect_g``, ``variance_g`` and ``correlation_g`` of a grouping factor ``g``; variational
-          variances are drawn independently of effects, those of a sampler together.  Of a kernel
-          machine ``f`` at the inducing points, or the parameters of the ``kernel`` where these were
-          drawn.  Of a vector machine ``dual_coef``.  Of an additive model a variable for each term
-          whose coefficients have names.
-        - With ``X``: ``f_obs`` there, and what each smooth function of an additive model adds,
-          ``smooth_t`` of a term ``t``; ``posterior_predictive``, labels ``y`` as numbers of their
-          classes.  Where priors are Gaussian also ``prior`` and ``prior_predictive``, given the
-          scales of the priors that were learned.
-        - With ``y``: ``observed_data``; ``log_likelihood`` of each row, where the likelihood is one
-          of labels (logistic, probit).  The values of a pseudo-likelihood such as the hinge do not
-          sum to one; the group is not there then, and ``arviz.loo`` fails without it.
-    """
+    """Draws of a fitted estimator for ArviZ, as its method ``to_arviz`` describes."""
     model = plain(self)
     fit, rng = model._fitted(), model._generator(None, n)
     model._need_spread()

@@ -1,4 +1,4 @@
-"""Average effects of columns on probabilities, a method of the estimators."""
+"""Average effects of columns on probabilities."""
 
 from __future__ import annotations
 
@@ -22,81 +22,10 @@ from ..predictive.fit import DRAWS
 from ..predictive.links import CalibratedLink
 from ..predictive.machine import Machine
 from .predictions import pieces, proba
-from .surface import note_of_width
 
 CHANGES = ("sd", "unit", "slope")
 STEP = 1e-3  # of a difference that stands for a derivative, in standard deviations
 PIECE = 5000  # rows whose columns are held at once
-
-
-def average_effects(
-    self: Any, X: Any, columns: Any = None, change: Any = "sd", level: float = 0.9
-) -> Any:
-    r"""Average change of the probability of a class when one column changes, with intervals.
-
-    .. math::
-
-        \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
-
-    where the rows differ in one column.  Probabilities are those of ``predict_proba``.  For the
-    best predictions of new rows these are shrunk towards the shares of the classes, which makes
-    effects too small.  Where the link was fitted to rows left out, effects of linear models are
-    therefore multiplied by :math:`\mathrm{cov}(y, f) / \mathrm{cov}(P, f)` over the training rows,
-    the ratio that maximum likelihood makes one.  Intervals are those of f, to first order (the
-    delta method), and follow ``width``.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, n_features)
-        Rows over which to average, such as the training rows.
-    columns : name, position or list of these, optional
-        Columns of the input; by default all.
-    change : {"sd", "unit", "slope"}, number, pair, or dict of these by column, default="sd"
-        One standard deviation of the column in ``X`` (which needs rows that differ), one unit, or a
-        number of units, half below and half above the value of each row; ``"slope"``, the
-        derivative per unit; a pair, from the first value to the second.  Columns of categories
-        go from their first level to each of the others, and numbers with two values in ``X`` from
-        the lower to the higher, unless a pair is given.
-    level : float, default=0.9
-        Posterior mass of the interval.
-
-    Returns
-    -------
-    frame : pandas.DataFrame
-        Indexed by column and change (and class, for more than two): mean, sd, lower, upper; under
-        EM, and of factor models, only the mean.  Of two classes the effects are on the probability
-        of ``classes_[1]``.  Where widths can only be those of the posterior, as of several classes
-        fitted together, ``frame.attrs["note"]`` says so.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm import BayesianLinearSVC
-    >>> X = np.random.default_rng(0).standard_normal((200, 2))
-    >>> y = X[:, 0] + np.random.default_rng(1).logistic(size=200) > 0
-    >>> effects = BayesianLinearSVC().fit(X, y).average_effects(X)
-    >>> effects.index.tolist()
-    [('x0', '+1 sd'), ('x1', '+1 sd')]
-    >>> bool(0.1 < effects["lower"].iloc[0] < effects["upper"].iloc[0] < 0.4)
-    True
-    """
-    return average(self, X, columns, change, level)
-
-
-def average_effects_in_groups(
-    self: Any,
-    X: Any,
-    columns: Any = None,
-    change: Any = "sd",
-    level: float = 0.9,
-    groups: Any = None,
-) -> Any:
-    """Average change of a probability when one column changes, of rows in ``groups``.
-
-    As :meth:`BayesianLinearSVC.average_effects`; groups that were not seen or are not given are
-    averaged over.
-    """
-    return average(self, X, columns, change, level, groups)
 
 
 class Contrast(NamedTuple):
@@ -110,8 +39,10 @@ class Contrast(NamedTuple):
     unit: float = 1.0  # of the column, by which a derivative is divided
 
 
-def average(model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None) -> Any:
-    """Average effects of the changes of columns."""
+def average_effects(
+    model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None
+) -> Any:
+    """Average effects of changes of columns, see the method of the estimators."""
     pd = pandas_for("average_effects")
     tails(level)
     model._fitted()
@@ -153,7 +84,7 @@ def effects_of(
     index = pd.MultiIndex.from_tuples([one[:2] for one in every], names=["name", "change"])
     most = 1.0 / np.array([one.unit for one in every])
     out = table_of(fit, effects, np.array(errors), index, level, (-most, most))
-    if "sd" in out and (note := note_of_width(model)):
+    if "sd" in out and (note := model._width_note()):
         out.attrs["note"] = note
     return out
 

@@ -1,41 +1,431 @@
-"""The base of all classifiers: training data, predictions.
+"""The bases of all estimators: parameters, reading of rows, predictions.
 
-A classifier is one class with this base.  Its ``fit``
+An estimator is one class with one of these bases.  Its ``fit``
 
-1. turns names and numbers into objects (:mod:`.choices`),
+1. turns names and numbers into objects (:mod:`.options`),
 2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
 3. builds a :class:`~bayesvm.model.problem.Problem`: terms, rows, engine,
 4. runs it: ``with self._run() as run: machines = run.fit(problem, codes, n_classes, scheme)``,
-5. keeps what was found: ``return self._keep(Fit(machines, data.classes, ...))``.
+5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...))``.
 
-Predictions are then made here from the moments of f.  Everything else that can be reported is an
-object over the machines (:mod:`bayesvm.inspection`), to which the estimator's properties delegate.
+Predictions are then made here from the moments of f.  Other reports are objects over the fitted
+machines (:mod:`bayesvm.inspection`), to which the estimator's properties delegate.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
+from importlib.metadata import metadata
 from typing import Any, Self
 
-from sklearn.base import ClassifierMixin
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from ..core.types import Array
+from ..blocks.lazy import lazily
+from ..core.arrays import is_symbolic
+from ..core.types import Array, Engine
+from ..engines import Serial, Threads
+from ..inference import Gibbs
 from ..inference.state import State
 from ..inputs import reading
+from ..inputs.encoding import Encoding
 from ..inputs.labels import Training, read_labels
-from ..inputs.parameters import warn
+from ..inputs.parameters import check_draws, check_parameters, is_among, warn, warn_idle
 from ..inputs.soft_labels import SoftLabels
+from ..inputs.tables import read_table
 from ..inspection.tables import Draws
 from ..model.problem import Problem
+from ..predictive.conformal import LeftOut
 from ..predictive.fit import Fit
-from . import predictions, surface
-from .arviz import to_arviz
-from .average import average_effects
+from ..predictive.machine import Machine
+from ..predictive.posterior import GaussianPosterior
+from . import arviz, average, predictions
 from .baseline import baseline_warning
-from .estimator import BayesianEstimator
-from .run import warm_starts
+from .missing import MissingCells
+from .nested import changed, flat, separated
+from .run import Run, generator, warm_starts
+from .streaming import Stream
+
+
+def nearly_separated(left_out: LeftOut, share: float = 0.03, rows: float = 6.0) -> bool:
+    """Whether at most ``share`` of the training rows, or ``rows`` of them, are misclassified."""
+    wrong = float(left_out.c @ (left_out.proba <= 0.5))
+    return wrong <= max(rows, share * float(left_out.c.sum()))
+
+
+class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators."""
+
+    # parameters of every estimator (the shared others are read by Run), and of some
+    engine: Any
+    random_state: Any
+    n_jobs: int | None
+    checkpoint: Any
+    inference: Any = None
+    fit_intercept: bool = True
+    standardize: bool = True
+    categorical: Any
+    missing: Any
+    width: str
+    warm_start: bool = False
+
+    fit_: Fit  # set by fit
+    n_features_in_: int
+    encoding_: Encoding
+
+    _accept_sparse = True
+    _has_effects = False  # of groups; a source may have them
+    _has_imputer = False  # missing cells may have a distribution
+    _stream: Stream | None = None  # of partial_fit
+    _given_names: list[str] | None = None  # of columns, by a pipeline, for the fit that follows
+    _known_names: list[str] | None = None  # those of the last fit
+
+    # ----- parameters, and how they are shown
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the estimator and of its components.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also parameters of components that are objects: ``prior__precision``,
+            ``inference__tol``, ``kernel__length_scale``, ``terms__x__standardize``.
+
+        Returns
+        -------
+        params : dict
+            Values by name.
+        """
+        out: dict[str, Any] = super().get_params(deep)
+        if deep:
+            for name, value in super().get_params(deep=False).items():
+                out.update(flat(name, value))
+        return out
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator and of its components.
+
+        Parameters
+        ----------
+        **params
+            Values by name, as in :meth:`get_params`.  A component is replaced by one with the new
+            values; it is not changed itself.
+
+        Returns
+        -------
+        self : estimator
+            The estimator.
+        """
+        plain, inner = separated(params, super().get_params(deep=False) | params)
+        super().set_params(**plain)
+        for name, changes in inner.items():
+            setattr(self, name, changed(name, getattr(self, name), changes))
+        return self
+
+    def _get_doc_link(self) -> str:
+        """Address of the estimator's page, if the package's metadata has one."""
+        links = metadata("bayesvm").get_all("Project-URL") or []
+        for label, _, address in (link.partition(", ") for link in links):
+            if label == "Documentation":
+                return f"{address.rstrip('/')}/generated/bayesvm.{type(self).__name__}.html"
+        return ""
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._fitted_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        out: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in out:
+            out["text/html"] += self._fitted_html()
+        return out
+
+    def _fitted_html(self) -> str:
+        """One line about the fit; empty before it."""
+        fit = self.__dict__.get("fit_")
+        if fit is None:
+            return ""
+        shares = fit.masses / max(fit.weight, 1e-300)
+        pairs = zip(fit.classes, shares, strict=False)  # a regression has no classes
+        labels = ", ".join(f"{label} ({100 * share:.3g} %)" for label, share in pairs)
+        drawn = fit.machines[0].draws is not None
+        steps = f"{fit.n_iter} {'draws of each chain' if drawn else 'iterations'}"
+        end = "converged" if fit.converged else "not converged"
+        text = "; ".join(filter(None, (f"{fit.weight:.6g} rows", labels, f"{steps}, {end}.")))
+        return f'<p style="font-family:monospace">Fitted: {escape(text)}</p>'
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_nan
+        tags.input_tags.sparse = self._accept_sparse and not self._models_missing
+        numbers = self.categorical is None or is_among(self.categorical, ("error",))
+        tags.input_tags.string = tags.input_tags.categorical = not numbers
+        return tags
+
+    # ----- reading rows
+
+    @property
+    def _allows_nan(self) -> bool:
+        """Whether cells of X may be missing."""
+        return not is_among(self.missing, ("error",))
+
+    @property
+    def _models_missing(self) -> bool:
+        """Whether missing cells of numbers have a distribution."""
+        return self._has_imputer and not is_among(self.missing, ("auto", "error"))
+
+    def _missing(self) -> MissingCells | None:
+        """The distribution of missing cells, if they have one."""
+        return MissingCells(self.missing) if self._models_missing else None
+
+    def _of_missing_cells(self) -> str:
+        """What a refusal of missing cells recommends."""
+        if self._allows_nan:
+            return "Sparse rows, and those of models of rows read in blocks, must be complete."
+        return (
+            f"{type(self).__name__}(missing='auto') puts the mean of the column there; else fill "
+            "the cells in, for instance by sklearn.impute.SimpleImputer in a pipeline, or leave "
+            "such rows out."
+        )
+
+    def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
+        """Checked rows and y; with ``reset`` their columns become the estimator's."""
+        if is_symbolic(X):
+            return X, None
+        kind = reading.kind_of(X)
+        if kind == "memory":
+            X = read_table(self, X, reset, weights)
+        else:
+            reader = reading.read_source if kind == "source" else reading.read_foreign
+            X = reader(self, X, reset)
+            if reset:
+                self.encoding_ = Encoding(self.n_features_in_)
+            elif not self.encoding_.is_plain:
+                raise ValueError(
+                    "the model was fitted to a table with columns of text or missing cells; it "
+                    f"predicts such tables, in memory or of Dask, not {type(X).__name__}."
+                )
+        return X, self._read_y(y, X) if reset or y is not None else None
+
+    @property
+    def _reader(self) -> Engine:
+        """The engine that reads rows in memory: threads, unless one thread is to do it all."""
+        if isinstance(self.engine, Threads):
+            return self.engine
+        alone = type(self.engine) is Serial or is_among(self.engine, ("serial",))
+        return Serial() if alone else Threads(self.n_jobs)
+
+    @staticmethod
+    def _read_y(y: Any, X: Any) -> Any:
+        """Checked labels or numbers, one for each row."""
+        raise NotImplementedError
+
+    def _kept_missing(self) -> Sequence[int] | None:
+        """Columns of numbers whose missing cells are left to the model; ``None`` for all."""
+        return None if self._models_missing else ()
+
+    def _read_new(self, X: Any, groups: Any = None) -> Any:
+        """Checked rows to predict; an estimator with groups returns them beside their codes."""
+        self._fitted()
+        if groups is not None:
+            raise ValueError(f"{type(self).__name__} takes no groups; MixedSVC does.")
+        X = self._read(X, None, reset=False)[0]
+        if self._models_missing and reading.is_sparse(X):
+            raise ValueError("missing='model' needs dense rows; give X.toarray().")
+        return X
+
+    def _own_columns(self, X: Any) -> Any:
+        """The columns of a table that the estimator reads."""
+        return X
+
+    def _input_names(self) -> list[str]:
+        """Names of the columns of the input, made up where it had none."""
+        known = self._known_names
+        if known is None or len(known) != self.n_features_in_:
+            known = [f"x{j}" for j in range(self.n_features_in_)]
+        return list(getattr(self, "feature_names_in_", known))
+
+    def _names(self) -> list[str]:
+        """Names of the columns that the input becomes: indicators of categories beside numbers."""
+        return self.encoding_.names(self._input_names())
+
+    def _levels_of(self, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
+        """Columns of a table that can be changed, and the levels of those of categories."""
+        levels = {category.column: category.levels for category in self.encoding_.categories}
+        return {j: levels.get(j) for j in range(len(names))}
+
+    # ----- fitting
+
+    def _idle(self) -> dict[str, str]:
+        """Parameters that the fit does not use, and the reason of each."""
+        idle = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
+        named = isinstance(self.inference, str) and self.inference == "gibbs"
+        if named or isinstance(self.inference, Gibbs):
+            why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
+            idle |= dict.fromkeys(("max_iter", "tol"), why)
+        return idle
+
+    def _run(self) -> Run:
+        """The fit that begins, its parameters checked."""
+        params, idle = BaseEstimator.get_params(self, deep=False), self._idle()
+        check_parameters(params)
+        if not self._has_imputer and not is_among(self.missing, ("auto", "error")):
+            raise ValueError(
+                f"missing={self.missing!r} is not known to {type(self).__name__}; choose 'auto' or "
+                "'error'. A distribution of missing cells is learned by BayesianLinearSVC and "
+                "MixedSVC with missing='model', and by AdditiveSVC in a term Missing(Columns(...))."
+            )
+        warn_idle(self, idle)
+        return Run(type(self).__name__, params)
+
+    def _generator(self, random_state: Any = None, n: Any = 1) -> np.random.Generator:
+        """A generator for ``n`` draws after the fit."""
+        check_draws(n)
+        return generator(self.random_state if random_state is None else random_state)
+
+    def _fitted(self) -> Fit:
+        check_is_fitted(self, "fit_")
+        return self.fit_
+
+    @property
+    def column_names_(self) -> Array:
+        """Names of the columns that the input becomes, in the order of coefficients."""
+        return np.array(self._names(), dtype=object)
+
+    @property
+    def machines_(self) -> list[Machine]:
+        """Fitted machines: one for two classes, else one for each class against the rest."""
+        return self.fit_.machines
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes made."""
+        return self.fit_.n_iter
+
+    @property
+    def converged_(self) -> bool:
+        """Whether the stopping rule was met."""
+        return self.fit_.converged
+
+    def _objective(self, kind: str) -> Fit:
+        """The fit, if its objective is of a kind."""
+        if self.fit_.kind != kind:
+            raise AttributeError(f"this fit has no {kind}; its objective is {self.fit_.kind}.")
+        return self.fit_
+
+    @property
+    def elbo_(self) -> float:
+        """Lower bound on the log evidence, over all machines."""
+        return self._objective("elbo").bound
+
+    @property
+    def elbo_path_(self) -> Any:
+        """History of ``elbo_``; a list for several machines."""
+        return self._objective("elbo").path
+
+    @property
+    def log_posterior_(self) -> float:
+        """Log posterior density of an estimate."""
+        return self._objective("log_posterior").bound
+
+    @property
+    def log_posterior_path_(self) -> Any:
+        """History of ``log_posterior_``."""
+        return self._objective("log_posterior").path
+
+    @property
+    def log_likelihood_path_(self) -> Any:
+        """Log pseudo-likelihood of draws."""
+        return self._objective("log_likelihood").path
+
+    # ----- notes of summaries
+
+    def _width_note(self) -> str:
+        """A note if standard errors are the posterior's although ``width`` is ``"data"``."""
+        first, why = self.machines_[0], ""
+        if not isinstance(first, Machine) or not is_among(getattr(self, "width", ""), ("data",)):
+            return ""
+        if first.model.has_gates:
+            why = "under a selection prior"
+        elif self.fit_.is_joint:
+            why = "for multiclass fits"
+        elif self._stream is not None:
+            why = "after partial_fit"
+        if not why or not first.posterior.has_spread:
+            return ""
+        return (
+            "Standard deviations and intervals are those of the posterior, as with width='model', "
+            f"and may be too narrow: robust standard errors are not available {why}."
+        )
+
+    def _with_note(self, frame: Any) -> Any:
+        """A summary with notes on its standard errors and on biased coefficients."""
+        first, left_out = self.machines_[0], self.fit_.left_out
+        notes = [frame.attrs.get("note", ""), self._width_note()]
+        if first.model.has_gates and first.draws is None and first.posterior.has_spread:
+            notes.append(
+                "Variational inclusion probabilities are overconfident: the approximation treats "
+                "columns as independent. Use inference='gibbs' for the probabilities."
+            )
+        if first.draws is None and any(each and each.cells for each in first.state.latents):
+            notes.append(
+                "Missing cells were modelled by variational inference, whose intervals understate "
+                "the uncertainty of the cells and are too narrow. Use inference='gibbs'."
+            )
+        if filled := self.encoding_.flagged:
+            names = self._input_names()
+            which = ", ".join(repr(str(names[j])) for j in filled)
+            instead = "missing='model', inference='gibbs'"
+            if not self._has_imputer:
+                instead = "a term Missing(Columns(...)) and inference='gibbs'"
+            notes.append(
+                f"Missing cells of {which} were replaced by column means, with indicators. This "
+                "serves prediction but biases coefficients of columns correlated with these. For "
+                f"coefficients use {instead}."
+            )
+        if left_out is not None and left_out.proba.size and nearly_separated(left_out):
+            wrong = int(np.count_nonzero(left_out.proba <= 0.5))
+            notes.append(
+                "The classes are (nearly) separated: leave-one-out predictions misclassify "
+                f"{wrong} of {left_out.proba.size} training rows. The size of coefficients is then "
+                "determined by the prior; interpret their signs and ratios."
+            )
+        if note := " ".join(filter(None, notes)):
+            frame.attrs["note"] = note
+        return frame
+
+    # How they are computed; an estimator with groups passes these on.
+
+    def _lazily(self, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:
+        """A lazy array: a function of the estimator and each partition of a Dask collection."""
+        return lazily(partial(work, self), X, groups, self.encoding_, **options)
+
+    def _need_spread(self) -> None:
+        """Raise an error where the fit is a point estimate."""
+        if not self.machines_[0].posterior.has_spread:
+            self.machines_[0].posterior.variance()
+
+    def _moments(self, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
+        """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
+        return predictions.moments(self, X, groups, reported)
+
+    def _in_blocks(
+        self, X: Any, visit: Callable[[Any], tuple[Array, Array]], on_host: bool = False
+    ) -> tuple[Array, Array]:
+        """Two arrays with an entry for each row that was read, by a function of blocks of rows."""
+        return predictions.in_blocks(self, X, visit, on_host)
+
+    def _on_device(self) -> bool:
+        """Whether moments can be computed where the rows are."""
+        return all(isinstance(m.posterior, GaussianPosterior) for m in self.machines_)
+
+    def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
+        """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
+        return self.fit_.draws_at(X, thetas, rng)
 
 
 class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[misc]
@@ -137,7 +527,22 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         """
         return predictions.proba(self, X, prevalence=prevalence)  # type: ignore[no-any-return]
 
-    predict_log_proba = surface.predict_log_proba
+    def predict_log_proba(self, X: Any, *args: Any, **options: Any) -> Any:
+        """Natural logarithms of :meth:`predict_proba`, which takes the same arguments.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n, n_features)
+            Rows.
+        *args, **options
+            As for :meth:`predict_proba`.
+
+        Returns
+        -------
+        log_proba : array of shape (n, n_classes)
+            At least -708, the logarithm of the smallest number.
+        """
+        return predictions.logs(self.predict_proba(X, *args, **options))
 
     def predict(
         self, X: Any, *, costs: Any = None, abstain: Any = None, prevalence: Any = None
@@ -261,8 +666,95 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         """
         return predictions.accuracy(self, X, y, sample_weight)
 
-    average_effects = average_effects
-    to_arviz = to_arviz
+    def average_effects(
+        self, X: Any, columns: Any = None, change: Any = "sd", level: float = 0.9
+    ) -> Any:
+        r"""Average change of the probability of a class when one column changes, with intervals.
+
+        .. math::
+
+            \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
+
+        where the rows differ in one column.  Probabilities are those of ``predict_proba``.  For the
+        best predictions of new rows these are shrunk towards the shares of the classes, which makes
+        effects too small.  Where the link was fitted to rows left out, effects of linear models are
+        therefore multiplied by :math:`\mathrm{cov}(y, f) / \mathrm{cov}(P, f)` over the training
+        rows, the ratio that maximum likelihood makes one.  Intervals are those of f, to first order
+        (the delta method), and follow ``width``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows over which to average, such as the training rows.
+        columns : name, position or list of these, optional
+            Columns of the input; by default all.
+        change : {"sd", "unit", "slope"}, number, pair, or dict of these by column, default="sd"
+            One standard deviation of the column in ``X`` (which needs rows that differ), one unit,
+            or a number of units, half below and half above the value of each row; ``"slope"``, the
+            derivative per unit; a pair, from the first value to the second.  Columns of categories
+            go from their first level to each of the others, and numbers with two values in ``X``
+            from the lower to the higher, unless a pair is given.
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by column and change (and class, for more than two): mean, sd, lower, upper;
+            under EM, and of factor models, only the mean.  Of two classes the effects are on the
+            probability of ``classes_[1]``.  Where widths can only be those of the posterior, as of
+            several classes fitted together, ``frame.attrs["note"]`` says so.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bayesvm import BayesianLinearSVC
+        >>> X = np.random.default_rng(0).standard_normal((200, 2))
+        >>> y = X[:, 0] + np.random.default_rng(1).logistic(size=200) > 0
+        >>> effects = BayesianLinearSVC().fit(X, y).average_effects(X)
+        >>> effects.index.tolist()
+        [('x0', '+1 sd'), ('x1', '+1 sd')]
+        >>> bool(0.1 < effects["lower"].iloc[0] < effects["upper"].iloc[0] < 0.4)
+        True
+        """
+        return average.average_effects(self, X, columns, change, level)
+
+    def to_arviz(self, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
+        """Draws of the posterior, and of labels at rows, for ArviZ.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), optional
+            Rows, such as the training rows: f and labels are drawn there.
+        y : array-like of shape (n,), optional
+            Their labels, whose likelihood is computed; that of the training rows for ``arviz.loo``.
+        groups : array-like, optional
+            Labels of groups, of an estimator that has them; needed with ``y``.
+        n : int, default=1000
+            Number of variational draws; of a sampler all that were kept.
+
+        Returns
+        -------
+        tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
+            Draws are of the posterior under the model, whatever ``width`` is.
+
+            - ``posterior``: ``coef`` and ``intercept``; of a sampler also parameters of the prior,
+              on the scale on which the model is fitted (``coef_variance`` of ridge and spike_slab,
+              ``coef_scale`` of lasso, bridge and laplace_zero, ``coef_power``, ``coef_inclusion``).
+              ``effect_g``, ``variance_g`` and ``correlation_g`` of a grouping factor ``g``;
+              variational variances are drawn independently of effects, those of a sampler together.
+              Of a kernel machine ``f`` at the inducing points, or the parameters of the ``kernel``
+              where these were drawn.  Of a vector machine ``dual_coef``.  Of an additive model a
+              variable for each term whose coefficients have names.
+            - With ``X``: ``f_obs`` there, and what each smooth function of an additive model adds,
+              ``smooth_t`` of a term ``t``; ``posterior_predictive``, labels ``y`` as numbers of
+              their classes.  Where priors are Gaussian also ``prior`` and ``prior_predictive``,
+              given the scales of the priors that were learned.
+            - With ``y``: ``observed_data``; ``log_likelihood`` of each row, where the likelihood is
+              one of labels (logistic, probit).  The values of a pseudo-likelihood such as the hinge
+              do not sum to one; the group is not there then, and ``arviz.loo`` fails without it.
+        """
+        return arviz.to_arviz(self, X, y, groups=groups, n=n)
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
         """Draws by name for ArviZ, from draws of each machine's coefficients; those at rows too."""

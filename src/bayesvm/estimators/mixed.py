@@ -22,9 +22,8 @@ from ..model.model import Model, arranged
 from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..priors import Fixed
-from . import formulas, predictions
+from . import average, formulas, predictions
 from . import options as check
-from .average import average_effects_in_groups
 from .base import BayesianClassifier
 from .build import in_blocks, pose
 from .formula import Formula
@@ -391,7 +390,20 @@ class MixedSVC(BayesianClassifier):
         draws = self._coefficients.draws(n, self._generator(random_state, n))
         return draws if return_intercept else draws[0]
 
-    average_effects = average_effects_in_groups
+    def average_effects(
+        self,
+        X: Any,
+        columns: Any = None,
+        change: Any = "sd",
+        level: float = 0.9,
+        groups: Any = None,
+    ) -> Any:
+        """Average change of a probability when one column changes, of rows in ``groups``.
+
+        As :meth:`BayesianLinearSVC.average_effects`; groups that were not seen or are not given are
+        averaged over.
+        """
+        return average.average_effects(self, X, columns, change, level, groups)
 
     # ----- the coefficients that all groups share, reported as those of a linear model
 

@@ -26,8 +26,8 @@ from ..model.model import Model
 from ..model.problem import Problem
 from ..predictive.regression import Regression, Unit, choose_epsilon
 from ..priors.intercept import intercept_prior
+from .base import BayesianEstimator
 from .build import in_blocks, pose
-from .estimator import BayesianEstimator
 from .options import check_positive, choose_prior, choose_scheme
 from .predictions import draw_f
 from .run import warm_starts

@@ -344,16 +344,3 @@ class Fit:
             return machine.quantiles(X, levels, rows, moments=moments)
         m, v = moments
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
-
-
-class Objective(property):
-    """An attribute of an estimator's fit that exists where its objective is of a kind."""
-
-    def __init__(self, kind: str, name: str, doc: str) -> None:
-        def read(estimator: Any) -> Any:
-            fit = estimator.fit_
-            if fit.kind != kind:
-                raise AttributeError(f"this fit has no {kind}; its objective is {fit.kind}.")
-            return getattr(fit, name)
-
-        super().__init__(read, doc=doc)
