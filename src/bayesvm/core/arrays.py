@@ -17,8 +17,6 @@ from scipy import sparse, special
 
 from .types import Array
 
-PANEL = 128  # columns of a triangular matrix that are multiplied at a time
-
 
 class Composite(ABC):
     """Rows held in several arrays, which are cut, moved and joined together.
@@ -241,18 +239,18 @@ def squares(A: Any) -> Any:
     return of(A).sum(A * A, axis=1)
 
 
-def through_upper(C: Any, F: Any) -> Iterator[tuple[slice, Any]]:
-    """Columns of C F, some at a time, for F upper triangular: what is below its diagonal is left
-    out.
+def through_upper(C: Any, F: Any, panel: int = 128) -> Iterator[tuple[slice, Any]]:
+    """Columns of C F, ``panel`` at a time, for F upper triangular: zeros below the diagonal are
+    left out.
 
     By products of NumPy, during which other threads run; the triangular ones of SciPy stop them.
     """
     K = F.shape[0]
-    if K < 2 * PANEL or C.shape[0] == 1 or not isinstance(C, np.ndarray):
+    if 2 * panel > K or C.shape[0] == 1 or not isinstance(C, np.ndarray):
         yield slice(0, K), C @ F
         return
-    for first in range(0, K, PANEL):
-        some = slice(first, min(first + PANEL, K))
+    for first in range(0, K, panel):
+        some = slice(first, min(first + panel, K))
         yield some, C[:, : some.stop] @ F[: some.stop, some]
 
 

@@ -17,8 +17,6 @@ LOG_2PI = float(np.log(2 * np.pi))
 _first = np.array([1 / 4, -1 / 48, 1 / 480, -17 / 80640, 31 / 1451520, -691 / 319334400])
 _second = -2.0 * np.arange(1, 6) * _first[1:]
 PG_SERIES = (_first, _second, -2.0 * np.arange(1, 5) * _second[1:])
-PG_TERMS = 200  # of the sum that is a Polya-Gamma variable
-HELD = 2**21  # numbers drawn at once
 
 
 def mills(z: Array) -> Array:
@@ -187,14 +185,16 @@ def polya_gamma(z: Array, rng: np.random.Generator) -> Array:
     return out
 
 
-def polya_gamma_part(b: Array, z: Array, rng: np.random.Generator) -> Array:
+def polya_gamma_part(
+    b: Array, z: Array, rng: np.random.Generator, terms: int = 200, size: int = 10_000
+) -> Array:
     """Draw from PG(b, z) with 0 <= b < 1, by its sum of gamma variables.
 
-    Of the infinite sum the first terms are drawn; the rest, with a standard deviation below 1e-5,
-    is its mean.
+    Of the infinite sum the first ``terms`` are drawn, for ``size`` variables at a time; the rest,
+    with a standard deviation below 1e-5, is its mean.
     """
-    out, size = np.empty(z.shape), max(1, HELD // PG_TERMS)
-    k = (np.arange(PG_TERMS) + 0.5) ** 2
+    out = np.empty(z.shape)
+    k = (np.arange(terms) + 0.5) ** 2
     for i in range(0, z.size, size):
         some = slice(i, i + size)
         scale = k + np.square(z[some, None] / (2.0 * np.pi))

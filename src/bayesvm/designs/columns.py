@@ -13,11 +13,10 @@ from ..core import arrays
 from ..core.types import Array, Block, Columns, Design, Engine
 from ..linalg.columns import Centred
 
-FAR = 2.0**50  # largest distance from the centre in standard deviations: squares fit into float32,
-RAW_FAR = 2.0**330  # and where columns are as given: squares, and sums of them, into float64
-MANY_ENTRIES = 2**16  # of a block, from which on fewer products are worth another rounding
-LEAST_SPREAD = 1e-4  # share of squares around zero that are left around the mean: 12 digits of them
-SAFE = 300  # exponents of two whose squares, and sums of these, neither overflow nor vanish
+
+def largest_entry(dtype: str) -> float:
+    """Power of two below the cube root of the largest number: sums of squares do not overflow."""
+    return 2.0 ** (np.finfo(dtype).maxexp // 3)
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Standardised(Design):
 
     center: Array
     scale: Array
-    far: float = FAR
+    far: float = largest_entry("float32")
     still: Array | None = None  # (p,), truth values
     width: int = field(init=False)
 
@@ -230,101 +229,48 @@ def _spread(block: Block, c: Array) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
     X = arrays.inner(block.X)
     n: Any = float(arrays.total(c))
-    dense = arrays.is_numpy(X) and not sparse.issparse(X)
-    if n > 0 and dense and X.size >= MANY_ENTRIES:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = _plain_spread(arrays.double(X), c, n)
-        if found is not None:
-            return found
-    if n > 0 and sparse.issparse(X):
-        return _sparse_spread(X, c, n)
     power = _powers(X)
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)
+    if sparse.issparse(X):
+        return Spread(n, *_sparse_sums(X, c, n, power), power)
+    X, c = arrays.double(X), arrays.double(c)
     if power.any():  # in two steps: one factor could overflow
-        half, X = -(power // 2), arrays.double(X)
+        half = -(power // 2)
         for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
             X = X * arrays.like(factor, X)
-    some, gone = n, None
-    if not arrays.is_numpy(X):
-        X, c = arrays.double(X), arrays.double(c)
-    elif np.isnan(X).any():
-        gone = np.isnan(X)
-        n = c @ ~gone
-        some = np.where(n > 0, n, 1.0)
-
-    def known(A: Array) -> Array:
-        return A if gone is None else np.where(gone, 0.0, A)
-
-    mean = c @ known(X) / some
-    gap = known(X - mean)
-    shift = c @ gap / some  # rounding error of the first mean: a constant column has no spread
-    gap -= shift
-    gap = known(gap)
-    mean, square = mean + shift, c @ (gap * gap)
-    if not isinstance(X, np.ndarray):
-        mean, square = arrays.to_numpy(mean), arrays.to_numpy(square)
-    return Spread(n, mean, square, power)
-
-
-def _plain_spread(X: Array, c: Array, n: float) -> Spread | None:
-    """Moments of a block by few products; ``None`` where entries are missing, or squares unsafe."""
-    mean = c @ X / n
-    gap = X - mean
-    equal = bool(np.all(c == c[0]))
-    square = c[0] * np.einsum("ij,ij->j", gap, gap) if equal else c @ (gap * gap)
-    if not np.all(_is_safe(square)):
-        return None
-    shift = c @ gap / n  # rounding error of the first mean
-    return Spread(
-        n, mean + shift, np.maximum(square - n * shift**2, 0.0), np.zeros(X.shape[1], dtype=int)
-    )
-
-
-def _is_safe(square: Array) -> Array:
-    """Whether sums of squares have neither overflowed nor lost small parts."""
-    out: Array = (square > np.ldexp(1.0, -2 * SAFE)) & (square < np.ldexp(1.0, 2 * SAFE))
-    return out
-
-
-def _sparse_spread(X: Any, c: Array, n: float) -> Spread:
-    """Moments of sparse columns, by products with vectors where these keep their digits.
-
-    That is, where zeros and entries differ enough that the mean is a small part of the squares.
-    """
-    data = arrays.double(X.data)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = _by_columns(X, data, c) / n
-        whole = _by_columns(X, data * data, c)
-        square = whole - n * mean**2
-        good = _is_safe(whole) & (square > LEAST_SPREAD * whole)
-    power, some = np.zeros(X.shape[1], dtype=int), np.flatnonzero(~good)
-    if some.size:
-        few = X[:, some]
-        power[some] = _powers(few)
-        mean[some], square[some] = _sparse_sums(few, c, n, power[some])
+    total, count, known = c @ X, n, None
+    if arrays.is_numpy(X) and np.isnan(total).any():
+        known = ~np.isnan(X)
+        n = c @ known
+        count = np.where(n > 0, n, 1.0)
+        total = c @ np.where(known, X, 0.0)
+    mean = total / count
+    gap = X - mean if known is None else np.where(known, X - mean, 0.0)
+    shift = c @ gap / count  # rounding error of the first mean: a constant column has no spread
+    gap -= shift if known is None else known * shift
+    mean, square = (arrays.to_numpy(x) for x in (mean + shift, c @ (gap * gap)))
     return Spread(n, mean, square, power)
 
 
 def _by_columns(X: Any, values: Array, c: Array) -> Array:
-    """Sums over rows of values in place of the entries of a sparse array, each times its row's."""
+    """Weighted column sums of a sparse array with other values in place of its entries."""
     out: Array = type(X)((values, X.indices, X.indptr), shape=X.shape).T @ c
     return out
 
 
 def _sparse_sums(X: Any, c: Array, n: float, power: Array) -> tuple[Array, Array]:
     """Mean and sum of squared deviations of sparse columns in units of ``2**power``."""
-    p, column = X.shape[1], X.indices
-    data = np.ldexp(X.data, -power[column]) if power.any() else X.data
-    each = np.repeat(c, np.diff(X.indptr))  # weight of every stored entry
-    zeros = n - np.bincount(column, each, p)
+    column = X.indices
+    data = np.ldexp(X.data, -power[column]) if power.any() else arrays.double(X.data)
+    zeros = n - _by_columns(X, np.ones(data.size), c)
     zeros[zeros < 1e-9 * n] = 0.0  # less is rounding
-    mean = np.bincount(column, each * data, p) / n
+    mean = _by_columns(X, data, c) / n
     gap = data - mean[column]
-    shift = (np.bincount(column, each * gap, p) - zeros * mean) / n
+    shift = (_by_columns(X, gap, c) - zeros * mean) / n
     gap -= shift[column]
     mean += shift
-    return mean, np.bincount(column, each * gap**2, p) + zeros * mean**2
+    return mean, _by_columns(X, gap**2, c) + zeros * mean**2
 
 
 def _powers(X: Any) -> Array:
@@ -339,7 +285,7 @@ def _powers(X: Any) -> Array:
     else:
         largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))
     power = np.frexp(np.asarray(largest, dtype=float))[1]
-    return np.where((largest > 0) & (np.abs(power) > SAFE), power, 0)
+    return np.where((largest > 0) & (np.abs(power) > np.finfo(float).maxexp // 3), power, 0)
 
 
 def _present(block: Block, c: Array) -> Array:
@@ -382,7 +328,7 @@ def fit_columns(
     large, and is still if its centre is that constant.
     """
     if not standardize:
-        return Standardised(np.zeros(blocks.width), np.ones(blocks.width), RAW_FAR)
+        return Standardised(np.zeros(blocks.width), np.ones(blocks.width), largest_entry("float64"))
     is_sparse = sparse.issparse(blocks.X)
     if is_sparse:  # slices would be copies
         blocks = replace(blocks, size=max(blocks.n, 1))
@@ -390,7 +336,7 @@ def fit_columns(
     if is_sparse or not distances:
         present, known = engine.sum(_present, blocks, c)
         sd = sd / np.sqrt(np.divide(present, known, out=np.ones(sd.size), where=present > 0))
-    scale = np.where(constant, np.where(np.abs(mean) > FAR, np.abs(mean), 1.0), sd)
+    scale = np.where(constant, np.where(np.abs(mean) > Standardised.far, np.abs(mean), 1.0), sd)
     centred = centred and not is_sparse
     center = mean if centred else np.zeros(scale.size)
     still = constant & (center == mean)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
@@ -20,10 +20,6 @@ from scipy.stats import invwishart
 from ..core.distributions import LOG_2PI
 from ..core.types import Array
 from ..linalg.forms import corners
-
-ROUNDS = 30  # of EM over rows, where there are too many columns for a matrix of them
-STILL = 0.02  # largest change of the log noise of a column that ends it
-STEPS = 5  # of EM in a sweep: it converges slowly, and is cheap beside the rows
 
 
 @dataclass(frozen=True)
@@ -107,6 +103,7 @@ class Unstructured:
     psi: float = 0.01
     mean_variance: float = 1e4
     extra_df: float = 1.0
+    max_joint: ClassVar[float] = np.inf  # columns, see Factors
 
     def begin(self, sums: RowSums) -> Wishart:
         mean_cov = np.eye(sums.total.size) / (sums.n + 1.0 / self.mean_variance)
@@ -234,12 +231,18 @@ class Factors:
         Prior of the noise.
     mean_variance : float, default=1e4
         Prior variance of the means.
+    steps : int, default=5
+        EM steps in a sweep: EM converges slowly, and is cheap beside the rows.
+    max_joint : int, default=300
+        Largest number of columns whose missing cells are inferred together with the coefficients.
     """
 
     rank: int = 10
     a: float = 1.0
     b: float = 0.05
     mean_variance: float = 1e4
+    steps: int = 5
+    max_joint: int = 300
 
     def begin(self, sums: RowSums) -> FactorCovariance:
         d = sums.total.size
@@ -249,18 +252,20 @@ class Factors:
         psi = np.maximum(np.diag(S) - (vector**2) @ value * 0.9, 0.05)
         return FactorCovariance(mean, vector * np.sqrt(np.maximum(0.9 * value, 1e-3)), psi)
 
-    def learn(self, Z: Array, count: Array) -> FactorCovariance:
+    def learn(
+        self, Z: Array, count: Array, max_iter: int = 30, tol: float = 0.02
+    ) -> FactorCovariance:
         """Estimates from rows with missing entries (NaN), without a matrix of the columns.
 
-        EM with the factors latent and missing entries integrated out.  Rows are counted ``count``
-        times.
+        EM with the factors latent and missing entries integrated out, until the log noise of every
+        column changes by less than ``tol``.  Rows are counted ``count`` times.
         """
         known = (~np.isnan(Z)).astype(float)
         X, weight = np.where(known > 0, Z, 0.0), known * count[:, None]
         n = weight.sum(axis=0)
         q = self._principal(X, weight, n, count)
         r = q.L.shape[1]
-        for _ in range(ROUNDS):
+        for _ in range(max_iter):
             z, cov = q.scores(X, known)
             mean = (weight * (X - z @ q.L.T)).sum(axis=0) / (n + q.psi / self.mean_variance)
             gap = known * (X - mean)
@@ -268,7 +273,7 @@ class Factors:
             square = (weight.T @ second).reshape(-1, r, r)  # (d, r, r)
             across = (count[:, None] * gap).T @ z  # (d, r)
             old, q = q, self._maximised(q, mean, count @ gap**2, across, square, n)
-            if float(np.max(np.abs(np.log(q.psi / old.psi)))) < STILL:
+            if float(np.max(np.abs(np.log(q.psi / old.psi)))) < tol:
                 break
         # a new entry is as far from a regression on e numbers, fitted to n rows, as (n + e)/(n - e)
         # times what the rows leave: e counts the loadings less their shrinkage, and the mean
@@ -304,7 +309,7 @@ class Factors:
     def update(self, q: FactorCovariance, sums: RowSums) -> FactorCovariance:
         """EM steps with the factors latent."""
         n, r = sums.n, q.L.shape[1]
-        for _ in range(STEPS):
+        for _ in range(self.steps):
             # the mean solves (n R + I / v) mu = R total, as (n I + Sigma / v) mu = total
             diagonal, M = n + q.psi / self.mean_variance, q.L / np.sqrt(self.mean_variance)
             inner = np.eye(r) + M.T @ (M / diagonal[:, None])

@@ -10,9 +10,7 @@ import numpy as np
 
 from ..core.types import Array, Cells, Columns, Design
 from ..linalg.forms import summed_covariances
-from .imputation import FactorCovariance, Factors, RowSums
-
-JOINT_COLUMNS = 300  # beyond which missing cells and coefficients are not learned together
+from .imputation import FactorCovariance, RowSums
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +172,6 @@ def incomplete(
 
     ``X`` are the training rows, each counted ``count`` times; the rest as of :class:`Missing`.
     """
-    if isinstance(imputer, Factors) and level.size > JOINT_COLUMNS:
+    if level.size > imputer.max_joint:
         return Filled.learned(inner, level, spread, imputer, X, count)
     return Missing(inner, level, spread, imputer)

@@ -12,7 +12,7 @@ import numpy as np
 from ..blocks import Blocks, block_rows
 from ..core.types import Array
 from ..designs import Standardised
-from ..designs.columns import FAR, RAW_FAR, column_moments
+from ..designs.columns import column_moments, largest_entry
 from ..engines import Serial
 
 
@@ -146,7 +146,7 @@ class ColumnScale:
                 "Give columns that vary."
             )
         scale = np.where(~constant & standardize, spread, 1.0)
-        far = FAR if standardize else RAW_FAR
+        far = largest_entry("float32" if standardize else "float64")
         return ColumnScale(mean, scale, ~constant, np.flatnonzero(~constant), far)
 
     def only(self, at: Array) -> ColumnScale:
