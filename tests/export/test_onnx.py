@@ -67,8 +67,6 @@ def check(model, X, groups=None, labels=None, level=0.9, tol=1e-5, **options):
         PCVC(random_state=0),
         RVC(random_state=0),
         AdditiveSVC(TERMS, random_state=0),
-        FactorSVC(n_factors=2, random_state=0),
-        FactorSVC(n_factors=2, classifier="linear", random_state=0),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -174,8 +172,9 @@ def test_levels_of_intervals_and_one_row():
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (BayesianSVC(kernel=Function(lambda A, B: A @ B.T)), "needs the numbers"),
-        (FactorSVC(n_factors=1, classifier="linear", inference=SHORT), "scores of its own"),
+        (BayesianSVC(kernel=Function(lambda A, B: A @ B.T)), "kernel of the type Function"),
+        (FactorSVC(n_factors=1), "scores are latent"),
+        (FactorSVC(n_factors=1, classifier="linear"), "type FactorScores"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -218,3 +217,10 @@ def test_the_command_writes_the_file(tmp_path):
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
     lower = session.run(["lower"], {"X": X})[0]
     np.testing.assert_allclose(lower, model.predict_interval(X, level=0.5)[0], atol=1e-9)
+
+
+def test_a_path_is_written_as_by_save(tmp_path):
+    X, y = data(2, 60)
+    model = BayesianLinearSVC().fit(X, y)
+    written = to_onnx(model, tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").read_bytes() == written.SerializeToString()

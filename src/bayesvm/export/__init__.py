@@ -1,6 +1,5 @@
 """Fitted models for other programs: ONNX."""
 
-from . import functions, special
 from .model import to_onnx
 
-__all__ = ["functions", "special", "to_onnx"]
+__all__ = ["to_onnx"]

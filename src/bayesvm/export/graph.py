@@ -1,133 +1,188 @@
-"""An ONNX graph, written node by node: equal nodes once, unused ones not at all."""
+"""An ONNX graph, written node by node with onnx's own helpers.
+
+A :class:`Value` is the output of a node.  Its operators add nodes, so that a formula of values
+reads as the formula of arrays that it computes.  All values have a row for each row of the input.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.polynomial import Chebyshev, Polynomial
+from scipy import special
 
-from ..core.types import Array
-
-OPSET = 13  # of 2020: later ones have nothing that is needed here
-ML_OPSET = 2  # of ``ai.onnx.ml``, by whose LabelEncoder text becomes codes
-IR_VERSION = 7
-
-
-class Node(NamedTuple):
-    """An operator with its inputs, given by name, and its settings."""
-
-    operator: str
-    inputs: tuple[str, ...]
-    settings: tuple[tuple[str, Any], ...]
-    outputs: int
-
-
-class End(NamedTuple):
-    """An input or output: type of its numbers (``object`` for text), shape, and inner name."""
-
-    kind: Any
-    shape: tuple[Any, ...]
-    inner: str = ""
+OPERATORS: dict[Any, str] = {
+    np.add: "Add",
+    np.subtract: "Sub",
+    np.multiply: "Mul",
+    np.divide: "Div",
+    np.power: "Pow",
+    np.negative: "Neg",
+    np.matmul: "MatMul",
+    np.less: "Less",
+    np.less_equal: "LessOrEqual",
+    np.greater: "Greater",
+    np.equal: "Equal",
+}
 
 
-@dataclass(eq=False)
 class Graph:
-    """Nodes, constants and inputs, by the names of what they give."""
+    """The nodes and constants of a model, and its inputs by name."""
 
-    rows: int  # of the example with which it is written
-    nodes: dict[Node, str] = field(default_factory=dict)
-    constants: dict[str, Array] = field(default_factory=dict)
-    inputs: dict[str, End] = field(default_factory=dict)
+    def __init__(self) -> None:
+        from onnx import helper, numpy_helper
 
-    def node(self, operator: str, *inputs: str, outputs: int = 1, **settings: Any) -> str:
-        """The name of a node's last output, of at most two."""
-        node = Node(operator, inputs, tuple(sorted(settings.items())), outputs)
-        return self.nodes.setdefault(node, f"{operator.lower()}_{len(self.nodes)}")
+        self._helper, self._from_array = helper, numpy_helper.from_array
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: dict[str, Any] = {}
+        self.domains = {"": 13}  # the opset of 2020
+        self._known: dict[Any, str] = {}
 
-    def constant(self, value: Array) -> str:
-        """The name of a constant; equal ones have one name."""
-        value = np.asarray(value)
-        data = repr(value.tolist()).encode() if value.dtype == object else value.tobytes()
-        digest = hashlib.sha256(data).hexdigest()[:16]
-        name = "_".join(map(str, ["constant", value.dtype.kind, *value.shape, digest]))
-        self.constants.setdefault(name, value)
-        return name
-
-    def input(self, name: str, kind: Any, shape: tuple[Any, ...]) -> str:
-        """Add an input; names that are taken get a line below them."""
+    def input(self, name: str, dtype: Any, shape: Sequence[Any]) -> Value:
+        """Add an input; a name that is taken gets an underscore."""
         while name in self.inputs:
             name += "_"
-        self.inputs[name] = End(kind, shape)
-        return name
+        kind = self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self.inputs[name] = self._helper.make_tensor_value_info(name, kind, shape)
+        return Value(self, name)
 
-    def used(self, outputs: Sequence[str]) -> tuple[list[tuple[Node, str]], set[str]]:
-        """Nodes that the outputs need, in order, and all names that are read."""
-        names, kept = set(outputs), []
-        for node, name in reversed(self.nodes.items()):
-            if name in names:
-                kept.append((node, name))
-                names.update(node.inputs)
-        return kept[::-1], names
+    def add(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Value:
+        """The last output of a new node; arrays and numbers among the inputs become constants."""
+        names = [x.name if isinstance(x, Value) else self._constant(x) for x in inputs]
+        key = operator, *names, repr(attributes)
+        if key not in self._known:
+            made = [f":{len(self.nodes)}.{k}" for k in range(outputs)]
+            if operator == "LabelEncoder":
+                attributes["domain"], self.domains["ai.onnx.ml"] = "ai.onnx.ml", 2
+            self.nodes.append(self._helper.make_node(operator, names, made, made[0], **attributes))
+            self._known[key] = made[-1]
+        return Value(self, self._known[key])
 
-    def model(self, outputs: Mapping[str, End], **about: Any) -> Any:
-        """The ONNX model."""
-        try:
-            import onnx
-            from onnx import TensorProto, helper, numpy_helper
-        except ImportError as error:
-            raise ImportError(
-                "to_onnx needs the package onnx: pip install 'bayesvm[onnx]'"
-            ) from error
+    def _constant(self, x: Any) -> str:
+        x = np.asarray(x)
+        x = x.astype({"f": float, "i": np.int64}.get(x.dtype.kind, x.dtype))
+        key = x.dtype.kind, x.shape, repr(x.tolist()) if x.dtype == object else x.tobytes()
+        if key not in self._known:
+            self._known[key] = f":constant.{len(self.constants)}"
+            self.constants.append(self._from_array(x, self._known[key]))
+        return self._known[key]
 
-        types = {
-            np.dtype(np.float64): TensorProto.DOUBLE,
-            np.dtype(np.float32): TensorProto.FLOAT,
-            np.dtype(np.int64): TensorProto.INT64,
-            np.dtype(bool): TensorProto.BOOL,
-            np.dtype(object): TensorProto.STRING,
-        }
-        mark = ":"  # no input or output begins so: inner names do
-        while any(name.startswith(mark) for name in (*self.inputs, *outputs)):
-            mark += ":"
+    def model(self, outputs: dict[str, tuple[Value, Any, Sequence[Any]]], text: str) -> Any:
+        """The checked model; outputs are values with their types and shapes."""
+        import onnx
 
-        def inner(name: str) -> str:
-            return name if name in self.inputs else mark + name
-
-        def value(setting: Any) -> Any:
-            return types[setting] if isinstance(setting, np.dtype) else setting
-
-        kept, used = self.used([end.inner for end in outputs.values()])
-        nodes, has_text = [], False
-        for node, name in kept:
-            settings = {key: value(given) for key, given in node.settings}
-            settings["name"] = name  # runtimes of 2024 need one
-            if node.operator == "LabelEncoder":
-                settings["domain"], has_text = "ai.onnx.ml", True
-            made = [inner(f"{name}_first")] * (node.outputs - 1) + [inner(name)]
-            nodes.append(
-                helper.make_node(node.operator, list(map(inner, node.inputs)), made, **settings)
-            )
-        for name, end in outputs.items():
-            how: dict[str, Any] = {} if end.kind is object else {"to": types[np.dtype(end.kind)]}
-            operator = "Cast" if how else "Identity"
-            nodes.append(helper.make_node(operator, [inner(end.inner)], [name], name, **how))
-        held = []
-        for name in (name for name in self.constants if name in used):
-            held.append(numpy_helper.from_array(self.constants[name], inner(name)))
-        starts, ends = (
-            [
-                helper.make_tensor_value_info(name, types[np.dtype(end.kind)], end.shape)
-                for name, end in some.items()
-            ]
-            for some in (self.inputs, outputs)
+        ends, helper = [], self._helper
+        for name, (value, dtype, shape) in outputs.items():
+            kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+            cast = ("Identity", {}) if np.dtype(dtype) == object else ("Cast", {"to": kind})
+            self.nodes.append(helper.make_node(cast[0], [value.name], [name], name, **cast[1]))
+            ends.append(helper.make_tensor_value_info(name, kind, shape))
+        graph = helper.make_graph(
+            self.nodes, "bayesvm", list(self.inputs.values()), ends, self.constants
         )
-        domains = [helper.make_opsetid("", OPSET)]
-        domains += [helper.make_opsetid("ai.onnx.ml", ML_OPSET)] if has_text else []
-        graph = helper.make_graph(nodes, "bayesvm", starts, ends, held)
-        about |= {"producer_name": "bayesvm"}
-        model = helper.make_model(graph, opset_imports=domains, ir_version=IR_VERSION, **about)
+        domains = [helper.make_opsetid(*domain) for domain in self.domains.items()]
+        model = helper.make_model(
+            graph, opset_imports=domains, ir_version=7, producer_name="bayesvm", doc_string=text
+        )
         onnx.checker.check_model(model)
         return model
+
+
+class Value(NDArrayOperatorsMixin):  # type: ignore[misc]
+    """The output of a node."""
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Value:
+        return self.graph.add(OPERATORS[ufunc], *inputs)
+
+    def __getitem__(self, columns: Any) -> Value:
+        """Columns by their numbers; they stay columns."""
+        return self.graph.add("Gather", self, np.atleast_1d(columns), axis=1)
+
+    def cast(self) -> Value:
+        """As float64."""
+        return self.graph.add("Cast", self, to=self.graph._helper.np_dtype_to_tensor_dtype(FLOAT))
+
+    def max(self) -> Value:
+        """Largest of each row, as a column."""
+        return self.graph.add("ReduceMax", self, axes=[1], keepdims=1)
+
+
+FLOAT = np.dtype(float)
+
+
+def function(operator: str) -> Any:
+    """An operator of one value, or of several values and constants, as a function."""
+    return lambda *inputs: next(x for x in inputs if isinstance(x, Value)).graph.add(
+        operator, *inputs
+    )
+
+
+exp, log, sqrt, size, tanh, expit = map(function, ("Exp", "Log", "Sqrt", "Abs", "Tanh", "Sigmoid"))
+where, minimum, maximum = map(function, ("Where", "Min", "Max"))
+
+
+def beside(values: Sequence[Value]) -> Value:
+    """Columns of several values beside each other."""
+    return values[0] if len(values) == 1 else values[0].graph.add("Concat", *values, axis=1)
+
+
+def row_sum(x: Value) -> Value:
+    """Sum of each row, as a column."""
+    return x.graph.add("ReduceSum", x, np.array([1]), keepdims=1)
+
+
+def logsumexp(x: Value) -> Value:
+    """Log of the sum of exponentials of each row, as a column."""
+    top = x.max()
+    return top + log(row_sum(exp(x - top)))
+
+
+def log1p(x: Value) -> Value:
+    """With the rounding of 1 + x taken back (Kahan)."""
+    u = 1.0 + x
+    return where(u == 1.0, x, log(u) * (x / (u - 1.0)))
+
+
+def expm1(x: Value) -> Value:
+    """Without a difference of ones."""
+    return tanh(0.5 * x) * (exp(x) + 1.0)
+
+
+def arcsinh(x: Value) -> Value:
+    """By the logarithm of positive numbers."""
+    out = log(size(x) + sqrt(x * x + 1.0))
+    return where(x < 0.0, -out, out)
+
+
+def log_expit(x: Value) -> Value:
+    """Log of the logistic function."""
+    return minimum(x, 0.0) - log1p(exp(-size(x)))
+
+
+def log_ndtr(z: Value) -> Value:
+    r"""Log of the normal distribution function, by a polynomial of 1e-13.
+
+    :math:`\log e^{x^2}\operatorname{erfc} x - \log t` is a polynomial of degree 24 in
+    :math:`t = 2/(2 + x)` for positive x.
+    """
+
+    def curve(u: Any) -> Any:
+        t = 0.5 * (u + 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(special.erfcx(2.0 / t - 2.0)) - np.log(t)
+
+    coefficients = Chebyshev.interpolate(curve, 24).convert(kind=Polynomial).coef
+    x = size(z) * np.sqrt(0.5)
+    t = 2.0 / (2.0 + x)
+    u, out = 2.0 * t - 1.0, 0.0
+    for coefficient in coefficients[::-1]:  # Horner
+        out = coefficient + u * out
+    tail = log(t) + out - x * x - np.log(2.0)
+    return where(z < 0.0, tail, log1p(-exp(tail)))
