@@ -178,15 +178,16 @@ def test_the_tail_of_many_rows_is_found():
 @pytest.mark.parametrize("curved", [False, True])
 def test_flipped_labels_scales_and_weights(curved):
     y, m, v, _ = curved_rows()
+    tolerance = 1e-6 if curved else 1e-7
     c = (np.arange(m.size) % 3).astype(float)
     again = np.repeat(np.arange(m.size), np.arange(m.size) % 3)
     want = CalibratedLink.fit(y, m, v, c, curved=curved).logit(m, v)
     flipped = CalibratedLink.fit(-y, -m, v, c, curved=curved)
-    np.testing.assert_allclose(-flipped.logit(-m, v), want, atol=1e-6)
+    np.testing.assert_allclose(-flipped.logit(-m, v), want, atol=tolerance)
     scaled = CalibratedLink.fit(y, 10 * m + 3, 100 * v, c, curved=curved)
-    np.testing.assert_allclose(scaled.logit(10 * m + 3, 100 * v), want, atol=1e-6)
+    np.testing.assert_allclose(scaled.logit(10 * m + 3, 100 * v), want, atol=tolerance)
     copies = CalibratedLink.fit(y[again], m[again], v[again], np.ones(again.size), curved=curved)
-    np.testing.assert_allclose(copies.logit(m, v), want, atol=1e-6)
+    np.testing.assert_allclose(copies.logit(m, v), want, atol=tolerance)
 
 
 @pytest.mark.parametrize("curved", [False, True])
