@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..likelihoods import Logistic
-from ..likelihoods.logistic import LOGITS, NODES, SHARES, WEIGHTS
+from ..likelihoods.base import NODES, WEIGHTS
+from ..likelihoods.logistic import LOGITS, SHARES
 from ..predictive import links
 from ..predictive.links import LARGE, never_seen
 from .graph import (
@@ -222,8 +223,8 @@ class Predictor(NamedTuple):
                 ends = Spread(low, middle, high)
         else:
             odds, link = _class_odds(mixed, self.classes), self.fit.over_classes
-            logs = (class_logs(link, each, 0.0, self.classes) for each in f)
-            ends = _class_bands(*logs, self.classes)
+            low, middle, high = (class_logs(link, each, 0.0, self.classes) for each in f)
+            ends = _class_bands(low, middle, high, self.classes)
         moved = odds - ends.middle
         low, high = ends.low + minimum(moved, 0.0), ends.high + maximum(moved, 0.0)
         if self.fit.is_binary:
