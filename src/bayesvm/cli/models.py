@@ -16,7 +16,7 @@ import typer
 
 from ..cleaning.cleaner import lacking
 from ..inspection.display import Inside
-from .choosing import KINDS, Fitter, build, prepared
+from .fitting import KINDS, Clock, Fitter, Work, build, in_words, left_out, prepared
 from .labelled import group_labels, training_rows
 from .printing import show_findings, show_left_out, show_model, show_predictions
 from .tables import (
@@ -38,8 +38,6 @@ from .terminal import (
     printable,
     show_file,
 )
-
-DIGITS = 6  # of predictions
 
 Data = Annotated[
     Path,
@@ -111,7 +109,6 @@ def fit(
     """
     from ..files.record import Record
     from ..files.storage import save, skops_io
-    from .work import FOLDS, Clock, Work, left_out, rounded
 
     console, clock = plain_console(), Clock(time_limit)
     path = output or data.with_suffix(".bayesvm")
@@ -146,24 +143,27 @@ def fit(
         ]
         findings = (*labelled.findings, *each[0][0].findings_)
         show_findings(console, data, len(frame), labelled, each[0][0], findings)
-        fitter = Fitter(labelled, work, clock, 1.0 + ((FOLDS - 1) / jobs if check else 0.0))
-        if len(each) == 1:
-            model = fitter.fit(kind, each[0], fitter.guess(kind, each[0]))
-        else:
-            model = fitter.better(each[0], each[1], console)
+        fitter = Fitter(labelled, work, clock)
+        model = (
+            fitter.fit(kind, each[0])
+            if len(each) == 1
+            else fitter.better(each[0], each[1], console)
+        )
         used = next(k for k, name in KINDS.items() if name == type(model[1]).__name__)
-        fitter.tell_doubts(used, kinds, screen)
+        seconds = fitter.seconds[used]
+        fitter.warn_useless(used, kinds, screen)
         if model[1].fit_.stopped:
             console.print("the fit was ended by --time-limit before it had converged")
         about: dict[str, Any] = {
             "data": data.name, "target": target, "rows": len(labelled.y), "findings": findings,
             "groups": tuple(roles["--groups"]), "id": tuple(roles["--id"]), "level": level,
-            "keep": tuple(keep or ()), "weight": weight or "", "seconds": fitter.seconds,
+            "keep": tuple(keep or ()), "weight": weight or "", "seconds": seconds,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
         }  # fmt: skip
         save(model, path, Record(**about))
         if check:
-            held = left_out(model, labelled, jobs, work, clock, fitter.seconds)
+            work.step("checking on rows left out, five folds")
+            held = left_out(model, labelled, jobs, clock, seconds)
             save(model, path, Record(**about, left_out=held))
     if check:
         show_left_out(console, held, model.classes_)
@@ -171,7 +171,7 @@ def fit(
     show_file(console, "Model", path)
     name, table = (printable(shlex.quote(str(one))) for one in (path, data))
     console.print(
-        f"It took {rounded(time.monotonic() - work.begin)}. Next:\n"
+        f"It took {in_words(time.monotonic() - work.begin)}. Next:\n"
         f"  bayesvm predict {name} NEW_TABLE -o predictions.csv\n"
         f"  bayesvm report {name} {table}",
         soft_wrap=True,
@@ -258,7 +258,7 @@ def predictions(
 
 
 def _digits(values: Any) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    return [float(f"{value:.6g}") for value in values]
 
 
 def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
@@ -283,6 +283,9 @@ def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
 def check_columns(frame: pd.DataFrame, named: dict[str, list[str]], weight: str | None) -> None:
     """Refuse names of columns that the table does not have, all at once."""
     named = {**named, "--weight": [] if weight is None else [weight]}
+    for option in ("--groups", "--id", "--drop", "--weight"):
+        if both := set(named.get(option, ())) & set(named.get("--target", ())):
+            raise ValueError(f"{both.pop()!r} has the labels (--target) and cannot be {option} too")
     wrong = [f"{name!r} ({option})" for option, names in named.items() for name in names
              if name not in frame]  # fmt: skip
     if wrong:
