@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bayesvm import PCVC, RVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.inputs.soft_labels import SoftLabels
+from bayesvm.inputs.labels import SoftLabels
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 2))

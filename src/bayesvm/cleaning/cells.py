@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -160,3 +160,12 @@ def examples(texts: Iterable[str], most: int = 2) -> str:
     """Some texts in quotes, the long ones cut."""
     some = [text if len(text) <= 30 else f"{text[:27]}..." for text in list(texts)[:most]]
     return ", ".join(repr(text) for text in some)
+
+
+class Finding(NamedTuple):
+    """One thing found in a table."""
+
+    column: str  # empty for what concerns rows
+    problem: str
+    action: str
+    kind: str

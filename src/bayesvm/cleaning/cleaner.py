@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.types import Array
+from .cells import Finding
 from .columns import Date, Levels, Number
-from .findings import Finding
 from .learning import GIVEN_AWAY, NEAR, errors_alone, learn_column, same_as, with_reference
 
 LEAST = 5  # rows of a level; fewer are pooled

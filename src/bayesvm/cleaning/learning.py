@@ -9,9 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..core.types import Array
-from .cells import DateStyle, NumberStyle, as_text, examples
+from .cells import DateStyle, Finding, NumberStyle, as_text, examples
 from .columns import OTHER, Date, Levels, Number, is_number, mark
-from .findings import Finding
 
 Made: TypeAlias = Number | Date | Levels
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from ..cleaning.cleaner import TableCleaner
 from ..core.types import Array
 from ..estimators.pipeline import Pipeline
-from ..files.record import LeftOutPredictions
+from ..files.storage import LeftOutPredictions
 from .labelled import Labelled
 
 KINDS = {

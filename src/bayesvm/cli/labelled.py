@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..cleaning.cells import NumberStyle, as_text
-from ..cleaning.findings import Finding
+from ..cleaning.cells import Finding, NumberStyle, as_text
 from ..core.types import Array
 
 MOST_CLASSES = 50

@@ -107,8 +107,7 @@ def fit(
 
     The table may be as it comes: what is wrong in it is listed, with what was done about it.
     """
-    from ..files.record import Record
-    from ..files.storage import save, skops_io
+    from ..files.storage import Record, save, skops_io
 
     console, clock = plain_console(), Clock(time_limit)
     path = output or data.with_suffix(".bayesvm")

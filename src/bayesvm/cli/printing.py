@@ -10,9 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..cleaning.cells import as_text, examples
+from ..cleaning.cells import Finding, as_text, examples
 from ..cleaning.columns import Levels, mark
-from ..cleaning.findings import Finding
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
 from .labelled import Labelled

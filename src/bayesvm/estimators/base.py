@@ -34,9 +34,8 @@ from ..inference import Gibbs
 from ..inference.state import State
 from ..inputs import reading
 from ..inputs.encoding import Encoding
-from ..inputs.labels import Training, read_labels
+from ..inputs.labels import SoftLabels, Training, read_labels
 from ..inputs.parameters import check_draws, check_parameters, is_among, warn, warn_idle
-from ..inputs.soft_labels import SoftLabels
 from ..inputs.tables import read_table
 from ..inspection.tables import Draws
 from ..model.problem import Problem

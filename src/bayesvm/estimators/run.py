@@ -18,8 +18,7 @@ from ..core.types import Array
 from ..designs import Table
 from ..engines import Serial
 from ..engines.threads import Threads
-from ..files.checkpoint import Checkpoint, opened, seed_in
-from ..files.fingerprint import fingerprint
+from ..files.checkpoint import Checkpoint, fingerprint, opened, seed_in
 from ..inference import Gibbs
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
