@@ -9,6 +9,8 @@ BIN   := $(VENV)/bin
 BENCH := .venv-bench
 TORCH := .venv-torch
 OLDEST := .venv-oldest
+DOCS  := .venv-docs
+MINIMAL := .venv-minimal
 PIP_INSTALL := -m pip install --disable-pip-version-check -q
 PINS  := pyproject.toml constraints.txt
 
@@ -18,7 +20,7 @@ PYTEST := $(ONE_THREAD) MPLBACKEND=Agg $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-campaign test-torch test-oldest lint format types docs papers bench clean
+.PHONY: help demo test test-slow test-campaign test-torch test-oldest test-minimal lint format types docs papers bench clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -41,6 +43,11 @@ test-torch: $(TORCH)/.stamp ## run the tests of array libraries and engines with
 test-oldest: $(OLDEST)/.stamp ## run the tests with the oldest supported numpy, scipy and scikit-learn
 	$(ONE_THREAD) MPLBACKEND=Agg $(OLDEST)/bin/python -m pytest -n $(WORKERS) $(ARGS)
 
+test-minimal: $(MINIMAL)/bin/python ## install the package as `pip install .` does, run README's first example and the tests of the mathematics
+	@$(MINIMAL)/bin/python $(PIP_INSTALL) -c constraints.txt . hypothesis pytest pytest-xdist
+	$(ONE_THREAD) $(MINIMAL)/bin/python -m pytest -n $(WORKERS) tests/test_docs.py::test_the_first_example_needs_no_extra \
+	  $(addprefix tests/,core designs factor_models gp inference kernels likelihoods linalg model priors sparse_kernel) $(ARGS)
+
 lint: $(VENV)/.dev-stamp ## check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,8 +59,8 @@ format: $(VENV)/.dev-stamp ## fix what ruff can fix, format the code
 types: $(VENV)/.dev-stamp ## check types of the package
 	$(BIN)/mypy src
 
-docs: $(VENV)/.docs-stamp ## build the documentation into docs/_build/html
-	MPLBACKEND=Agg $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+docs: $(DOCS)/.stamp ## build the documentation into docs/_build/html
+	MPLBACKEND=Agg $(DOCS)/bin/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 papers: $(VENV)/.demo-stamp ## run the experiments of the papers (ARGS="--quick", PAPER=luts-simulation for one)
 	MPLBACKEND=Agg $(BIN)/python -m papers run $(PAPER) $(ARGS)
@@ -62,14 +69,14 @@ bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear (ARGS= is pa
 	PYTHONPATH=. $(BENCH)/bin/python benchmarks/run.py $(NAME) $(ARGS)
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) $(TORCH) $(OLDEST) build dist htmlcov .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) $(BENCH) $(TORCH) $(OLDEST) $(DOCS) $(MINIMAL) build dist htmlcov .coverage .coverage.* .hypothesis
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst docs/_static/imports.svg
 	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Environments. A stamp is renewed when the requirements or their pins change.
 
-$(BIN)/python $(BENCH)/bin/python $(TORCH)/bin/python $(OLDEST)/bin/python:
+$(BIN)/python $(BENCH)/bin/python $(TORCH)/bin/python $(OLDEST)/bin/python $(DOCS)/bin/python $(MINIMAL)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "bayesvm needs Python 3.11 or newer; choose one with: make PYTHON=python3.11 ..."; exit 1; }
 	@echo "Making the environment $(patsubst %/bin/python,%,$@) ..."
@@ -85,9 +92,9 @@ $(VENV)/.dev-stamp: $(PINS) | $(BIN)/python
 	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev]"
 	@touch $@
 
-$(VENV)/.docs-stamp: $(PINS) | $(BIN)/python
+$(DOCS)/.stamp: $(PINS) | $(DOCS)/bin/python
 	@echo "Installing bayesvm with its documentation tools (a minute or two the first time) ..."
-	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[docs]"
+	@$(DOCS)/bin/python $(PIP_INSTALL) -c constraints.txt -e ".[docs]"
 	@touch $@
 
 $(BENCH)/.stamp: $(PINS) constraints-bench.txt | $(BENCH)/bin/python

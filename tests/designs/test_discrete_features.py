@@ -1,13 +1,14 @@
 """Columns of few values in distances."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bayesvm import BayesianSVC
 from bayesvm.designs.columns import Standardised
 from bayesvm.designs.discrete_features import Levelled, levelled
 from bayesvm.kernels import RBF, squared_distances
+
+pd = pytest.importorskip("pandas")
 
 RNG = np.random.default_rng(0)
 

@@ -399,8 +399,6 @@ def test_other_errors(fitted):
         BayesianSVR().predict(X)
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
         fitted.predict_interval(X, 1.5)
-    with pytest.raises(TypeError, match=r"BayesianSVR has no parameter 'C'.*scale=1\.0"):
-        BayesianSVR(C=1.0)
     with pytest.raises(AttributeError, match="certificate"):
         _ = fitted.duality_gap_
     with pytest.raises(ValueError, match="likelihood of numbers"):

@@ -162,6 +162,7 @@ def test_posterior_is_that_of_brute_force(likelihood, rel):
 
 
 def test_weights_are_repetitions_and_order_does_not_matter():
+    pytest.importorskip("pandas")
     X, y, g = simulate(4)
     c = np.random.default_rng(0).integers(1, 3, y.size)
     some = MixedSVC().fit(X, y, groups=g, sample_weight=c)
@@ -173,6 +174,7 @@ def test_weights_are_repetitions_and_order_does_not_matter():
 
 
 def test_a_bound_that_is_named_is_left_as_it_is():
+    pytest.importorskip("pandas")
     X, y, g = simulate(5)
     plain, whole = (
         MixedSVC(inference=how).fit(X, y, groups=g) for how in (VB(bound="tight"), "vb")
@@ -187,6 +189,7 @@ def test_a_bound_that_is_named_is_left_as_it_is():
 
 def test_groups_that_labels_do_not_tell_about_are_survived():
     """One row a group, then groups that are all of one label."""
+    pytest.importorskip("pandas")
     X, y, g = simulate(6, n=40, G=40)
     for labels, groups in ((y, g), (np.where(g < 20, 1.0, -1.0), g // 4)):
         model = MixedSVC(random_prior=Ridge(a=1.0, b=1.0)).fit(X, labels, groups=groups)
@@ -203,6 +206,7 @@ def with_slopes(n=500, G=40, seed=0):
 
 
 def test_slopes_and_their_notes():
+    pytest.importorskip("pandas")
     X, y, g = with_slopes()
     whole, plain = (
         MixedSVC(inference=how, random=[0], width="model").fit(X, y, groups=g)

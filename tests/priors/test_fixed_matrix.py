@@ -60,6 +60,7 @@ def test_a_diagonal_matrix_is_a_vector():
 
 def test_stochastic_steps_end_where_full_passes_do():
     """Steps of all rows tend to VB without noise; minibatches come near it."""
+    pytest.importorskip("pandas")
     batch = fit(Fixed(P), VB(bound="augmented"), tol=1e-10, max_iter=5000)
     sd = batch.summary()["sd"].to_numpy()[-D:]
     still = fit(Fixed(P), SVI(N, 600, kappa=0.51))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,8 @@ from scipy.special import ndtri
 
 from ..core.types import Array
 from ..designs import Basis, Intercept, Standardised
-from ..designs.discrete_features import SAME, Levelled
+from ..designs.discrete_features import SAME
 from ..designs.groups import Grouped
-from ..designs.input_warping import Warped
 from ..designs.missing import Incomplete
 from ..estimators.base import BayesianClassifier
 from ..files.atomic import replace_file
@@ -187,25 +187,44 @@ def _codes(graph: Graph, name: str, labels: Array) -> Value:
 # Columns of terms, and kernels
 
 
+@singledispatch
 def _columns(design: Any, X: Value, groups: list[Value]) -> Value:
     """Columns of a design."""
-    if isinstance(design, Intercept):
-        return 0.0 * (X[0] if not groups else groups[0].cast()) + 1.0
-    if isinstance(design, Incomplete):
-        return _columns(design.inner, X, groups)
-    if isinstance(design, Standardised):
-        return _standardised(design, X)
-    if isinstance(design, Whitened):
-        return _kernel(design.kernel, _standardised(design.inputs, X), design.Z) @ design.inverse.T
-    if isinstance(design, Basis):
-        return _kernel(design.kernel, _standardised(design.inputs, X), design.Z)
-    if isinstance(design, Grouped):
-        member = (groups[design.factor] == np.arange(design.G)).cast()
-        slopes = _slopes(design, X, groups)
-        each = [member * slopes[k] for k in range(design.r)]
-        order = np.arange(design.width).reshape(design.r, design.G).T.ravel()
-        return beside(each)[order]
     raise ValueError(f"it has columns of the type {type(design).__name__}")
+
+
+@_columns.register
+def _(design: Intercept, X: Value, groups: list[Value]) -> Value:
+    return 0.0 * (X[0] if not groups else groups[0].cast()) + 1.0
+
+
+@_columns.register
+def _(design: Incomplete, X: Value, groups: list[Value]) -> Value:
+    return _columns(design.inner, X, groups)
+
+
+@_columns.register
+def _(design: Standardised, X: Value, groups: list[Value]) -> Value:
+    return _standardised(design, X)
+
+
+@_columns.register
+def _(design: Basis, X: Value, groups: list[Value]) -> Value:
+    return _kernel(design.kernel, _standardised(design.inputs, X), design.Z)
+
+
+@_columns.register
+def _(design: Whitened, X: Value, groups: list[Value]) -> Value:
+    return _kernel(design.kernel, _standardised(design.inputs, X), design.Z) @ design.inverse.T
+
+
+@_columns.register
+def _(design: Grouped, X: Value, groups: list[Value]) -> Value:
+    member = (groups[design.factor] == np.arange(design.G)).cast()
+    slopes = _slopes(design, X, groups)
+    each = [member * slopes[k] for k in range(design.r)]
+    order = np.arange(design.width).reshape(design.r, design.G).T.ravel()
+    return beside(each)[order]
 
 
 def _slopes(design: Grouped, X: Value, groups: list[Value]) -> Value:
@@ -220,14 +239,14 @@ def _standardised(design: Standardised, X: Value) -> Value:
     picked = getattr(design, "where", None)
     X = X if picked is None else X[picked]
     Z = (X - design.center) * design.factor
-    for j, knots, values in design.warps if isinstance(design, Warped) else ():
+    for j, knots, values in getattr(design, "warps", ()):
         near = minimum(maximum(Z[j], knots[0]), knots[-1])
         widths = np.diff(knots)
         pieces = minimum(maximum(near - knots[:-1], 0.0), widths)
         curve = values[0] + pieces @ (np.diff(values) / widths)[:, None] + arcsinh(Z[j] - near)
         before, after = np.arange(j), np.arange(j + 1, design.width)
         Z = beside([Z[k] if isinstance(k, np.ndarray) else k for k in (before, curve, after)])
-    for j, values in design.levels if isinstance(design, Levelled) else ():
+    for j, values in getattr(design, "levels", ()):
         near = SAME * float(np.diff(values).min())
         Z = beside([Z, (size(X[j] - values) <= near).cast()])
     return Z
