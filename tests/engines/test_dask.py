@@ -174,9 +174,8 @@ def test_columns_kept_on_workers(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_the_link_is_that_of_rows_in_memory(kind, monkeypatch):
-    """Fitted to the same sample of the rows, wherever they are."""
+    """Fitted to the same rows, wherever they are."""
     monkeypatch.setattr("bayesvm.inputs.reading.MERGED_ROWS", 1000)
-    monkeypatch.setattr("bayesvm.predictive.fitting.CALIBRATION_ROWS", 1200)
     make = {
         "linear": lambda: BayesianLinearSVC(random_state=0),
         "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0),

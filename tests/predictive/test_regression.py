@@ -1,5 +1,7 @@
 """Fits of numbers: quantiles of residuals left out, the choice of a tube, rows left out."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -127,7 +129,8 @@ def test_moments_without_a_row_are_near_those_of_another_fit(epsilon):
 
 
 def test_many_rows_left_out_are_a_sample(monkeypatch):
-    monkeypatch.setattr("bayesvm.predictive.regression.ROWS", 100)
+    some = partial(with_residuals, max_rows=100)
+    monkeypatch.setattr("bayesvm.estimators.run.with_residuals", some)
     X, y = numbers(400, 2)
     lik = Tight(EpsilonInsensitive(1.0, 0.2))
     problem = make_problem(X, y, likelihood=lik)

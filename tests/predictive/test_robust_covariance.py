@@ -16,7 +16,7 @@ from bayesvm.likelihoods.tight import Tight
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import DrawsPosterior
-from bayesvm.predictive.robust_covariance import Width, factor
+from bayesvm.predictive.robust_covariance import RobustCovariance, factor
 
 
 def simulated(n, p, seed, share=0.0):
@@ -103,10 +103,10 @@ def test_draws_are_moved_to_the_covariance():
     rng = np.random.default_rng(0)
     post = DrawsPosterior(rng.standard_normal((2, 500, 4)) @ rng.standard_normal((4, 4)) + 1.0)
     F = rng.standard_normal((4, 4))
-    moved = Width(root=F).posterior(post)
+    moved = RobustCovariance(root=F).posterior(post)
     assert_allclose(moved.mean, post.mean)
     assert_allclose(moved.covariance(), F @ F.T, rtol=1e-8)
-    wider = Width(by=3.0).posterior(post)
+    wider = RobustCovariance(by=3.0).posterior(post)
     assert_allclose(wider.covariance(), 3.0 * post.covariance())
 
 

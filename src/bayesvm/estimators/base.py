@@ -39,8 +39,8 @@ from ..inputs.parameters import check_draws, check_parameters, is_among, warn, w
 from ..inputs.tables import read_table
 from ..inspection.tables import Draws
 from ..model.problem import Problem
-from ..predictive.conformal import LeftOut
 from ..predictive.fit import Fit
+from ..predictive.leave_one_out import LooPredictions
 from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
 from . import arviz, average, predictions
@@ -51,7 +51,7 @@ from .run import Run, generator, warm_starts
 from .streaming import Stream
 
 
-def nearly_separated(left_out: LeftOut, share: float = 0.03, rows: float = 6.0) -> bool:
+def nearly_separated(left_out: LooPredictions, share: float = 0.03, rows: float = 6.0) -> bool:
     """Whether at most ``share`` of the training rows, or ``rows`` of them, are misclassified."""
     wrong = float(left_out.c @ (left_out.proba <= 0.5))
     return wrong <= max(rows, share * float(left_out.c.sum()))

@@ -21,7 +21,7 @@ from ..core.arrays import one_against_rest
 from ..core.types import Array
 from ..factor_models.observed_data import Sheet
 from ..inputs.labels import Training
-from ..predictive.leave_one_out import Moments, effective
+from ..predictive.leave_one_out import LooMoments, effective
 from ..predictive.links import CalibratedLink
 
 SIZES = (10, 30, 100, 300, 1000)  # numbers of columns that are tried, beside all
@@ -49,7 +49,7 @@ class Choice(NamedTuple):
 
     m: int | None
     losses: Mapping[int, float]  # mean log loss by number of columns; 0: the shares of the classes
-    moments: Moments  # of f at rows left out, with the number chosen
+    moments: LooMoments  # of f at rows left out, with the number chosen
 
 
 def sizes_of(columns: Any, data: Training) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def choose(
     count = min(FOLDS, int(np.bincount(data.codes).min()))
     folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(data.X, data.codes))
     Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
-    found: dict[int, tuple[Moments, Array]] = {}
+    found: dict[int, tuple[LooMoments, Array]] = {}
     total = len(sizes) * len(folds)
     for k, m in enumerate(sizes):
         parts = []
@@ -107,14 +107,14 @@ def _left_out(
     return fitter(some._replace(X=some.X[:, known]), m)(data.X[test][:, known])
 
 
-def _joined(data: Training, folds: Any, parts: list[tuple[Array, Array]]) -> Moments:
+def _joined(data: Training, folds: Any, parts: list[tuple[Array, Array]]) -> LooMoments:
     """Moments of all rows in their order."""
     at = np.argsort(np.concatenate([test for _, test in folds]))
     mean, v = (np.concatenate(x)[at] for x in zip(*parts, strict=True))
-    return Moments(data.codes, mean, v, effective(data.c, data.unit))
+    return LooMoments(data.codes, mean, v, effective(data.c, data.unit))
 
 
-def _losses(Y: Array, moments: Moments) -> Array:
+def _losses(Y: Array, moments: LooMoments) -> Array:
     """Log loss of each row, by links fitted to all of them, summed over the machines."""
     loss = np.zeros(len(Y))
     for y, m, v in zip(Y.T, moments.m.T, moments.v.T, strict=True):

@@ -29,7 +29,7 @@ from ..model.model import Model
 from ..model.problem import Problem
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitting import AGREED
-from ..predictive.leave_one_out import Moments
+from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.machine import Machine
 from ..priors import Fixed
@@ -134,7 +134,7 @@ class Learned(NamedTuple):
     machines: list[Any]
     parts: list[Any]
     columns: ColumnScale
-    moments: Moments | None
+    moments: LooMoments | None
 
 
 def learn_table(
@@ -192,7 +192,7 @@ def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: in
 
 def learn_machines(
     settings: Settings, run: Run, sheet: Sheet, data: Training, c: Array
-) -> tuple[list[Any], list[Any], Moments | None]:
+) -> tuple[list[Any], list[Any], LooMoments | None]:
     """Machines, the factor models they belong to, and moments at rows left out."""
     params, scheme, likelihood = settings.params, settings.scheme, settings.likelihood
     prior = FactorPrior(params["nu"])

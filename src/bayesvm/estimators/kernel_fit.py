@@ -41,7 +41,7 @@ from ..kernels.algebra import is_definite
 from ..kernels.precomputed import check_gram
 from ..model.model import Model
 from ..model.problem import Problem
-from ..predictive.leave_one_out import Moments
+from ..predictive.leave_one_out import LooMoments
 from ..predictive.machine import Machine
 from .build import in_blocks
 from .kernel_settings import Settings
@@ -177,7 +177,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
         machines, known = _fit_columns(ready, model, settings, run)
     support, rows = np.zeros((data.n_given, len(machines))), data.rows[ready.kept]
     np.maximum.at(support, rows, known.support[ready.data.back])
-    moments = Moments(ready.data.codes, known.m, known.v, ready.labels.effective)
+    moments = LooMoments(ready.data.codes, known.m, known.v, ready.labels.effective)
     result = KernelFit(
         machines,
         data.classes,

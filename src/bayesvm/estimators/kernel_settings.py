@@ -18,7 +18,7 @@ from ..kernels import Scaled, with_groups
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
 from ..model.model import Model
-from ..predictive.leave_one_out import Moments
+from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
 from . import options as check
 from .build import choose_engine
@@ -125,7 +125,7 @@ class Settings:
             return process
         return move_points(process, few, self.site, reporter=reporter)
 
-    def link(self, moments: Moments) -> SoftmaxLink | None:
+    def link(self, moments: LooMoments) -> SoftmaxLink | None:
         """The link over more than two classes, unless each has its own."""
         fitted = self.params["probability"] == "calibrated" and moments.m.shape[1] > 1
         return SoftmaxLink.fit(*moments) if fitted else None

@@ -23,8 +23,8 @@ from ..inputs.reading import is_source, kind_of
 from ..inputs.sources import is_dask
 from ..inputs.tables import blank_rows
 from ..inspection.tables import tails
-from ..predictive.conformal import LeftOut
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
+from ..predictive.leave_one_out import LooPredictions
 from .build import choose_engine
 
 LINKED = 2**14  # rows at most that a thread predicts in one go: few enough to share between cores
@@ -171,9 +171,9 @@ def novelty(model: Any, X: Any, groups: Any = None) -> Any:
     return arrays.back(share, X)
 
 
-def _left_out(model: Any, method: str) -> LeftOut:
+def _left_out(model: Any, method: str) -> LooPredictions:
     """What the fit has kept of its training rows."""
-    left_out: LeftOut | None = model._fitted().left_out
+    left_out: LooPredictions | None = model._fitted().left_out
     if left_out is None:
         raise ValueError(
             f"{method} needs leave-one-out predictions, which this fit of {type(model).__name__} "

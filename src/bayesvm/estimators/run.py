@@ -27,7 +27,7 @@ from ..inputs import reading
 from ..model.problem import Problem
 from ..predictive.fitting import find_posterior, moments_of_classes, with_link
 from ..predictive.joint import can_join, fit_classes
-from ..predictive.leave_one_out import LooMoments, Moments
+from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import ClassLink
 from ..predictive.machine import Machine
 from ..predictive.regression import LeftOutResiduals, with_residuals
@@ -115,7 +115,7 @@ class Run(Reporter):
         n_classes: int,
         scheme: Any,
         starts: Sequence[State | None] = (),
-    ) -> tuple[list[Machine], Moments | None]:
+    ) -> tuple[list[Machine], LooMoments | None]:
         """A machine for two classes, or one for each class against the rest.
 
         ``codes`` are the numbers of the rows' classes.  Returned with moments at rows left out.
@@ -140,7 +140,7 @@ class Run(Reporter):
                 )
                 machines.append(machine)
                 held.append(own)
-            moments = Moments.of(held)
+            moments = LooMoments.of(held)
             if moments is None and not problem.model.is_latent:  # each class has chosen other rows
                 moments = moments_of_classes(machines, problem, codes)
         return machines, moments
@@ -164,7 +164,7 @@ class Run(Reporter):
         n_classes: int,
         scheme: Any,
         starts: Sequence[State | None] = (),
-    ) -> tuple[list[Machine], Joined, Moments | None]:
+    ) -> tuple[list[Machine], Joined, LooMoments | None]:
         """Machines of more than two classes by their joint likelihood, where there is one.
 
         A probit link is one of each class against the rest: of classes that are all likelier than

@@ -32,7 +32,7 @@ from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..predictive.fitting import Found, find_posterior, with_link
 from ..predictive.joint import against_rest
-from ..predictive.leave_one_out import LooMoments, Moments, effective, masses
+from ..predictive.leave_one_out import LooMoments, effective, masses
 from ..predictive.links import CalibratedLink, ProbitLink, SoftmaxLink
 from ..predictive.machine import Machine
 from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPosterior
@@ -135,7 +135,7 @@ class Stream:
         if seen.sum() < self.fitted + min(self.fitted, buffer) or np.any(share[seen > 0] == 0):
             result = with_links_of(result, fit)  # which ``fit`` has fitted to more rows
         else:
-            moments = Moments.of(left_out)
+            moments = LooMoments.of(left_out)
             if setup.softmax and n_classes > 2 and moments is not None:
                 result = replace(result, link=SoftmaxLink.fit(*moments))
             result = result.judged(moments, setup.limit(machines))
@@ -205,7 +205,8 @@ def with_shares(found: Found, *options: Any) -> tuple[Machine, LooMoments]:
     c = effective(problem.c, problem.unit)
     positive, negative = masses(problem.y, c) + 0.5
     link = CalibratedLink(1.0, float(np.log(positive / negative)), 0.0)  # the mean of f is zero
-    return replace(machine, link=link), (problem.y, *problem.moments(machine.state.coef), c)
+    moments = problem.moments(machine.state.coef)
+    return replace(machine, link=link), LooMoments(problem.y, *moments, c)
 
 
 def with_links_of(fit: Fit, old: Fit) -> Fit:

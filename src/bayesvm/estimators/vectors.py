@@ -29,7 +29,7 @@ from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Likelihood
 from ..model.model import Model
 from ..predictive.fit import Fit
-from ..predictive.leave_one_out import Moments
+from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, ProbitLink, plain_link
 from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
@@ -188,7 +188,7 @@ class VectorTask:
         told = training.classes, training.masses, training.chosen, self.run.stopped
         fit = Fit(machines, *told, objective)
         if all(held is not None for held in found.held):
-            fit = fit.judged(Moments.of([held for held in found.held if held is not None]))
+            fit = fit.judged(LooMoments.of([LooMoments(*held) for held in found.held if held]))
         empty = any(sparse.columns.size == 0 for sparse in found.sparse)
         if empty:
             warnings.warn(

@@ -23,7 +23,6 @@ from ..kernels.algebra import White, scale_of
 from ..linalg.covariances import FullCovariance, RootCovariance
 from ..predictive.links import CalibratedLink
 from ..predictive.posterior import DrawsPosterior
-from ..predictive.robust_covariance import Wider
 from .graph import (
     Graph,
     Value,
@@ -357,10 +356,8 @@ def _spread(
         v = v if machine.width is None else machine.width.by * v
     elif isinstance(post, DrawsPosterior):
         return _quantiles(post, C, m, v, rest, levels)
-    elif isinstance(post, Wider):
-        v = rest + post.by * maximum(v - rest, 0.0)
     elif post is not machine.posterior:
-        v = _variance(post, C) + rest
+        v = post.scale * _variance(post, C) + rest
     return Spread(*(m + sqrt(v) * float(ndtri(level)) for level in levels))
 
 

@@ -40,7 +40,7 @@ from ..predictive.leave_one_out import leave_one_out_draws
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.machine import Machine
 from ..predictive.posterior import DrawsPosterior, Posterior
-from ..predictive.robust_covariance import Width, factor
+from ..predictive.robust_covariance import RobustCovariance, factor
 from ..priors import Fixed
 from .evidence import LogNormal
 from .models import TrainingMoments
@@ -310,7 +310,9 @@ def machine_from_chains(
         worst <= AGREED,
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
-        width=Width(factor(likelihood, *at_rows, unit=labels.unit)) if width == "data" else None,
+        width=RobustCovariance(factor(likelihood, *at_rows, unit=labels.unit))
+        if width == "data"
+        else None,
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)

@@ -25,7 +25,7 @@ from ..predictive.fit import Fit
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior, PointPosterior
-from ..predictive.robust_covariance import Width
+from ..predictive.robust_covariance import RobustCovariance
 from ..predictive.robust_covariance import factor as width_factor
 from ..priors import Fixed
 from .posterior import ExactProcess, InducingProcess, factor, lower_inverse
@@ -219,7 +219,9 @@ def machines_from_sites(
         if width == "data":
             rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
             at_rows = (y, labels.c, M[:, k], v, left_out, rest)
-            wide = Width(width_factor(likelihood, *at_rows, chosen=True, unit=labels.unit))
+            wide = RobustCovariance(
+                width_factor(likelihood, *at_rows, chosen=True, unit=labels.unit)
+            )
         made = Machine(
             model, GaussianPosterior(coef), State(coef, model.init()), link,
             float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,

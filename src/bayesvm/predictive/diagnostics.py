@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
@@ -39,6 +41,16 @@ def indicator_r_hat(x: Array) -> Array:
         return np.full(x.shape[2:], np.nan)
     s = _split(x)
     return share_r_hat(s.mean(axis=1), s.shape[1])
+
+
+def r_hat_of(draws: Any, max_draws: int = 4000) -> Array:
+    """R-hat of each coefficient, or of its indicator where a prior selects.
+
+    About ``max_draws`` draws of a chain are ranked.
+    """
+    if draws.inclusion is not None:  # indicators mix slowest
+        return indicator_r_hat(draws.theta != 0)
+    return r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // max_draws)])
 
 
 def share_r_hat(on: Array, n: int) -> Array:

@@ -11,10 +11,8 @@ from scipy.special import expit, ndtri
 
 from ..core.arrays import logsumexp
 from ..core.types import Array, Rows
-from .conformal import LeftOut
-from .extrapolation import Extrapolation
-from .fitting import r_hat_of
-from .leave_one_out import Moments
+from .diagnostics import r_hat_of
+from .leave_one_out import Extrapolation, LooMoments, LooPredictions
 from .links import (
     ClassLink,
     SeparateLinks,
@@ -68,7 +66,7 @@ class Fit:
         Probabilities of more than two classes from their f; by default by the machines' own links.
     is_joint : bool
         Whether the machines were fitted together: they have one bound and one history.
-    left_out : LeftOut, optional
+    left_out : LooPredictions, optional
         Training rows, each predicted without itself; see :meth:`judged`.
     far : Extrapolation, optional
         Probabilities far from the training rows.
@@ -82,10 +80,10 @@ class Fit:
     objective: str = ""
     link: ClassLink | None = None
     is_joint: bool = False
-    left_out: LeftOut | None = None
+    left_out: LooPredictions | None = None
     far: Extrapolation | None = None
 
-    def judged(self, moments: Moments | None, limit: float | None = None) -> Self:
+    def judged(self, moments: LooMoments | None, limit: float | None = None) -> Self:
         """The fit with its predictions of training rows left out, from moments of f there.
 
         With ``limit``, the largest variance of f or infinity, probabilities of a link that is
@@ -98,7 +96,7 @@ class Fit:
         if is_fitted and limit is not None:
             far = Extrapolation.of(moments, self.masses, limit)
         fit = replace(self, far=far)
-        return replace(fit, left_out=LeftOut.of(moments, fit.proba))
+        return replace(fit, left_out=LooPredictions.of(moments, fit.proba))
 
     @property
     def weight(self) -> float:
@@ -246,9 +244,8 @@ class Fit:
         if not self.is_binary:
             return bounded(normalised(self._logs(m, v)), self.over_classes.rows, len(self.classes))
         link, near, z = self.machines[0].link, self._near(v), self._log_odds(m, v)[1]
-        p, score = link.proba(m[:, 0], v[:, 0]), link.score(m[:, 0], v[:, 0])
-        p = np.where(near, p, bounded(expit(z), link.rows, 2))
-        p = decisive(p, np.where(near, score, z))
+        score = np.where(near, link.score(m[:, 0], v[:, 0]), z)
+        p = decisive(bounded(expit(z), link.rows, 2), score)
         return np.stack([1.0 - p, p], axis=1)
 
     def odds(self, m: Array, v: Array) -> Array:

@@ -23,12 +23,11 @@ from ..likelihoods.tight import Tight
 from ..linalg.covariances import Point, covariance
 from ..linalg.spike_slab import gated_coef
 from ..model.problem import Problem
-from .diagnostics import indicator_r_hat, r_hat
-from .leave_one_out import LooMoments, Moments, effect_scale, effective, masses, means_of_f
+from .diagnostics import r_hat_of
+from .leave_one_out import LooMoments, effect_scale, effective, masses
 from .links import CalibratedLink, ProbitLink, plain_link
 from .machine import Machine
 from .posterior import (
-    CURVATURE_EPS,
     DrawsPosterior,
     GaussianPosterior,
     PointPosterior,
@@ -38,16 +37,17 @@ from .posterior import (
 from .ridge_selection import select_ridge, with_priors
 from .robust_covariance import robust_covariance
 
-CALIBRATION_ROWS = 50_000  # enough for five numbers,
-CLASSES_ROWS = 20_000  # and for those of all classes
-JUDGED = 4000  # draws of a chain that are sorted to see whether chains agree
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
 def with_link(
-    found: Found, probability: str, width: str = "data", curved: bool = True
+    found: Found,
+    probability: str,
+    width: str = "data",
+    curved: bool = True,
+    max_rows: int = 50_000,
 ) -> tuple[Machine, LooMoments]:
-    """The machine with its link and width, and moments at rows left out.
+    """The machine with its link and width, and leave-one-out moments of at most ``max_rows`` rows.
 
     ``curved`` links are for two classes: those of a class against the rest are normalised over
     classes, or replaced by one link over classes.  Where rows have groups, a likelihood that is
@@ -59,16 +59,16 @@ def with_link(
     if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
         fitted, probability = False, "normalised"
 
-    some, share = problem.balanced(CALIBRATION_ROWS, np.random.default_rng(0))
+    some, share = problem.balanced(max_rows, np.random.default_rng(0))
     m, v = machine.posterior.left_out(some)
     c = some.c * share
-    held = some.y, m, v, effective(c, some.unit)
+    held = LooMoments(some.y, m, v, effective(c, some.unit))
     link, scale = None if fitted else plain_link(probability, likelihood), 1.0
     if link is None:
         shown = _with_new_groups(machine, some, held) if problem.model.grouped else held
         link = CalibratedLink.fit(*shown, curved=curved)
         if curved and not (problem.model.grouped or problem.model.is_latent):
-            inside = means_of_f(some, machine.posterior.mean)
+            inside = some.matrix.matvec(machine.posterior.mean)
             scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])
     kind = "model" if width == "model" else "clustered" if problem.model.grouped else "robust"
     rare = float(masses(some.y, c / some.unit).min())
@@ -89,21 +89,30 @@ def _with_new_groups(machine: Machine, problem: Problem, held: LooMoments) -> Lo
     blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in problem.blocks)
     outside = zip(*(machine.moments(X) for X in blocks), strict=True)
     m, v = (np.concatenate([x, *new]) for x, new in zip((m, v), outside, strict=True))
-    return np.tile(y, 2), m, v, np.tile(0.5 * c, 2)
+    return LooMoments(np.tile(y, 2), m, v, np.tile(0.5 * c, 2))
 
 
-def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> Moments:
-    """Moments at rows left out of machines that were fitted to rows of classes ``codes``."""
-    n, classes = codes.size, len(machines)
-    rows = rows_of_all_classes(codes, min(n, CLASSES_ROWS), np.random.default_rng(0))
-    problem = (problem.some(rows) if rows.size < n else problem).on_host()
-    some = codes[rows]
-    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
+def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> LooMoments:
+    """Leave-one-out moments of machines of each class against the rest, of classes ``codes``."""
+    problem, rows, weight = _rows_of_classes(problem, codes, len(machines))
+    codes = codes[rows]
     pairs = []
-    for machine, y in zip(machines, one_against_rest(some, classes), strict=True):
+    for machine, y in zip(machines, one_against_rest(codes, len(machines)), strict=True):
         pairs.append(machine.posterior.left_out(problem.replaced(model=machine.model, y=y)))
     m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    return Moments(some, m, v, effective(problem.c * share[some], problem.unit))
+    return LooMoments(codes, m, v, weight)
+
+
+def _rows_of_classes(
+    problem: Problem, codes: Array, classes: int, max_rows: int = 20_000
+) -> tuple[Problem, Array, Array]:
+    """The problem of some rows on the host, their numbers, and weights that count all."""
+    rows = rows_of_all_classes(codes, min(codes.size, max_rows), np.random.default_rng(0))
+    if rows.size < codes.size or not problem.blocks.in_memory:
+        problem = problem.some(rows)
+    problem, some = problem.on_host(), codes[rows]
+    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
+    return problem, rows, effective(problem.c * share[some], problem.unit)
 
 
 class Found(NamedTuple):
@@ -151,7 +160,7 @@ def find_posterior(
     if isinstance(found, Draws):
         draws = found if turn is None else turn.draws(found, rng)
         problem = draws.typical(problem)
-        machine = from_draws(problem, draws, disagreement(found))
+        machine = from_draws(problem, draws, float(np.max(r_hat_of(found))))
     else:
         ascent = found if turn is None else replace(found, state=turn.state(found.state))
         machine = _from_ascent(problem, ascent)
@@ -170,19 +179,8 @@ def _integrated(problem: Problem, found: Integrated) -> Found:
     return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
 
 
-def disagreement(draws: Draws) -> float:
-    """The largest R-hat of coefficients that the rows inform."""
-    return float(np.max(r_hat_of(draws)))
-
-
-def r_hat_of(draws: Draws) -> Array:
-    """R-hat of each coefficient, or of its indicator where a prior selects."""
-    if draws.inclusion is not None:  # indicators mix slowest
-        return indicator_r_hat(draws.theta != 0)
-    return r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // JUDGED)])
-
-
 def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
+    """The machine of a sampler, with the largest R-hat of its coefficients."""
     post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
     path = list(draws.log_prob.mean(axis=0))
     end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
@@ -192,7 +190,7 @@ def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
 def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     coef, priors = ascent.state.coef, ascent.state.priors
     if coef.cov.is_point:
-        rough = Coef(coef.mean, Point(coef.mean.size, CURVATURE_EPS))
+        rough = Coef(coef.mean, Point(coef.mean.size, PointPosterior.eps))
         P = problem.model.precision(priors)
         post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
     else:

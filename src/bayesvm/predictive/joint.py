@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import rows_of_all_classes
 from ..core.arrays import to_numpy
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
@@ -21,13 +20,13 @@ from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..likelihoods.tight import Tight
 from ..linalg.covariances import FullCovariance
 from ..model.problem import Problem
+from .diagnostics import r_hat_of
 from .fit import Fit
-from .fitting import CLASSES_ROWS, disagreement, from_draws
-from .leave_one_out import Moments, effect_scale, effective, leave_one_out, means_of_f
+from .fitting import _rows_of_classes, from_draws
+from .leave_one_out import LooMoments, effect_scale, leave_one_out
 from .links import AveragedSoftmaxLink, CalibratedLink, ClassLink, Link, ProbitLink, SeparateLinks
 from .machine import Machine
 from .posterior import (
-    CALIBRATION_DRAWS,
     HELD,
     CentredPosterior,
     DrawsPosterior,
@@ -54,7 +53,7 @@ def fit_classes(
     starts: Sequence[State | None] = (),
     watch: Watch = silent,
     **options: Any,
-) -> tuple[list[Machine], ClassLink, Moments]:
+) -> tuple[list[Machine], ClassLink, LooMoments]:
     """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
 
     Returned with their link and moments at rows left out.
@@ -62,14 +61,14 @@ def fit_classes(
     weights = None
     if isinstance(scheme, Gibbs):
         drawn = draw_classes(problem, n_classes, scheme, rng, starts, watch, **options)
-        machines = [from_draws(problem, each, disagreement(each)) for each in drawn]
+        machines = [from_draws(problem, each, float(np.max(r_hat_of(each)))) for each in drawn]
     else:
         fit = fit_vb if isinstance(scheme, VB) else fit_em
         run, covs, weights = fit(problem, n_classes, scheme, starts, watch)
         coefs = tuple(state.coef for state in run.state)
         machines = []
         for k, state in enumerate(run.state):
-            post: Posterior = CentredPosterior(coefs[k], None, coefs, k)
+            post: Posterior = CentredPosterior(coefs[k], every=coefs, number=k)
             if coefs[k].cov.is_point:
                 post = PointPosterior(coefs[k].mean, covs[k])
             end = (run.bound, run.path, run.n_iter, run.converged, run.change)
@@ -86,7 +85,7 @@ def fit_classes(
     return [replace(m, link=own, effect_scale=scale) for m, own in pairs], link, moments
 
 
-def link_joint(machines: Sequence[Machine], moments: Moments, probability: str) -> ClassLink:
+def link_joint(machines: Sequence[Machine], moments: LooMoments, probability: str) -> ClassLink:
     """The link over classes."""
     if probability != "calibrated":
         K = len(machines)
@@ -110,22 +109,19 @@ def links_of(link: ClassLink, classes: int) -> list[Link]:
 
 def left_out_classes(
     machines: Sequence[Machine], problem: Problem, weights: Array | None
-) -> tuple[Moments, Array]:
+) -> tuple[LooMoments, Array]:
     """Moments of f of all classes at some rows, each left out; and means with all rows.
 
     ``weights`` are the weights of all rows, (n, classes), of which the covariances are made.
     """
     codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
-    rows = rows_of_all_classes(codes, min(codes.size, CLASSES_ROWS), np.random.default_rng(0))
-    if rows.size < codes.size or not problem.blocks.in_memory:
-        problem = problem.some(rows)
-    problem = problem.on_host()
+    problem, rows, weight = _rows_of_classes(problem, codes, K)
     some = codes[rows]
-    share = np.bincount(codes, minlength=K) / np.bincount(some, minlength=K).clip(1)
-    weight = effective(problem.c * share[some], problem.unit)
-    inside = np.stack([means_of_f(problem, machine.posterior.mean) for machine in machines], axis=1)
+    inside = np.stack(
+        [problem.matrix.matvec(machine.posterior.mean) for machine in machines], axis=1
+    )
     if weights is None:
-        return Moments(some, *_left_out_draws(machines, problem, some), weight), inside
+        return LooMoments(some, *_left_out_draws(machines, problem, some), weight), inside
     posts: list[Any] = [machine.posterior for machine in machines]
     point = isinstance(posts[0], PointPosterior)
     coefs = [Coef(post.mean, post.curvature) if point else post.coef for post in posts]
@@ -134,16 +130,16 @@ def left_out_classes(
     rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
     gone = problem.gone[:, None]
     out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), gone)
-    left = Moments(some, out_m, np.zeros_like(v) if point else out_v + rest, weight)
+    left = LooMoments(some, out_m, np.zeros_like(v) if point else out_v + rest, weight)
     return left, inside
 
 
 def _left_out_draws(
-    machines: Sequence[Machine], problem: Problem, codes: Array
+    machines: Sequence[Machine], problem: Problem, codes: Array, max_draws: int = 1000
 ) -> tuple[Array, Array]:
     """The same moments from draws, weighted by one over the likelihood of the row."""
     posts = [m.posterior for m in machines if isinstance(m.posterior, DrawsPosterior)]
-    step = max(1, posts[0].flat.shape[0] // CALIBRATION_DRAWS)
+    step = max(1, posts[0].flat.shape[0] // max_draws)
     thetas = [post.flat[::step] for post in posts]
     size = max(1, HELD // (len(thetas) * thetas[0].shape[0]))
     parts = []

@@ -27,7 +27,7 @@ from .posterior import (
     by_pairs,
     mixture,
 )
-from .robust_covariance import Wider, Width
+from .robust_covariance import RobustCovariance
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Machine:
     dual: Array | None = None  # variables of a mode
     # covariances of groups' effects, (m, r, r), by term: draws where these were integrated out
     variances: Mapping[str, Array] = field(default_factory=dict)
-    width: Width | None = None  # of the data; without it that of the posterior is reported
+    # of the data; without it the covariance of the posterior is reported
+    width: RobustCovariance | None = None
     effect_scale: float = 1.0  # of effects on probabilities, which a fitted link shrinks
 
     # ----- f at new rows
@@ -97,11 +98,9 @@ class Machine:
     @cached_property
     def _of_link(self) -> Posterior:
         """The posterior as it is reported, without what the link corrects."""
-        return (
-            self.reported
-            if self.width is None
-            else self.width.posterior(self.posterior, "link_root")
-        )
+        if self.width is None:
+            return self.reported
+        return self.width.posterior(self.posterior, "link_root")
 
     def reported_moments(
         self, X: Any, rows: Rows | None = None, moments: tuple[Array, Array] | None = None
@@ -175,11 +174,13 @@ class Machine:
         """
         if not self.model.is_latent:
             rows = self.model.rows(X) if rows is None else rows
-            post, rest = self._of_link if of_link else self.reported, rows.extra + self.absent(X)
-            if moments is None or not isinstance(post, Wider) or rows.V:
+            post: Any = self._of_link if of_link else self.reported
+            rest = rows.extra + self.absent(X)
+            scaled = self.width is not None and self.width.is_factor and self.draws is None
+            if moments is None or not scaled or rows.V:
                 return post.quantiles(rows.C, levels, rest)
             m, v = moments
-            v = rest + post.by * np.maximum(v - rest, 0.0)
+            v = rest + post.scale * np.maximum(v - rest, 0.0)
         else:
             m, v = self.reported_moments(X, None, moments)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]

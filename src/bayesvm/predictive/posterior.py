@@ -21,12 +21,7 @@ from ..model.model import Model
 from ..model.problem import Problem, contributions
 from .leave_one_out import leave_one_out, leave_one_out_draws
 
-CALIBRATION_DRAWS = 1000
-CALIBRATION_PAIRS = 200
-ROOT_COLUMNS = 500  # up to here a factor of the draws' covariance is quicker than the draws
-FLAT = 100.0  # posterior variances; a response beyond is that of the prior, not of the rows
 HELD = 2**22  # entries of f, rows times draws, held at once
-CURVATURE_EPS = 0.1  # smoothing at which a point estimate's leverages are measured
 
 
 class NoPosterior(AttributeError, ValueError):
@@ -61,6 +56,7 @@ class GaussianPosterior:
     of a row once all other rows have been updated.  Under the augmented bound the covariance
     understates it, which matters where a row is one of few of its group.  Under the tight bound
     they are equal at the optimum; close to it, a row of leverage near one needs the response.
+    All reported variances are multiplied by ``scale``.
     """
 
     has_spread: ClassVar[bool] = True
@@ -68,34 +64,36 @@ class GaussianPosterior:
 
     coef: Coef
     response: Covariance | None = None
+    scale: float = 1.0
 
     @property
     def mean(self) -> Array:
         return self.coef.mean
 
     def variance(self) -> Array:
-        return self.coef.cov.diag()
+        return self.scale * self.coef.cov.diag()
 
     def covariance(self, where: slice | None = None) -> Array:
-        return self.coef.cov.dense() if where is None else self.coef.cov.block(where)
+        cov = self.coef.cov
+        return self.scale * (cov.dense() if where is None else cov.block(where))
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
-        return m, v + 0.0 * m  # an array in the library of m
+        return m, self.scale * v + 0.0 * m  # an array in the library of m
 
     def reported(self, C: Columns) -> tuple[Array, Array]:
         return self.moments(C)
 
     def blocks(self, where: slice, r: int) -> Array:
         """Covariances of the effects of each group, ``(groups, r, r)``."""
-        return self.coef.cov.blocks(where, r)
+        return self.scale * self.coef.cov.blocks(where, r)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        m, v = self.moments(C)
+        m, v = self.reported(C)
         return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return self.coef.mean + self.coef.cov.sample(n, rng)
+        return self.coef.mean + np.sqrt(self.scale) * self.coef.cov.sample(n, rng)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, gone = problem.y, problem.gone
@@ -131,8 +129,11 @@ class GaussianPosterior:
         return m - across * local.g / rest, v + local.w * across**2 / rest
 
 
-def response(problem: Problem, state: State) -> Covariance | None:
-    """Inverse Hessian of the augmented bound at a state, for rows left out."""
+def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covariance | None:
+    """Inverse Hessian of the augmented bound at a state, for leave-one-out means.
+
+    ``None`` if a variance exceeds its posterior variance by a factor ``max_ratio``.
+    """
     sums = problem.at(state.latents).stats(state.coef, curved=True)
     P, old = problem.model.precision(state.priors), state.coef.cov
     try:
@@ -140,7 +141,7 @@ def response(problem: Problem, state: State) -> Covariance | None:
     except np.linalg.LinAlgError:  # few rows have any curvature
         return None
     # where classes are far apart none has, and along a flat prior the mean would diverge
-    return None if np.max(found.diag() / old.diag()) > FLAT else found
+    return None if np.max(found.diag() / old.diag()) > max_ratio else found
 
 
 @dataclass(frozen=True)
@@ -174,10 +175,6 @@ class CentredPosterior(GaussianPosterior):
     def reported(self, C: Columns) -> tuple[Array, Array]:
         m, v = self.moments(C)
         return m, self._centred(v, (moments(Rows(C), coef)[1] for coef in self.every))
-
-    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        m, v = self.reported(C)
-        return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.sample_all(n, rng)[self.number]
@@ -223,7 +220,7 @@ class DrawsPosterior:
         return self.root.T @ self.root
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
-        if self.theta.shape[-1] > ROOT_COLUMNS:
+        if self.theta.shape[-1] > self.flat.shape[0]:  # the draws themselves are smaller
             parts = [np.var(f, axis=1) for f in self._predictors(C)]
             return C @ self.mean, np.concatenate(parts) if parts else np.empty(0)
         T = C @ self.root.T
@@ -250,13 +247,16 @@ class DrawsPosterior:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.flat[rng.integers(self.flat.shape[0], size=n)]
 
-    def left_out(self, problem: Problem) -> tuple[Array, Array]:
+    def left_out(
+        self, problem: Problem, max_draws: int = 1000, max_pairs: int = 200
+    ) -> tuple[Array, Array]:
         """Draws are weighted by one over the likelihood of the label.
 
         At rows with latent entries these are integrated out first, so that weights vary less.
+        About ``max_draws`` draws are used, ``max_pairs`` of them at rows with latent entries.
         """
         lik, flat = problem.model.likelihood, self.flat
-        flat = flat[:: max(1, flat.shape[0] // CALIBRATION_DRAWS)]
+        flat = flat[:: max(1, flat.shape[0] // max_draws)]
         parts = []
         size = max(1, HELD // flat.shape[0])
         y, gone = problem.y, problem.gone
@@ -264,7 +264,7 @@ class DrawsPosterior:
             f = problem.rows(b).C @ flat.T
             parts.append(leave_one_out_draws(f, lik.log_prob(y[b.at, None], f), gone[b.at]))
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-        some = self.pairs[:: max(1, len(self.pairs) // CALIBRATION_PAIRS)]
+        some = self.pairs[:: max(1, len(self.pairs) // max_pairs)]
         for part in _incomplete(problem) if problem.latents else ():
             mean, var = by_pairs(problem.model, part.X, some)
             log_weight = -part.gone * lik.log_mean(part.y, mean, var)
@@ -278,7 +278,8 @@ class PointPosterior:
     """A point estimate, whose methods raise an error where a spread is needed.
 
     ``curvature`` is the covariance that the smoothed loss would give: leverages for the link, and
-    the prior of a stream that goes on from the estimate.
+    the prior of a stream that goes on from the estimate.  ``eps`` is the smoothing at which it is
+    measured.
     """
 
     has_spread: ClassVar[bool] = False
@@ -286,6 +287,7 @@ class PointPosterior:
 
     mean: Array
     curvature: Covariance
+    eps: float = 0.1
 
     def _refuse(self, *args: Any, **options: Any) -> Array:
         raise NoPosterior(
@@ -305,7 +307,7 @@ class PointPosterior:
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, gone = problem.y, problem.gone
         m, v = problem.moments(Coef(self.mean, self.curvature))
-        local = problem.model.likelihood.expected(y, m, CURVATURE_EPS**2)
+        local = problem.model.likelihood.expected(y, m, self.eps**2)
         m, _ = leave_one_out(m, v, local, gone)
         return m, np.zeros_like(m)  # the estimate itself has no variance
 

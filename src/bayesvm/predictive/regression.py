@@ -31,12 +31,6 @@ from .leave_one_out import LooMoments
 from .machine import Machine
 from .robust_covariance import robust_covariance
 
-ROWS = 10_000  # left out, at most: their quantiles at 5 % vary by 0.2 % of the rows
-TUBE_ROWS = 2000  # that choose the tube, at least; ten for each coefficient if that is more
-WIDEST = 0.95  # share of rows in the tube, at most: the others determine the scale outside
-TUBES = 96  # widths tried
-ROUGH = VB(tol=1e-5, warm_rows=0)
-
 
 class Unit(NamedTuple):
     """From f of a fit to numbers as they were given."""
@@ -119,24 +113,34 @@ def plain(likelihood: Any) -> EpsilonInsensitive:
     return out  # type: ignore[no-any-return]
 
 
-def choose_epsilon(problem: Problem, rng: np.random.Generator) -> float:
-    """Half the width of the tube under which rows left out of a first fit are most likely.
+def choose_epsilon(
+    problem: Problem,
+    rng: np.random.Generator,
+    min_rows: int = 2000,
+    max_inside: float = 0.95,
+    widths: int = 96,
+) -> float:
+    """Half the width of the tube under which leave-one-out residuals are most likely.
 
-    The first fit has no tube: it is one of absolute deviations.
+    They are residuals of a fit without a tube, of absolute deviations, to ``min_rows`` rows or ten
+    for each coefficient.  At most a share ``max_inside`` of them is inside, as the others determine
+    the scale; ``widths`` are tried.
     """
-    keep = max(TUBE_ROWS, 10 * problem.model.width)
+    keep = max(min_rows, 10 * problem.model.width)
     if problem.n > keep:
         problem = problem.thinned(keep, rng)
     given = plain(problem.model.likelihood)
     # selection priors are for the augmented bound
     seen = given if problem.model.has_gates else Tight(given)
-    machine, problem, _ = find_posterior(problem.with_likelihood(seen), ROUGH, rng)
+    machine, problem, _ = find_posterior(
+        problem.with_likelihood(seen), VB(tol=1e-5, warm_rows=0), rng
+    )
     y, c = problem.y, problem.c
     r = np.abs(y - machine.posterior.left_out(problem)[0])
     order = np.argsort(r)
     mass = np.cumsum(c[order])
-    most = r[order[np.searchsorted(mass, WIDEST * mass[-1] * (1.0 - 1e-12))]]
-    tubes = np.linspace(0.0, most, TUBES)
+    most = r[order[np.searchsorted(mass, max_inside * mass[-1] * (1.0 - 1e-12))]]
+    tubes = np.linspace(0.0, most, widths)
     fits = [log_likelihood(r, c, float(e), given.gamma) for e in tubes]
     return float(tubes[int(np.argmax(fits))])
 
@@ -150,13 +154,18 @@ def log_likelihood(r: Array, c: Array, epsilon: float, gamma: float | None = Non
     return float(c @ noise.log_prob(r, zero))
 
 
-def with_residuals(found: Found, width: str = "data") -> tuple[Machine, LeftOutResiduals]:
-    """The machine of a problem whose y are numbers with its width, and residuals left out."""
+def with_residuals(
+    found: Found, width: str = "data", max_rows: int = 10_000
+) -> tuple[Machine, LeftOutResiduals]:
+    """The machine of a regression with its width, and leave-one-out residuals of some rows.
+
+    Quantiles at 5 % of 10,000 rows vary by 0.2 % of the rows.
+    """
     machine, problem, _ = found
     some, share = problem, 1.0
-    if problem.n > ROWS:
-        some, share = problem.thinned(ROWS, np.random.default_rng(0)), problem.n / ROWS
-    held = some.y, *machine.posterior.left_out(some), some.c * share
+    if problem.n > max_rows:
+        some, share = problem.thinned(max_rows, np.random.default_rng(0)), problem.n / max_rows
+    held = LooMoments(some.y, *machine.posterior.left_out(some), some.c * share)
     if width == "data":
         post, priors = machine.posterior, machine.state.priors
         wide = robust_covariance(problem, post, priors, some, held, problem.weight)

@@ -88,12 +88,8 @@ def _subset(problem: Problem, most: int) -> Problem:
     Rows of the label that is thinned less count once, those of the other as often as keeps the
     share of the labels.
     """
-    some, share = problem.balanced(most, _rng())
+    some, share = problem.balanced(most, np.random.default_rng(0))
     engine: Any = problem.engine if problem.is_held else Serial()
     model = replace(some.model, dtype="float64")
     some = some.replaced(model=model, engine=engine, c=some.c * (share / share.min()))
     return some if some.blocks.ready else some.assembled()
-
-
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(0)

@@ -36,16 +36,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import ndtri
 
 from ..core.precision import scaled_cholesky
-from ..core.types import Array, Coef, Columns, Engine
+from ..core.types import Array, Coef, Engine
 from ..engines import Serial
-from ..inference.draws import Pair
 from ..inference.group_quadrature import Marginal, marginal
 from ..inference.state import State, shift
 from ..likelihoods import Likelihood
@@ -55,59 +53,11 @@ from ..linalg.columns import unit
 from ..linalg.covariances import FullCovariance, RootCovariance
 from ..model.problem import Problem, contributions
 from .leave_one_out import LooMoments
-from .posterior import DrawsPosterior, GaussianPosterior, Posterior
+from .posterior import DrawsPosterior, GaussianPosterior
 
 
 @dataclass(frozen=True)
-class Wider:
-    """A Gaussian posterior with all variances multiplied by a number."""
-
-    has_spread: ClassVar[bool] = True
-
-    base: Any  # a Posterior
-    by: float
-
-    @property
-    def mean(self) -> Array:
-        out: Array = self.base.mean
-        return out
-
-    @property
-    def pairs(self) -> tuple[Pair, ...]:
-        out: tuple[Pair, ...] = self.base.pairs
-        return out
-
-    def variance(self) -> Array:
-        return self.by * self.base.variance()
-
-    def covariance(self, where: slice | None = None) -> Array:
-        return self.by * self.base.covariance(where)
-
-    def blocks(self, where: slice, r: int) -> Array:
-        return self.by * self.base.blocks(where, r)
-
-    def moments(self, C: Columns) -> tuple[Array, Array]:
-        m, v = self.base.moments(C)
-        return m, self.by * v
-
-    def reported(self, C: Columns) -> tuple[Array, Array]:
-        m, v = self.base.reported(C)
-        return m, self.by * v
-
-    def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        m, v = self.reported(C)
-        return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return self.mean + np.sqrt(self.by) * (self.base.sample(n, rng) - self.mean)
-
-    def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        out: tuple[Array, Array] = self.base.left_out(problem)
-        return out
-
-
-@dataclass(frozen=True)
-class Width:
+class RobustCovariance:
     """From the posterior of a model to one with a robust covariance.
 
     Parameters
@@ -130,14 +80,14 @@ class Width:
         """Whether all variances are multiplied by one number."""
         return self.root is None
 
-    def posterior(self, post: Any, which: str = "root") -> Posterior:
+    def posterior(self, post: Any, which: str = "root") -> Any:
         """A posterior of this width, by one of the roots."""
         root = self.root if getattr(self, which) is None else getattr(self, which)
         k = float(np.sqrt(self.by))
         if isinstance(post, DrawsPosterior):
             return DrawsPosterior(post.mean + _moved(post, root, k), post.pairs)
         if root is None:
-            return Wider(post, self.by)
+            return replace(post, scale=self.by)
         if len(root) == post.mean.size:
             return GaussianPosterior(Coef(post.mean, RootCovariance(root)))
         L, e = scaled_cholesky(np.linalg.inv(root @ root.T))[0], post.coef.cov.groups
@@ -170,7 +120,7 @@ def robust_covariance(
     rare: float,
     kind: str = "robust",
     found: Marginal | None = None,
-) -> Width | None:
+) -> RobustCovariance | None:
     """The width of a posterior; ``None`` for the posterior's own.
 
     Parameters
@@ -197,7 +147,7 @@ def robust_covariance(
         return None
     few = problem.weight < model.width
     if few and model.likelihood.normalised:  # too few rows to correct the model
-        return Width()
+        return RobustCovariance()
     # the covariance of draws is inverted
     whole = not (few or model.is_latent or (is_drawn and post.flat.shape[0] <= 2 * model.width))
     P = model.precision(priors)
@@ -216,10 +166,12 @@ def robust_covariance(
         with suppress(np.linalg.LinAlgError):
             if found is not None and found.beta.size:
                 return _by_groups(found, post, by)
-    return Width(by)
+    return RobustCovariance(by)
 
 
-def _by_rows(problem: Problem, coef: Coef, P: Array, rare: float, rounds: int = 8) -> Width:
+def _by_rows(
+    problem: Problem, coef: Coef, P: Array, rare: float, rounds: int = 8
+) -> RobustCovariance:
     """The sandwich over rows, at the posterior whose prior variances have the most evidence.
 
     Each round is MacKay's step for the scale s of the prior variances and Newton's for the mean,
@@ -254,14 +206,14 @@ def _by_rows(problem: Problem, coef: Coef, P: Array, rare: float, rounds: int = 
     free = np.eye(P.size) - B @ np.linalg.pinv(B.T @ A @ B, hermitian=True) @ (B.T @ A)
     pull = np.linalg.solve(A + np.diag(P), np.diag(P))  # shrinkage is -pull theta
     square = coef.cov.dense() + np.outer(coef.mean, coef.mean)
-    return Width(
+    return RobustCovariance(
         root=_root(whole),
         effect_root=free @ _root(spread + pull @ square @ pull.T),
         link_root=free @ _root(spread),
     )
 
 
-def _by_groups(found: Marginal, post: Any, by: float) -> Width:
+def _by_groups(found: Marginal, post: Any, by: float) -> RobustCovariance:
     """The sandwich over groups, of coefficients with the effects of the groups integrated out.
 
     Variances are at least ``by`` times those of the posterior.
@@ -270,7 +222,7 @@ def _by_groups(found: Marginal, post: Any, by: float) -> Width:
     J = (G + 2.0) / max(G - 1.0, 1.0) * found.scores.T @ found.scores
     spread, shrinkage = _sandwich(found.hessian, J, found.P, np.ones(found.P.size), G)
     cov = _at_least((spread + shrinkage)[:p, :p], by * np.diag(post.covariance(slice(0, p))))
-    return Width(by, _root(cov))
+    return RobustCovariance(by, _root(cov))
 
 
 def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Array, Array]:
