@@ -1,7 +1,5 @@
 """Fits of numbers: quantiles of residuals left out, the choice of a tube, rows left out."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -128,13 +126,13 @@ def test_moments_without_a_row_are_near_those_of_another_fit(epsilon):
     assert np.sqrt(np.mean((m - exact) ** 2)) < 0.2 * np.sqrt(np.mean((whole - exact) ** 2))
 
 
-def test_many_rows_left_out_are_a_sample(monkeypatch):
-    some = partial(with_residuals, max_rows=100)
-    monkeypatch.setattr("bayesvm.estimators.run.with_residuals", some)
+def test_many_rows_left_out_are_a_sample():
     X, y = numbers(400, 2)
     lik = Tight(EpsilonInsensitive(1.0, 0.2))
     problem = make_problem(X, y, likelihood=lik)
-    machine, residuals = with_residuals(find_posterior(problem, VB(bound="tight"), RNG))
+    machine, residuals = with_residuals(
+        find_posterior(problem, VB(bound="tight"), RNG), max_rows=100
+    )
     assert residuals.z.size == 100
     assert residuals.high[-1] == pytest.approx(400)
     assert machine.width is not None
