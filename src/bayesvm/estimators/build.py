@@ -106,7 +106,7 @@ def pose(
     if not tunable(model, form, scheme):
         model = closed(model)
     tight = isinstance(scheme, VB) and (scheme.is_tight or is_tight(model, scheme))
-    if tight and not isinstance(model.likelihood, Tight):
+    if tight and not model.likelihood.is_tight:
         model = replace(model, likelihood=Tight(model.likelihood))
     # columns that are more than multiplied and summed are held in double precision
     single = engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent

@@ -42,7 +42,6 @@ from ..core.distributions import LOG_2PI
 from ..core.types import Array, Coef, Own, Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.base import Derivatives
-from ..likelihoods.tight import Tight
 from ..linalg.arrow import ArrowCovariance, Eliminated
 from ..model.problem import Problem
 from .progress import Ascent, Progress, Watch, silent
@@ -95,7 +94,7 @@ def group_rows(problem: Problem) -> GroupRows:
     order = np.argsort(codes, kind="stable")
     A, Z, y, c = (np.asarray(x[order], dtype=float) for x in parts)
     ends = np.searchsorted(codes[order], np.arange(problem.model.terms[-1].design.G + 1))
-    plain = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
+    plain = likelihood.plain
     return GroupRows(A, Z, y, c, ends, plain)
 
 

@@ -106,7 +106,7 @@ class VB:
         """The likelihood whose bound is maximised."""
         if self.bound == "auto":
             return likelihood
-        plain = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
+        plain = likelihood.plain
         return Tight(plain) if self.is_tight else plain
 
     def fit(
@@ -121,7 +121,7 @@ class VB:
         if model.has_gates:
             start = self._search(problem, rng, watch) if start is None else start
             return coordinate_ascent(problem, start, *how)
-        tight = isinstance(model.likelihood, Tight)
+        tight = model.likelihood.is_tight
         if model.is_latent or not (self.accelerate or tight):
             return coordinate_ascent(problem, start or State(model.start(), model.init()), *how)
         if start is None or start.coef.cov.is_point:

@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from ..core.random import stream
 from ..core.types import Array, Block, Term
 from ..inputs.levels import Levels
-from ..likelihoods.tight import Tight
 from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..predictive.machine import Machine, covariances
@@ -186,7 +185,7 @@ class GroupEffects:
     @property
     def _is_tight(self) -> bool:
         """Whether the tight bound was maximised; that of classes fitted together is looser."""
-        tight = isinstance(self.fit.machines[0].model.likelihood, Tight)
+        tight = self.fit.machines[0].model.likelihood.is_tight
         return tight and not self.fit.is_joint
 
     @property

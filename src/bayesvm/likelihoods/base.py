@@ -62,6 +62,12 @@ class Likelihood(ABC):
 
     normalised: ClassVar[bool] = True  # the values of the two labels sum to one
     is_kinked: ClassVar[bool] = False  # not differentiable somewhere: EM smooths it first
+    is_tight: ClassVar[bool] = False  # rows contribute E log p(y | f) itself, not a bound on it
+
+    @property
+    def plain(self) -> Likelihood:
+        """The likelihood of a label given f, without the choice of a bound."""
+        return self
 
     @abstractmethod
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:

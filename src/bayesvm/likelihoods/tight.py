@@ -41,6 +41,12 @@ class Tight(Likelihood):
             is_kinked=one.is_kinked,
         )
 
+    is_tight = True
+
+    @property
+    def plain(self) -> Likelihood:
+        return self.likelihood
+
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
         return self.likelihood.tight(y, m, v)
 

@@ -170,7 +170,7 @@ def find_posterior(
 def _integrated(problem: Problem, found: Integrated) -> Found:
     """The machine with groups integrated out, whose rows contribute their expected likelihood."""
     likelihood = problem.model.likelihood
-    if not isinstance(likelihood, Tight) and likelihood.implements("tight"):
+    if not likelihood.is_tight and likelihood.implements("tight"):
         problem = problem.with_likelihood(Tight(likelihood))
     bound = bound_of(problem, found.state)
     ascent = replace(found.ascent, state=found.state, bound=bound, path=[bound])
@@ -197,7 +197,7 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
         at_rows = None
         if problem.model.has_gates:
             coef = gated_coef(coef, problem.model.gates(priors))
-        elif problem.form == "arrow" and not isinstance(problem.model.likelihood, Tight):
+        elif problem.form == "arrow" and not problem.model.likelihood.is_tight:
             at_rows = response(problem, ascent.state)
         post = GaussianPosterior(coef, at_rows)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)

@@ -17,7 +17,6 @@ from ..inference.progress import Watch, silent
 from ..inference.state import State
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
-from ..likelihoods.tight import Tight
 from ..linalg.covariances import FullCovariance
 from ..model.problem import Problem
 from .diagnostics import r_hat_of
@@ -39,7 +38,7 @@ from .posterior import (
 def can_join(problem: Problem, scheme: Any) -> bool:
     """Whether more than two classes have a joint likelihood that the scheme can fit."""
     model, likelihood = problem.model, problem.model.likelihood
-    plain = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
+    plain = likelihood.plain
     simple = not (model.is_latent or model.has_gates) and problem.form != "diagonal"
     return isinstance(plain, Logistic) and isinstance(scheme, VB | EM | Gibbs) and simple
 

@@ -109,7 +109,7 @@ class Regression(Fit):
 
 def plain(likelihood: Any) -> EpsilonInsensitive:
     """The likelihood of a fit itself."""
-    out: Any = likelihood.likelihood if isinstance(likelihood, Tight) else likelihood
+    out: Any = likelihood.plain
     return out  # type: ignore[no-any-return]
 
 

@@ -177,7 +177,7 @@ def _by_rows(
     Each round is MacKay's step for the scale s of the prior variances and Newton's for the mean,
     until the mean moves by less than a tenth of a standard deviation.
     """
-    if not isinstance(problem.model.likelihood, Tight):
+    if not problem.model.likelihood.is_tight:
         problem = problem.with_likelihood(Tight(problem.model.likelihood))
         # the covariance of the augmented bound is too small
         coef = Coef(coef.mean, _inverse(problem.slopes(coef).A.M, P))
@@ -283,7 +283,7 @@ def factor(
     ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised
     cross-validation.
     """
-    smooth = likelihood if isinstance(likelihood, Tight) else Tight(likelihood)
+    smooth = Tight(likelihood.plain)
     own, engine = v - rest, engine or Serial()
     h = contributions(smooth, y, m, v, engine).h
     g = contributions(smooth, y, *left_out, engine).g
