@@ -304,3 +304,11 @@ def test_vectors_are_counted():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_brier_score_of_three_classes_is_summed_over_them():
+    """A third for each class: (2/3)^2 + 2 (1/3)^2 = 2/3."""
+    X, y = np.arange(30.0)[:, None], np.arange(30) % 3
+    models = {"uniform": DummyClassifier(strategy="uniform")}
+    frame = evaluate(models, {"thirds": (X, y)}, 3, "brier", n_jobs=1)
+    np.testing.assert_allclose(frame.loc[frame["metric"] == "brier", "value"], 2 / 3, rtol=1e-12)

@@ -440,3 +440,11 @@ def test_bands_of_smooth_functions_cover(name):
         gap = mean["s"] - (curve(at) - curve(at).mean())
         held.append(np.abs(gap) < 1.645 * sd["s"])
     assert 0.85 <= np.mean(held) <= 0.95
+
+
+def test_without_terms_it_is_an_intercept_and_all_columns():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    y = X[:, 0] > 0.3 * X[:, 1]
+    one, two = AdditiveSVC().fit(X, y), BayesianLinearSVC().fit(X, y)
+    assert list(one.partial(X)) == ["intercept", "columns"]
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))

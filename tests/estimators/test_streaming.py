@@ -203,6 +203,6 @@ def test_any_fit_can_be_gone_on_from(inference):
         fit.partial_fit(X[i : i + 50], Y[i : i + 50])
     whole = BayesianLinearSVC(prior=Ridge(a=2, b=1)).fit(X, Y)
     loss = [log_loss(Y, k.predict_proba(X)) for k in (fit, whole)]
-    assert loss[0] < 1.1 * loss[1]  # the ratio of tests/found_broken/test_streams.py
+    assert loss[0] < 1.1 * loss[1]
     assert fit.coef_std_.shape == (1, 2)
     assert np.isfinite(fit.elbo_) == (inference == "svi")

@@ -16,7 +16,6 @@ X = RNG.standard_normal((N, 4)) + [0.0, 0.5, -1.0, 0.0]
 Y = (X[:, 0] - X[:, 1] + 0.5 + 0.4 * RNG.standard_normal(N) > 0).astype(int)
 GROUPS = RNG.integers(0, 4, N)
 COUNTS = sparse.csr_array(RNG.poisson(0.8, (N, 4)).astype(float))
-
 MAKERS = {
     "linear": BayesianLinearSVC,
     "mixed": MixedSVC,
@@ -44,16 +43,13 @@ def check_valid(proba):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
 
 
-# ----- scale of the columns
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_columns_of_any_scale_give_the_probabilities_of_unit_scale(name):
     """Powers of two change no digit; 1e-6 is what an optimiser's tolerance leaves."""
     expected = fitted(name).predict_proba(X)
-    for scale in (2.0**-990, 2.0**540, 2.0 ** np.array([990, -990, -600, 600])):
-        model = fitted(name, X * scale)
-        np.testing.assert_allclose(model.predict_proba(X * scale), expected, atol=1e-6)
+    scale = 2.0 ** np.array([990, -990, -600, 600])
+    model = fitted(name, X * scale)
+    np.testing.assert_allclose(model.predict_proba(X * scale), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e154, 1e300])
@@ -97,19 +93,15 @@ def test_missing_cells_of_extreme_columns():
     )
 
 
-# ----- rows beyond what was seen
-
-
-@pytest.mark.parametrize("far", [1e100, 1e300, 1.79e308])
 @pytest.mark.parametrize("name", MAKERS)
-def test_rows_far_beyond_what_was_seen_have_probabilities(name, far):
-    rows = X[:4].copy()
-    rows[0], rows[1, 0], rows[2], rows[3] = far, -far, -far, [far, -far, far, -far]
+def test_rows_far_beyond_what_was_seen_have_probabilities(name):
     model = fitted(name)
-    check_valid(model.predict_proba(rows))
-    np.testing.assert_array_equal(
-        model.predict(rows), model.classes_[model.predict_proba(rows).argmax(axis=1)]
-    )
+    for far in (1e100, 1.79e308):
+        rows = X[:4].copy()
+        rows[0], rows[1, 0], rows[2], rows[3] = far, -far, -far, [far, -far, far, -far]
+        proba = model.predict_proba(rows)
+        check_valid(proba)
+        np.testing.assert_array_equal(model.predict(rows), model.classes_[proba.argmax(axis=1)])
 
 
 @pytest.mark.parametrize("name", ["linear", "linear factor"])
@@ -134,9 +126,6 @@ def test_far_rows_have_probabilities_under_every_link(probability, likelihood):
 def test_far_rows_under_columns_as_given():
     model = BayesianLinearSVC(standardize=False).fit(X, Y)
     check_valid(model.predict_proba(np.array([[1e300, 0, 0, 0], [-1.79e308] * 4])))
-
-
-# ----- sparse rows
 
 
 def test_sparse_rows_are_centred_as_the_dense_rows_of_the_fit():
@@ -181,15 +170,6 @@ def test_sparse_rows_are_centred_with_more_columns_than_rows():
     )
 
 
-def test_a_stream_of_dense_rows_goes_on_with_sparse_ones():
-    rows = COUNTS.toarray() + [0.0, 3.0, 0.0, 40.0]
-    dense, mixed = BayesianLinearSVC(random_state=0), BayesianLinearSVC(random_state=0)
-    for model, second in ((dense, rows[20:]), (mixed, sparse.csr_array(rows[20:]))):
-        model.partial_fit(rows[:20], Y[:20], classes=[0, 1]).partial_fit(second, Y[20:])
-    np.testing.assert_allclose(mixed.coef_, dense.coef_, rtol=1e-7)
-    np.testing.assert_allclose(mixed.intercept_, dense.intercept_, rtol=1e-7)
-
-
 def repeated(S):
     """Every stored entry as two halves."""
     return sparse.csr_array(
@@ -204,17 +184,6 @@ def test_duplicate_entries_of_sparse_rows_are_summed():
     np.testing.assert_allclose(same.coef_, model.coef_, rtol=1e-12)
     np.testing.assert_allclose(model.predict_proba(twice), model.predict_proba(COUNTS))
     np.testing.assert_array_equal(twice.data, before)  # the user's matrix stays as it was
-
-
-def test_duplicate_entries_are_summed_in_a_stream():
-    model, same = (
-        BayesianLinearSVC(random_state=0).partial_fit(rows, Y, classes=[0, 1])
-        for rows in (COUNTS, repeated(COUNTS))
-    )
-    np.testing.assert_allclose(same.coef_, model.coef_, rtol=1e-12)
-
-
-# ----- no intercept
 
 
 @pytest.mark.parametrize("rows", [X + 5.0, sparse.csr_array(X + 5.0)], ids=["dense", "sparse"])
@@ -242,9 +211,6 @@ def test_without_an_intercept_f_is_zero_at_the_origin():
         np.testing.assert_allclose(model.decision_function(origin), 0.0, atol=1e-12)
 
 
-# ----- labels of which one is rare
-
-
 def rare(others, seed=0):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((others + 1, 3))
@@ -252,13 +218,12 @@ def rare(others, seed=0):
     return rows, (np.arange(others + 1) == others // 2).astype(int)
 
 
-@pytest.mark.parametrize("others", [1000, 20_000])
-def test_one_positive_among_many_takes_few_passes(others):
-    """Few, where a thousand and more were made; the answer is the optimum, which is unique."""
+def test_one_positive_among_many_takes_few_passes():
+    others = 5000
     rows, labels = rare(others)
     model = BayesianLinearSVC().fit(rows, labels)
     assert model.converged_
-    assert model.n_iter_ <= 100  # tens, where there were thousands
+    assert model.n_iter_ <= 100
     proba = model.predict_proba(rows)[:, 1]
     check_valid(model.predict_proba(rows))
     assert 0.5 / others < proba.mean() < 2 / others
@@ -277,25 +242,9 @@ def test_weights_that_make_a_million_to_one_take_few_passes():
     assert model.predict_proba(rows)[:, 1].mean() < 1e-4
 
 
-@pytest.mark.slow
-def test_one_positive_in_a_million():
-    rows, labels = rare(1_000_000)
-    model = BayesianLinearSVC().fit(rows, labels)
-    assert model.converged_
-    assert model.n_iter_ <= 100  # tens, where there were thousands
-    proba = model.predict_proba(rows)[:, 1]
-    assert 0.05e-6 < proba.mean() < 4.7e-6  # 90 % interval of a Poisson mean where one was seen
-    assert proba[labels == 1] > proba.mean()
-
-
-# ----- weights
-
-
 WEIGHTS = {
     "1e-12": np.full(N, 1e-12),
-    "1e12": np.full(N, 1e12),
     "one of 1e12": np.r_[1e12, np.ones(N - 1)],
-    "one of 1e-12": np.r_[1e-12, np.ones(N - 1)],
     "mixed": 10.0 ** np.linspace(-12, 12, N),
 }
 
@@ -327,9 +276,6 @@ def test_nothing_is_printed_for_tiny_weights(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-# ----- parameters
-
-
 @pytest.mark.parametrize("bias", [1e300, 1e-300])
 def test_a_level_beyond_all_numbers_is_refused_by_name(bias):
     for model in (BayesianSVC(intercept_scale=bias), FactorSVC(n_factors=2, intercept_scale=bias)):
@@ -344,7 +290,6 @@ def test_a_rate_beyond_all_numbers_is_refused_by_name():
 
 @pytest.mark.parametrize("make", [BayesianSVC, PCVC, RVC], ids=lambda kind: kind.__name__)
 def test_a_row_far_away_leaves_the_others_as_they_are(make):
-    """Distances were taken from the mean of all rows, and lost their digits to one far away."""
     X, y = make_moons(60, noise=0.2, random_state=0)
     model = make(random_state=0).fit(X, y)
     with_one = np.vstack([X, [1e18, -1e18]])

@@ -22,7 +22,6 @@ from bayesvm.sparse_kernel import Power
 from bayesvm.terms import Columns, Intercept
 
 pd = pytest.importorskip("pandas")
-
 RNG = np.random.default_rng(0)
 N, P = 40, 4
 X = RNG.standard_normal((N, P))
@@ -50,9 +49,6 @@ def first(values, other):
     out = np.array(list(values), dtype=object)
     out[0] = other
     return out
-
-
-# ----- rows
 
 
 @pytest.mark.parametrize(
@@ -139,8 +135,6 @@ def test_whole_numbers_that_are_rounded_are_warned_of(model):
         model.fit(frame, Y)
 
 
-# ----- labels
-
 TEXT = np.where(Y, "yes", "no").astype(object)
 GONE = {
     "NaT": np.where(np.arange(N) == 0, np.datetime64("NaT"), Y.astype("M8[D]")),
@@ -199,9 +193,6 @@ def test_classes_of_a_stream_are_checked_like_labels(classes, message):
         BayesianLinearSVC().partial_fit(X, Y, classes=classes)
 
 
-# ----- weights and groups
-
-
 @pytest.mark.parametrize(
     "weights",
     [np.ones(N) + 1j, [1 + 0j] * N, 1 + 1j, np.ones(N).astype("m8[D]"), ["1"] * N, "2", {1}],
@@ -249,9 +240,6 @@ def test_groups_that_cannot_match_are_refused(groups):
     model = MixedSVC().fit(X, Y, groups=np.arange(N) % 5)
     with pytest.raises(ValueError, match="none could match"):
         model.predict(X, groups=groups)
-
-
-# ----- parameters
 
 
 IDLE = {
@@ -309,39 +297,6 @@ def test_parameters_without_effect_are_warned_of(case):
         model.fit(X, Y)
     idle = [w for w in said if "no effect" in str(w.message)]
     assert [w.filename for w in idle] == [__file__]  # where fit was called
-
-
-# ----- formulas
-
-
-@pytest.fixture
-def visits():
-    pytest.importorskip("formulae")
-    table = FRAME.assign(y=Y, treatment=np.arange(N) % 2, patient=np.arange(N) % 5)
-    return table.rename(columns={"age": "a"})
-
-
-@pytest.mark.parametrize(
-    ("formula", "message"),
-    [
-        ("y ~ a + tretment + (1|patient)", "a column 'tretment'.*did you mean 'treatment'"),
-        ("y ~ a + (1|pateint)", "a column 'pateint'.*did you mean 'patient'"),
-        ("z ~ a + (1|patient)", "a column 'z', which the data frame does not have"),
-        ("y ~ scale(tretment)", "a column 'tretment'.*did you mean 'treatment'"),
-        ("y ~ np.log(abs(a) + 1) + (1|patient)", "calls 'abs', which.* Write np.abs"),
-        ("y ~ nothing(a)", "calls 'nothing', which.*compute other columns beforehand"),
-        ("y ~ (a", "cannot be read"),
-    ],
-)
-def test_names_that_a_formula_does_not_know_are_explained(formula, message, visits):
-    with pytest.raises(ValueError, match=message):
-        MixedSVC.from_formula(formula, visits)
-
-
-def test_new_rows_of_a_formula_lack_a_column(visits):
-    model = MixedSVC.from_formula("y ~ np.exp(a) + (1|patient)", visits)
-    with pytest.raises(ValueError, match="reads a column 'a', which the data frame does not have"):
-        model.predict(visits.drop(columns="a"))
 
 
 WORDS = [

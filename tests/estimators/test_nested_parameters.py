@@ -1,4 +1,4 @@
-"""The surface of the estimators: nested parameters, outputs, displays of parameters."""
+"""Parameters of components, as estimators show and set them."""
 
 import numpy as np
 import pytest

@@ -1,11 +1,10 @@
-"""FactorSVC: data that are the same give the same fit, and small tables are no exception."""
+"""FactorSVC: equal data give equal fits, and small tables are no exception."""
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_classification
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from bayesvm import AdditiveSVC, BayesianLinearSVC, FactorSVC
+from bayesvm import FactorSVC
 
 
 def table(seed, n=25, d=6):
@@ -17,8 +16,8 @@ def proba(model, X, y, at, weight=None):
     return model.fit(X, y, sample_weight=weight).predict_proba(at)[:, 1]
 
 
-# tables on which climbs used to part
-PARTED = [(2, seed) for seed in (2, 11, 15, 17, 23, 26, 36, 37)] + [(3, 6), (3, 14)]
+# tables on which ascents from different starts end apart
+PARTED = [(2, 2), (2, 17), (2, 37), (3, 14)]
 
 
 @pytest.mark.parametrize(("n_factors", "seed"), PARTED)
@@ -109,19 +108,3 @@ def test_lengths_of_another_number_of_factors_are_refused():
     X, y = table(0)
     with pytest.raises(ValueError, match="length scales"):
         FactorSVC(10, kernel=RBF([1.0] * 10)).fit(X, y)
-
-
-def test_additive_without_terms_is_an_intercept_and_all_columns():
-    X, y = table(0)
-    one, two = AdditiveSVC().fit(X, y), BayesianLinearSVC().fit(X, y)
-    assert list(one.partial(X)) == ["intercept", "columns"]
-    np.testing.assert_array_equal(one.predict(X), two.predict(X))
-
-
-@pytest.mark.parametrize("kind", [FactorSVC, AdditiveSVC])
-def test_checks_of_the_default_construction(kind):
-    """The quick ones; all are in tests/test_sklearn_checks.py."""
-    quick = ("check_fit_score_takes_y", "check_sample_weights_list", "check_fit2d_predict1d")
-    for model, check in estimator_checks_generator(kind()):
-        if getattr(check, "func", check).__name__ in quick:
-            check(model)

@@ -12,9 +12,7 @@ from bayesvm.inference import Gibbs
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib.pyplot")
-
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
-
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(5.0 + 3.0 * RNG.standard_normal((60, 2)), columns=["age", "dose"])
 Y = np.where(X["age"] + RNG.standard_normal(60) > 5.0, "yes", "no")
@@ -29,7 +27,6 @@ def searched(model):
 
 
 WRAPS = {
-    "pipeline": scaled,
     "search": lambda model: searched(scaled(model)),
     "search inside": lambda model: scaled(searched(model)),
 }
