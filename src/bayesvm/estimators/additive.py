@@ -34,8 +34,7 @@ from . import options as check
 from .base import BayesianClassifier
 from .build import choose_engine, closed, pose
 from .formula_terms import terms_of
-from .group_reports import GroupReports
-from .groups import check_corner, prior_of
+from .groups import GroupReports, check_corner, prior_of
 from .missing import MissingCells
 from .predictions import draw_f
 from .tables import TermTable, of_term
@@ -91,7 +90,7 @@ def learn_length_scales(
     return scaled(best)
 
 
-class AdditiveSVC(BayesianClassifier):
+class AdditiveSVC(GroupReports, BayesianClassifier):
     r"""Support vector machine whose predictor is any sum of terms.
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
@@ -193,7 +192,6 @@ class AdditiveSVC(BayesianClassifier):
     _accept_sparse = False
     _used: list[str] | None = None  # columns of a formula
     _table: TermTable
-    _group_effects: GroupEffects
 
     def __init__(
         self,
@@ -439,17 +437,6 @@ class AdditiveSVC(BayesianClassifier):
     def _report(self) -> Terms:
         names, levels = self._names(), self.encoding_.levels
         return Terms(self._fitted().machines, self.classes_, names, levels)
-
-    # effects of groups, reported as those of a mixed model
-    _effects = GroupReports._effects
-    factors_ = GroupReports.factors_
-    levels_ = GroupReports.levels_
-    random_effects_ = GroupReports.random_effects_
-    random_effects_interval = GroupReports.random_effects_interval
-    variance_components_ = GroupReports.variance_components_
-    variance_components_interval = GroupReports.variance_components_interval
-    intraclass_share_ = GroupReports.intraclass_share_
-    intraclass_share_interval = GroupReports.intraclass_share_interval
 
     @property
     def inclusion_proba_(self) -> Array:

@@ -1,4 +1,4 @@
-"""The linear support vector machine with a posterior."""
+"""Linear predictors: their reports, the base of their classifiers, and the linear machine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..core.types import Array, Term
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.progress import Progress
+from ..inputs.encoding import Encoding
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
 from ..inspection.tables import Draws
@@ -19,17 +20,257 @@ from ..likelihoods import Logistic
 from ..model.model import Model
 from ..model.problem import Problem
 from ..predictive.fit import Fit
-from . import formulas
 from . import options as check
 from .base import BayesianClassifier
 from .build import in_blocks, pose
 from .formula import Formula
-from .missing import impute
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
 
 
-class BayesianLinearSVC(BayesianClassifier):
+class LinearReports:
+    """Reports of a linear predictor, as methods and properties of the estimators that have one."""
+
+    _fitted: Callable[[], Fit]
+    _names: Callable[[], list[str]]
+    _generator: Callable[..., np.random.Generator]
+    _with_note: Callable[[Any], Any]
+    encoding_: Encoding
+
+    @property
+    def _coefficients(self) -> Coefficients:
+        fit = self._fitted()
+        return Coefficients(fit.machines, self._names(), fit.classes, levels=self.encoding_.levels)
+
+    def _as_reported(self, values: Array) -> Any:
+        """Values by machine in the shape that users are given; a regression has one machine."""
+        return values
+
+    @property
+    def coef_(self) -> Any:
+        """Posterior means (the estimate itself under EM), on the scale of the input.
+
+        They are per unit of their column.  ``SelectFromModel`` and ``RFE`` of scikit-learn read
+        them before ``feature_importances_`` and so rank columns by their units; give them
+        ``importance_getter="feature_importances_"``, or the estimator in a
+        :class:`bayesvm.Pipeline`, which has no ``coef_``.
+        """
+        return self._as_reported(self._coefficients.coef)
+
+    @property
+    def intercept_(self) -> Any:
+        """Posterior means of the intercept; zero without one."""
+        return self._as_reported(self._coefficients.intercept)
+
+    @property
+    def coef_cov_(self) -> Array:
+        """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
+        return self._coefficients.cov
+
+    @property
+    def coef_std_(self) -> Array:
+        """Posterior standard deviations of ``coef_``, of the same shape."""
+        return self._as_reported(self._coefficients.std)
+
+    def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
+        """Central posterior interval of each coefficient.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass inside, in (0, 1).
+
+        Returns
+        -------
+        lower, upper : arrays of the shape of ``coef_``
+            Ends of the interval.
+        """
+        lower, upper = self._coefficients.interval(level)
+        return self._as_reported(lower), self._as_reported(upper)
+
+    @property
+    def inclusion_proba_(self) -> Array:
+        """Posterior inclusion probability of each column, ``(p,)``: selection priors only."""
+        return self._coefficients.inclusion
+
+    @property
+    def kkt_residual_(self) -> float:
+        """EM with a hinge: largest violation of the optimality conditions, relative."""
+        return max(k.kkt for k in self._certificates())
+
+    @property
+    def duality_gap_(self) -> float:
+        """EM with a hinge: gap between primal and dual objective, relative."""
+        return max(k.gap for k in self._certificates())
+
+    def _certificates(self) -> list[Any]:
+        found = [k for m in self._fitted().machines if (k := m.certificate) is not None]
+        if not found:
+            raise AttributeError("only inference='em' with a hinge loss has a certificate.")
+        return found
+
+    def sample_posterior(
+        self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
+    ) -> Any:
+        """Draws of the coefficients, or of f at given rows.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like or sparse of shape (rows, n_features), optional
+            Give draws of f at these rows instead, lazily for those of a Dask collection.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+        return_intercept : bool, default=False
+            Also return draws of the intercept.
+
+        Returns
+        -------
+        draws : array of shape (n, n_features), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.
+        intercept : array of shape (n,) or (n, n_classes)
+            Only with ``return_intercept``.
+        """
+        if X is not None:
+            return draw_f(self, n, X, random_state)
+        draws = self._coefficients.draws(n, self._generator(random_state, n))
+        return draws if return_intercept else draws[0]
+
+    def summary(self, level: float = 0.9) -> Any:
+        """Coefficients with their uncertainty, as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
+            r_hat and ess where drawn.  Under EM only the estimate.  A selection prior adds
+            ``inclusion``, the probability to matter, and ``positive``, that of a positive sign
+            then; mean and sd are averaged over models, the interval is given inclusion.  Levels of
+            a column of categories are differences to its first level, as their names say, unless a
+            prior selects or there is no intercept; ``coef_`` has one number a level.  Where
+            widths can only be those of the posterior, ``frame.attrs["note"]`` says so.
+        """
+        return self._with_note(self._coefficients.summary(level))
+
+
+class LinearClassifier(LinearReports, BayesianClassifier):
+    """Base of the classifiers with a linear predictor: formulas, missing cells and importances."""
+
+    formula: str | None
+    _has_imputer = True
+    _formula: Formula | None = None
+
+    # ----- formulas
+
+    def _names(self) -> list[str]:
+        return super()._names() if self._formula is None else list(self._formula.names)
+
+    def _levels_of(self, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
+        if self._formula is None:
+            return super()._levels_of(names)
+        reads = self._formula.design.reads
+        found = {j: reads[name] for j, name in enumerate(names) if name in reads}
+        return found or dict.fromkeys(range(len(names)))  # an array has the columns of the formula
+
+    def _lazily(self, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:
+        if self._fitted() and self._formula is not None:
+            raise ValueError(
+                "a model with a formula reads pandas frames; predict partition by partition, such "
+                "as data.map_partitions(model.predict)."
+            )
+        return super()._lazily(work, X, groups, **options)
+
+    def _read_formula(self, X: Any, y: Any, random: Any = "intercept") -> tuple[Any, Any, Any]:
+        """Rows, labels and groups that the formula reads from a data frame."""
+        self._formula = formula = Formula.learn(str(self.formula), X, y)
+        formula.check(random, self.fit_intercept)
+        rows, groups = formula.rows(X)
+        return rows, X[formula.response] if y is None else y, groups
+
+    @classmethod
+    def from_formula(
+        cls: Any, formula: str, data: Any, *, sample_weight: Any = None, **params: Any
+    ) -> Any:
+        """Fit a formula such as ``"y ~ visit * treat"`` to a data frame.
+
+        The model is the estimator with this ``formula``, fitted to the frame, so that it can be
+        cloned and cross-validated on data frames.
+
+        Parameters
+        ----------
+        formula : str
+            As the package formulae reads it: columns (in backquotes where the name is no
+            identifier), operators, and functions such as ``C(x)``, categories of numbers,
+            ``scale(x)``, ``bs(x, df=4)`` and ``np.log(x)``; an error lists them all.  Of
+            :class:`~bayesvm.MixedSVC` also ``(1 | g)`` a random intercept, ``(1 + x | g)`` with a
+            slope, ``(1 | a) + (1 | b)`` crossed and ``(1 | a/b)`` nested factors.
+        data : pandas.DataFrame
+            Holds the columns that the formula names, without missing values.
+        sample_weight : array-like of shape (n,), optional
+            Weights of rows.
+        **params
+            Parameters of the estimator, other than ``random`` and ``fit_intercept``.
+
+        Returns
+        -------
+        model : estimator
+            Fitted; ``predict`` and the others take a data frame with the same columns.
+        """
+        for name in ("random", "fit_intercept"):
+            if name in params:
+                raise ValueError(f"from_formula reads {name} from the formula; do not give it.")
+        params["fit_intercept"] = Formula.learn(formula, data).fit_intercept
+        return cls(formula=formula, **params).fit(data, sample_weight=sample_weight)
+
+    # ----- missing cells
+
+    def impute(self, X: Any) -> tuple[Array, Array]:
+        """Missing cells of rows without labels, from the other cells of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows, with NaN where cells are missing.
+
+        Returns
+        -------
+        mean, std : arrays of shape (n, n_features)
+            Expected value and standard deviation of each cell; those that were observed are
+            returned as they are, with 0.  Training cells, given the labels too, are in
+            ``imputed_``.
+        """
+        return ImputedCells(self._fitted().machines).at(self._read_new(X))
+
+    @property
+    def imputed_(self) -> Imputed:
+        """Missing cells of the training rows, given the other cells and the labels."""
+        return ImputedCells(self._fitted().machines).training(self.fit_.rows)
+
+    # ----- reports
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
+
+        Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
+        size of its coefficient on the scale of the model (standardised columns unless
+        ``standardize=False``), averaged over classes.  Of a column that became several, such as
+        indicators of categories, the largest.
+        """
+        each = self._coefficients.importances
+        return np.array([each[list(made)].max() for made in self.encoding_.made])
+
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        return self._coefficients.group(thetas)
+
+
+class BayesianLinearSVC(LinearClassifier):
     r"""Linear support vector machine with a posterior over its coefficients.
 
     .. math::
@@ -172,9 +413,6 @@ class BayesianLinearSVC(BayesianClassifier):
     True
     """
 
-    _has_imputer = True
-    _formula: Formula | None = None
-
     def __init__(
         self,
         prior: Any = "auto",
@@ -224,10 +462,6 @@ class BayesianLinearSVC(BayesianClassifier):
 
     # ----- reading
 
-    _names = formulas.names
-    _levels_of = formulas.levels_of
-    _lazily = formulas.lazily
-
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         if self._fitted() and self._formula is not None:
             X, groups = self._formula.new_rows(X, groups)
@@ -254,31 +488,20 @@ class BayesianLinearSVC(BayesianClassifier):
         self : BayesianLinearSVC
             The fitted estimator.
         """
-        read = None if self.formula is None else Formula.learn(self.formula, X, y)
-        return self._fit(X, y, sample_weight, read)
-
-    from_formula = classmethod(formulas.from_formula)
-
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any = None, formula: Formula | None = None
-    ) -> BayesianLinearSVC:
-        self._formula = formula
-        if formula is not None:
-            formula.check("intercept", self.fit_intercept)
-            if formula.factors:
-                raise ValueError(f"{formula.text!r} has groups, which MixedSVC takes.")
-            y = X[formula.response] if y is None else y
-            X = formula.rows(X)[0]
+        self._formula = None
+        if self.formula is not None:
+            X, y, groups = self._read_formula(X, y)
+            if groups:
+                raise ValueError(f"{self.formula!r} has groups, which MixedSVC takes.")
         parts, missing = check.choose_parts(self), self._missing()
-        scheme = parts.scheme
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             if missing:
-                data = missing.checked(data, self._names(), scheme)
+                data = missing.checked(data, self._names(), parts.scheme)
             problem = self._problem(data.X, data.c, parts, data.unit)
             starts = self._warm_starts(problem, data) if self.warm_start else []
             machines, joint, moments = run.fit_together(
-                problem, data.codes, len(data.classes), scheme, starts
+                problem, data.codes, data.n_classes, parts.scheme, starts
             )
         if missing:
             machines = missing.attached(machines, problem, data.X)
@@ -359,145 +582,3 @@ class BayesianLinearSVC(BayesianClassifier):
         how = (parts.scheme, pose_rows, self.probability, self.n_jobs)
         setup = Setup(*how, softmax=softmax)
         return advance(self, setup, X, y, classes, sample_weight, buffer)
-
-    # ----- missing cells
-
-    impute = impute
-
-    @property
-    def imputed_(self) -> Imputed:
-        """Missing cells of the training rows, given the other cells and the labels."""
-        return ImputedCells(self._fitted().machines).training(self.fit_.rows)
-
-    # ----- reports
-
-    @property
-    def _coefficients(self) -> Coefficients:
-        machines, levels = self._fitted().machines, self.encoding_.levels
-        return Coefficients(machines, self._names(), self.classes_, levels=levels)
-
-    @property
-    def coef_(self) -> Array:
-        """Posterior means (the estimate itself under EM), on the scale of the input.
-
-        They are per unit of their column.  ``SelectFromModel`` and ``RFE`` of scikit-learn read
-        them before ``feature_importances_`` and so rank columns by their units; give them
-        ``importance_getter="feature_importances_"``, or the estimator in a
-        :class:`bayesvm.Pipeline`, which has no ``coef_``.
-        """
-        return self._coefficients.coef
-
-    @property
-    def intercept_(self) -> Array:
-        """Posterior means of the intercept; zero without one."""
-        return self._coefficients.intercept
-
-    @property
-    def coef_cov_(self) -> Array:
-        """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
-        return self._coefficients.cov
-
-    @property
-    def coef_std_(self) -> Array:
-        """Posterior standard deviations of ``coef_``, of the same shape."""
-        return self._coefficients.std
-
-    def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Central posterior interval of each coefficient.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass inside, in (0, 1).
-
-        Returns
-        -------
-        lower, upper : arrays of the shape of ``coef_``
-            Ends of the interval.
-        """
-        return self._coefficients.interval(level)
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
-
-        Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
-        size of its coefficient on the scale of the model (standardised columns unless
-        ``standardize=False``), averaged over classes.  Of a column that became several, such as
-        indicators of categories, the largest.
-        """
-        each = self._coefficients.importances
-        return np.array([each[list(made)].max() for made in self.encoding_.made])
-
-    @property
-    def inclusion_proba_(self) -> Array:
-        """Posterior inclusion probability of each column, ``(p,)``: selection priors only."""
-        return self._coefficients.inclusion
-
-    @property
-    def kkt_residual_(self) -> float:
-        """EM with the hinge: largest violation of the optimality conditions, relative."""
-        return max(k.kkt for k in self._certificates())
-
-    @property
-    def duality_gap_(self) -> float:
-        """EM with the hinge: gap between primal and dual objective, relative."""
-        return max(k.gap for k in self._certificates())
-
-    def _certificates(self) -> list[Any]:
-        found = [k for m in self.machines_ if (k := m.certificate) is not None]
-        if not found:
-            raise AttributeError("only inference='em' with the hinge has a certificate.")
-        return found
-
-    def sample_posterior(
-        self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
-    ) -> Any:
-        """Draws of the coefficients, or of f at given rows.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like or sparse of shape (rows, n_features), optional
-            Give draws of f at these rows instead, lazily for those of a Dask collection.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-        return_intercept : bool, default=False
-            Also return draws of the intercept.
-
-        Returns
-        -------
-        draws : array of shape (n, n_features), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.
-        intercept : array of shape (n,) or (n, n_classes)
-            Only with ``return_intercept``.
-        """
-        if X is not None:
-            return draw_f(self, n, X, random_state)
-        draws = self._coefficients.draws(n, self._generator(random_state, n))
-        return draws if return_intercept else draws[0]
-
-    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        return self._coefficients.group(thetas)
-
-    def summary(self, level: float = 0.9) -> Any:
-        """Coefficients with their uncertainty, as a data frame.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of the interval.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
-            r_hat and ess where drawn.  Under EM only the estimate.  A selection prior adds
-            ``inclusion``, the probability to matter, and ``positive``, that of a positive sign
-            then; mean and sd are averaged over models, the interval is given inclusion.  Levels of
-            a column of categories are differences to its first level, as their names say, unless a
-            prior selects or there is no intercept; ``coef_`` has one number a level.  Where
-            widths can only be those of the posterior, ``frame.attrs["note"]`` says so.
-        """
-        return self._with_note(self._coefficients.summary(level))

@@ -19,7 +19,6 @@ from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inputs import reading
 from ..inputs.labels import Training
-from ..inspection.cells import ImputedCells
 from ..model.latent import fit_params
 from ..model.problem import Latent, Problem
 from ..predictive.machine import Machine
@@ -135,24 +134,3 @@ class MissingCells:
             state = machine.state._replace(latents=latents)
             out.append(replace(machine, model=model, posterior=post, state=state))
         return out
-
-
-# ----- a method of estimators
-
-
-def impute(self: Any, X: Any) -> tuple[Array, Array]:
-    """Missing cells of rows without labels, from the other cells of each row.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, n_features)
-        Rows, with NaN where cells are missing.
-
-    Returns
-    -------
-    mean, std : arrays of shape (n, n_features)
-        Expected value and standard deviation of each cell; those that were observed are
-        returned as they are, with 0.  Training cells, given the labels too, are in
-        ``imputed_``.
-    """
-    return ImputedCells(self._fitted().machines).at(self._read_new(X))

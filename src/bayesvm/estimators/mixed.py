@@ -22,21 +22,18 @@ from ..model.model import Model, arranged
 from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..priors import Fixed
-from . import average, formulas, predictions
+from . import average, predictions
 from . import options as check
-from .base import BayesianClassifier
 from .build import in_blocks, pose
-from .formula import Formula
-from .group_reports import GroupReports
-from .groups import check_sizes, group_terms, parts_of
-from .linear import BayesianLinearSVC
+from .groups import GroupReports, check_sizes, group_terms, parts_of
+from .linear import LinearClassifier
 
 # Of the few coefficients that all groups share: a learned variance would shrink those of unequal
 # size by a third.  Normal(0, 2.5) on standardised columns, as in rstanarm.
 WEAK = Fixed(2.5**-2)
 
 
-class MixedSVC(BayesianClassifier):
+class MixedSVC(GroupReports, LinearClassifier):
     r"""Linear machine with effects of groups, and a posterior over all of it.
 
     .. math::
@@ -149,9 +146,6 @@ class MixedSVC(BayesianClassifier):
 
     _accept_sparse = False
     _has_effects = True
-    _has_imputer = True
-    _formula: Formula | None
-    _group_effects: GroupEffects
 
     def __init__(
         self,
@@ -206,10 +200,6 @@ class MixedSVC(BayesianClassifier):
 
     # ----- reading
 
-    _names = formulas.names
-    _levels_of = formulas.levels_of
-    _lazily = formulas.lazily
-
     def _layout(self) -> Layout:
         """Columns of the input, and those that each becomes."""
         if self._formula is not None:
@@ -253,55 +243,39 @@ class MixedSVC(BayesianClassifier):
         self : MixedSVC
             The fitted estimator.
         """
-        if self.formula is None:
-            return self._fit(X, y, groups, sample_weight)
-        if groups is not None:
-            raise ValueError("a model with a formula reads groups from the data frame alone.")
-        read = Formula.learn(self.formula, X, y)
-        return self._fit(X, y, None, sample_weight, read)
-
-    from_formula = classmethod(formulas.from_formula)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        sample_weight: Any = None,
-        formula: Formula | None = None,
-    ) -> MixedSVC:
-        random, self._formula = self.random, formula
-        if formula is not None:
-            formula.check(self.random, self.fit_intercept)
-            y = X[formula.response] if y is None else y
-            (X, groups), random = formula.rows(X), formula.random or "intercept"
-        chosen, missing = check.choose_parts(self), self._missing()
-        check.check_full(chosen.scheme, type(self).__name__)
-        scheme = chosen.scheme
+        random, self._formula = self.random, None
+        if self.formula is not None:
+            if groups is not None:
+                raise ValueError("a model with a formula reads groups from the data frame alone.")
+            X, y, groups = self._read_formula(X, y, random)
+            assert self._formula is not None
+            random = self._formula.random or "intercept"
+        parts, missing = check.choose_parts(self), self._missing()
+        check.check_full(parts.scheme, type(self).__name__)
         with self._run() as run:
             whole = self._read_training(X, y, sample_weight)
             data = whole.weighted()
             if missing:
-                data = missing.checked(data, self._names(), scheme)
+                data = missing.checked(data, self._names(), parts.scheme)
             if groups is not None and (data is not whole or whole.is_repeated):
                 groups = some_of(groups, data.rows, whole.n_given)
             levels, table = learn_groups(data.X, groups)
             if not levels.names:
-                what = "the formula has none" if formula else "fit(X, y, groups=...) was given none"
+                what = "the formula has none" if self.formula else "fit was given none"
                 warn(
                     f"MixedSVC has effects of groups, and {what}: it is fitted without any, as "
                     "BayesianLinearSVC would be. Name groups, or use that."
                 )
             data = data._replace(X=table)
-            problem = self._problem(data, levels, random, chosen)
+            problem = self._problem(data, levels, random, parts)
             starts = self._warm_starts(problem, data) if self.warm_start else []
             machines, joint, moments = run.fit_together(
-                problem, data.codes, len(data.classes), scheme, starts
+                problem, data.codes, data.n_classes, parts.scheme, starts
             )
         if missing:
             machines = missing.attached(machines, problem, data.X)
         fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
-        how, second = type(scheme).__name__.lower(), second_moments(problem)
+        how, second = type(parts.scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
         return self._keep(fit.judged(moments), data)
 
@@ -405,21 +379,7 @@ class MixedSVC(BayesianClassifier):
         """
         return average.average_effects(self, X, columns, change, level, groups)
 
-    # ----- the coefficients that all groups share, reported as those of a linear model
-
-    _coefficients = BayesianLinearSVC._coefficients
-    _certificates = BayesianLinearSVC._certificates
-    coef_ = BayesianLinearSVC.coef_
-    intercept_ = BayesianLinearSVC.intercept_
-    coef_cov_ = BayesianLinearSVC.coef_cov_
-    coef_std_ = BayesianLinearSVC.coef_std_
-    coef_interval = BayesianLinearSVC.coef_interval
-    feature_importances_ = BayesianLinearSVC.feature_importances_
-    inclusion_proba_ = BayesianLinearSVC.inclusion_proba_
-    imputed_ = BayesianLinearSVC.imputed_
-    impute = BayesianLinearSVC.impute
-    kkt_residual_ = BayesianLinearSVC.kkt_residual_
-    duality_gap_ = BayesianLinearSVC.duality_gap_
+    # ----- reports
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients that all groups share, as :meth:`BayesianLinearSVC.summary` reports them.
@@ -435,15 +395,3 @@ class MixedSVC(BayesianClassifier):
         pairs = zip(self._coefficients.group(thetas), self._effects.group(thetas), strict=True)
         group, dims, coords = (a | b for a, b in pairs)
         return group, dims, coords
-
-    # ----- effects of groups
-
-    _effects = GroupReports._effects
-    factors_ = GroupReports.factors_
-    levels_ = GroupReports.levels_
-    random_effects_ = GroupReports.random_effects_
-    random_effects_interval = GroupReports.random_effects_interval
-    variance_components_ = GroupReports.variance_components_
-    variance_components_interval = GroupReports.variance_components_interval
-    intraclass_share_ = GroupReports.intraclass_share_
-    intraclass_share_interval = GroupReports.intraclass_share_interval

@@ -28,12 +28,12 @@ from ..predictive.regression import Regression, Unit, choose_epsilon
 from ..priors.intercept import intercept_prior
 from .base import BayesianEstimator
 from .build import in_blocks, pose
+from .linear import LinearReports
 from .options import check_positive, choose_prior, choose_scheme
-from .predictions import draw_f
 from .run import warm_starts
 
 
-class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
+class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ignore[misc]
     r"""Linear support vector regression with a posterior over its coefficients.
 
     .. math::
@@ -338,105 +338,15 @@ class BayesianSVR(RegressorMixin, BayesianEstimator):  # type: ignore[misc]
         levels = self.encoding_.levels
         return Coefficients(fit.machines, self._names(), fit.classes, *self.fit_.unit, levels)
 
-    @property
-    def coef_(self) -> Array:
-        """Posterior means (the estimate itself under EM), in the units of the input."""
-        return np.asarray(self._coefficients.coef[0])
-
-    @property
-    def intercept_(self) -> float:
-        """Posterior mean of the intercept; zero without one."""
-        return float(self._coefficients.intercept[0])
-
-    @property
-    def coef_cov_(self) -> Array:
-        """Posterior covariance of ``coef_``, (p, p)."""
-        return self._coefficients.cov
-
-    @property
-    def coef_std_(self) -> Array:
-        """Posterior standard deviations of ``coef_``, of the same shape."""
-        return np.asarray(self._coefficients.std[0])
-
-    def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Central posterior interval of each coefficient.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass inside, in (0, 1).
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n_features,)
-            Ends of the interval.
-        """
-        lower, upper = self._coefficients.interval(level)
-        return lower[0], upper[0]
-
-    @property
-    def inclusion_proba_(self) -> Array:
-        """Posterior inclusion probability of each column, ``(p,)``: selection priors only."""
-        return self._coefficients.inclusion
-
-    @property
-    def kkt_residual_(self) -> float:
-        """EM: largest violation of the optimality conditions, relative."""
-        return float(self._certificate().kkt)
-
-    @property
-    def duality_gap_(self) -> float:
-        """EM: gap between primal and dual objective, relative."""
-        return float(self._certificate().gap)
-
-    def _certificate(self) -> Any:
-        found = self.machines_[0].certificate
-        if found is None:
-            raise AttributeError("only inference='em' has a certificate.")
-        return found
+    def _as_reported(self, values: Array) -> Any:
+        return values[0]
 
     def sample_posterior(
         self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
     ) -> Any:
-        """Draws of the coefficients, or of f at given rows.
+        """Draws of the coefficients, or of f at given rows, in the unit of y and without noise.
 
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like or sparse of shape (rows, n_features), optional
-            Give draws of f at these rows instead, in the unit of y and without noise.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-        return_intercept : bool, default=False
-            Also return draws of the intercept.
-
-        Returns
-        -------
-        draws : array of shape (n, n_features), or (n, rows) with ``X``
-            Draws.
-        intercept : array of shape (n,)
-            Only with ``return_intercept``.
+        As :meth:`BayesianLinearSVC.sample_posterior`.
         """
-        self._fitted()
-        if X is not None:
-            return self.fit_.unit.back(draw_f(self, n, X, random_state))
-        draws = self._coefficients.draws(n, self._generator(random_state, n))
-        return draws if return_intercept else draws[0]
-
-    def summary(self, level: float = 0.9) -> Any:
-        """Coefficients with their uncertainty, as a data frame.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            Posterior mass of the interval.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Indexed by name: mean, sd, lower, upper, and r_hat and ess where drawn.  Under EM only
-            the estimate.  A selection prior adds ``inclusion``, the probability to matter, and
-            ``positive``, that of a positive sign then.
-        """
-        return self._with_note(self._coefficients.summary(level))
+        draws = super().sample_posterior(n, X, random_state, return_intercept)
+        return draws if X is None else self.fit_.unit.back(draws)
