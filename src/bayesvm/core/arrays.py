@@ -64,16 +64,6 @@ def of(x: Any) -> Any:
     return compat.array_namespace(inner(x))
 
 
-def functions(x: Any) -> Any:
-    """The namespace of an array's functions: NumPy also for rows that are not known yet."""
-    return np if is_symbolic(x) else of(x)
-
-
-def is_symbolic(x: Any) -> bool:
-    """Whether an array stands for rows that are not known yet, see :mod:`bayesvm.export`."""
-    return getattr(inner(x), "is_symbolic", False)
-
-
 def like(x: Any, rows: Any) -> Any:
     """A small array in the library, on the device and in the precision of ``rows``.
 
@@ -95,7 +85,7 @@ def like(x: Any, rows: Any) -> Any:
 
 def sent(held: dict[Any, Any], name: str, x: Any, rows: Any) -> Any:
     """``like(x, rows)``, which is held for the next rows on the same device."""
-    if is_numpy(rows) or is_symbolic(rows):  # a graph has constants of its own
+    if is_numpy(rows):
         return like(x, rows)
     key = (name, str(rows.dtype), str(compat.device(inner(rows))))
     if key not in held:
@@ -172,7 +162,7 @@ def back(x: Array, rows: Any) -> Any:
 
 def _special(name: str, x: Any) -> Any:
     """A function of scipy.special, where the array is."""
-    if isinstance(x, np.ndarray) or is_numpy(x) or is_symbolic(x):
+    if isinstance(x, np.ndarray) or is_numpy(x):
         return getattr(special, name)(x)
     if compat.is_torch_array(x):
         import torch
@@ -192,16 +182,6 @@ log_ndtr = partial(_special, "log_ndtr")
 erfcx = partial(_special, "erfcx")
 expit = partial(_special, "expit")
 log_expit = partial(_special, "log_expit")
-
-
-def logsumexp(x: Any, axis: int = -1, keepdims: bool = False) -> Any:
-    """Log of the sum of exponentials along an axis."""
-    top = np.max(x, axis=axis, keepdims=True)
-    if not is_symbolic(x):
-        top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        out = top + np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True))
-    return out if keepdims else np.max(out, axis=axis)
 
 
 def one_against_rest(codes: Array, n_classes: int) -> Iterator[Array]:

@@ -1,6 +1,6 @@
 """Values that are passed through a fit, and the contracts of designs, covariances and engines.
 
-Read this file first and :mod:`bayesvm.model.passes` second.  Every model is a linear predictor
+Read this file first and :mod:`bayesvm.model.design_matrix` second.  Every model is a linear predictor
 ``f_i = c_i . theta``.  Given moments of ``theta``, the likelihood contribution of row *i* is
 approximated by a quadratic in f with precision ``w_i`` and gradient ``g_i`` at the mean, and the
 sums over rows are
@@ -240,9 +240,6 @@ class LatentDesign(Protocol):
     """
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]: ...  # which, and initial moments
-    def given_cells(
-        self, X: Any, params: Any
-    ) -> tuple[Array, Array] | None: ...  # mean (n, m) and covariance (m, m) where no cell misses
     def sums(self, X: Any, C: Array, count: Array, cells: tuple[Cells, ...]) -> Any: ...
     def begin(self, sums: Any) -> Any: ...  # initial params
     def pull(

@@ -119,8 +119,7 @@ class Standardised(Design):
             scaled = (X - arrays.like(self.center, X)) / arrays.like(self.scale, X)
             if self.still is not None:
                 scaled = scaled * arrays.like(np.where(self.still, 0.0, 1.0), X)
-            known = not arrays.is_symbolic(X)
-            if known and not arrays.total(scaled * scaled) <= self.far**2:
+            if not arrays.total(scaled * scaled) <= self.far**2:
                 held = arrays.to_numpy(X)
                 scaled = arrays.like(self._near(held, arrays.to_numpy(scaled)), X)
         if out is None:

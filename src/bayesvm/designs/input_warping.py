@@ -40,11 +40,6 @@ class Warped(Standardised):
         rows = super().columns(X, out)
         if not self.warps:
             return rows
-        if arrays.is_symbolic(rows):
-            rows = np.stack([_follow(rows[:, j], *curve) for j, *curve in self.warps], axis=1)
-            if out is not None:
-                out[:, :] = rows
-            return rows
         bent = np.array(arrays.to_numpy(rows), dtype=float)
         for j, knots, values in self.warps:
             bent[:, j] = _follow(bent[:, j], knots, values)

@@ -75,9 +75,6 @@ class Missing(Incomplete):
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         return self.inner.columns(X, out=out)
 
-    def given_cells(self, X: Any, params: Any) -> None:
-        """Nothing is latent in rows without a missing cell."""
-
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
         """Missing entries, each at the level and with the spread of its column."""
         gone = np.isnan(C)

@@ -70,8 +70,6 @@ def beside(X: Any, groups: Any, levels: Levels) -> Any:
                 "groups were given, but the model was fitted without; give them to fit too."
             )
         return X
-    if arrays.is_symbolic(groups):
-        return Table(X, groups)
     if groups is None and isinstance(X, Source) and X.grouped:
         return X.mapped(lambda part, _: Table(part.X, levels.codes(part.groups, len(part.X))))
     return _with_codes(X, levels.codes(groups, X.shape[0]))

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from ..blocks import Blocks, block_rows, rows_of_all_classes
-from ..core.arrays import is_symbolic, one_against_rest
+from ..core.arrays import one_against_rest
 from ..core.types import Array, Term
 from ..designs.table import beside, learn_groups
 from ..engines import Serial
@@ -266,8 +266,6 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked numbers and labels; those of a table column by column, as terms read them."""
-        if is_symbolic(X):
-            return X, None
         reading.check_in_memory(X, "AdditiveSVC")
         terms = read_terms(self.terms) if reset else self._table.terms
         by_column = hasattr(X, "columns") or any(t.design.factor is not None for t in terms)
@@ -319,8 +317,6 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return X[self._used] if found else X
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
-        if is_symbolic(X):
-            return beside(X, groups, self._effects.levels)
         X = self._own_columns(X)
         rows = super()._read_new(X, groups)
         self._table.check_complete(rows)

@@ -27,7 +27,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..blocks.lazy import lazily
-from ..core.arrays import is_symbolic
 from ..core.types import Array, Engine
 from ..engines import Serial, Threads
 from ..inference import Gibbs
@@ -193,8 +192,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked rows and y; with ``reset`` their columns become the estimator's."""
-        if is_symbolic(X):
-            return X, None
         kind = reading.kind_of(X)
         if kind == "memory":
             X = read_table(self, X, reset, weights)

@@ -46,12 +46,6 @@ class FactorScores(Design):
 
     # ----- latent entries
 
-    def given_cells(self, X: Any, params: Loadings) -> tuple[Array, Array]:
-        """Means of the scores of rows without a missing cell, and their covariance."""
-        scores = project(Sheet.of(X), params)
-        assert scores.cov is not None
-        return scores.mean, scores.cov
-
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
         """All entries, with their moments given the first loadings."""
         n, K = X.shape[0], self.width

@@ -162,15 +162,13 @@ class Logistic(Likelihood):
         return np.where(m > 0, 1.0 - p, p)
 
     def log_odds(self, m: Array, v: Array) -> Array:
-        if arrays.is_symbolic(m) or arrays.is_symbolic(v) or np.any(v):
+        if np.any(v):
             return super().log_odds(m, v)
         return np.clip(m, np.log(np.finfo(float).tiny), -np.log(np.finfo(float).tiny))
 
     def _average(self, m: Array, v: Array) -> Array:
         s = np.sqrt(v)
-        if arrays.is_symbolic(m) or arrays.is_symbolic(v):
-            out = np.where(s < 2.0, _narrow(m, s), _wide(m, s))
-        elif np.all(near := s < 2.0):
+        if np.all(near := s < 2.0):
             out = _narrow(m, s)
         else:
             out = np.empty_like(m)
@@ -212,7 +210,7 @@ def _wide(m: Array, s: Array) -> Array:
 
 def _sum_at(rows: Array, of: Callable[[Any], Array], points: Array, weights: Array) -> Array:
     """Sum of weighted values at points: one after another where rows are many."""
-    if not arrays.is_symbolic(rows) and rows.size > FEW:
+    if rows.size > FEW:
         return sum(k * of(x) for x, k in zip(points, weights, strict=True))
     ahead = (-1, *[1] * rows.ndim)
     return np.sum(weights.reshape(ahead) * of(points.reshape(ahead)), axis=0)

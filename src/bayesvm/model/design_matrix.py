@@ -164,7 +164,7 @@ def second_moment(coef: Coef, where: slice) -> Array:
 
 def latent_variance(rows: Rows, coef: Coef) -> Array:
     """Variance of f due to latent entries: ``tr(E[theta theta'] V_i)``."""
-    out = np.zeros(1 if arrays.is_symbolic(rows.C) else rows.C.shape[0])  # one for all, or each
+    out = np.zeros(rows.C.shape[0])
     for where, cells in rows.V:
         K = second_moment(coef, where)
         for part in cells:

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import is_symbolic
 from ..core.distributions import LOG_2PI
 from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
@@ -309,8 +308,6 @@ def rotate_latents(
 def predict_rows(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
     """New rows, with latent entries given the other entries of their row."""
     rows, found = model.rows(X), []
-    if is_symbolic(X):
-        return _complete_rows(model, X, params, rows)
     for k, design, where in model.latent_terms:
         if params[k] is not None:
             guess = Hidden(where, design.cells(X, plain(rows.C)[:, where]))
@@ -318,15 +315,3 @@ def predict_rows(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
             cells = [conditional(x, *design.pull(params[k], X, C, x)) for x in guess.cells]
             found.append(Hidden(where, tuple(cells)))
     return filled(rows, tuple(found)) if found else rows
-
-
-def _complete_rows(model: Model, X: Any, params: tuple[Any, ...], rows: Rows) -> Rows:
-    """The same where no cell is missing: only entries that are in no cell are then latent."""
-    columns, V = [rows.C[:, where] for where in model.slices], []
-    for k, design, where in model.latent_terms:
-        known = design.given_cells(X, params[k])
-        if known is not None:
-            columns[k], cov = known
-            at = np.arange(design.width)[None]
-            V.append(Hidden(where, (Cells(np.zeros(1, dtype=int), at, at, cov[None]),)))
-    return Rows(np.concatenate(columns, axis=1), rows.extra, tuple(V)) if V else rows

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, logsumexp, ndtri
 
-from ..core.arrays import logsumexp
 from ..core.types import Array, Rows
 from .diagnostics import r_hat_of
 from .leave_one_out import Extrapolation, LooMoments, LooPredictions

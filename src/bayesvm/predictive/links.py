@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize, root
-from scipy.special import expit, log_expit, log_ndtr, ndtri
+from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtri
 
-from ..core.arrays import logsumexp, to_numpy
+from ..core.arrays import to_numpy
 from ..core.types import Array
 from ..likelihoods import Likelihood
 
