@@ -725,3 +725,12 @@ def test_a_warm_start_begins_where_the_last_fit_ended(name):
     other = X[:, [0, 1, 0]]
     assert model.fit(other, Y).score(other, Y) > 0.8  # another number of columns
     assert model.set_params(kernel="matern").fit(X, Y).score(X, Y) > 0.8
+
+
+@pytest.mark.parametrize("kind", [RVC, PCVC])
+def test_without_a_seed_equal_data_give_equal_fits(kind):
+    """Beyond 400 rows, those that tune the kernel are chosen."""
+    X, y = make_moons(500, noise=0.3, random_state=0)
+    first, *others = (kind().fit(X, y).predict_proba(X) for _ in range(3))
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=1e-10)

@@ -89,7 +89,8 @@ class PCVC(BayesianClassifier):
         that ends them, 1e-5 by default.
     random_state : int, RandomState, Generator or None, default=None
         Seed of what is drawn: rows that tune the kernel (beyond 400) and the norm (beyond 1,000),
-        candidates (beyond 3,000), and folds and starts, where there are any.
+        candidates (beyond 3,000), and folds and starts, where there are any.  ``None`` is one
+        fixed seed: equal data give equal fits.
     n_jobs : int, optional
         Threads in prediction.
     verbose : int, default=0

@@ -77,7 +77,8 @@ class RVC(BayesianClassifier):
         Most rounds, 1000 by default, and the gain in log evidence (of ten rounds under ``"em"``)
         below which to stop, 1e-3 by default.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of folds and candidates, and of the rows that tune the kernel.
+        Seed of folds and candidates, and of the rows that tune the kernel.  ``None`` is one fixed
+        seed: equal data give equal fits.
     n_jobs : int, optional
         Threads in prediction.
     verbose : int, default=0

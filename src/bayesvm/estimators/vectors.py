@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks import Blocks, block_rows
 from ..core.arrays import one_against_rest
+from ..core.random import stream
 from ..core.types import Array, Term
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..engines import Serial
@@ -107,7 +108,8 @@ class VectorTask:
         cls, run: Run, training: Training, encoding: Encoding, last: Any, by_label: bool
     ) -> VectorTask:
         """Merge equal rows and choose candidates; ``last`` is the kernel of an earlier fit."""
-        params, rng, named, inputs = run.params, run.generator("vectors"), False, None
+        params, named, inputs = run.params, False, None
+        rng = stream(0, "vectors") if run.seed is None else run.generator("vectors")
         kernel, standardize = params["kernel"], params["standardize"]
         bias = intercept_prior(params["intercept_scale"], BIAS)
         kept = np.flatnonzero(training.c > 0)
