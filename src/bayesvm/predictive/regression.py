@@ -93,7 +93,8 @@ class Regression(Fit):
     @property
     def noise(self) -> EpsilonInsensitive:
         """The likelihood, in the units of the fit."""
-        return plain(self.machines[0].model.likelihood)
+        found: Any = self.machines[0].model.likelihood.plain
+        return found  # type: ignore[no-any-return]
 
     def std(self, v: Array) -> Array:
         """Standard deviation of numbers given moments of f."""
@@ -105,12 +106,6 @@ class Regression(Fit):
         low, high = (self.residuals.quantile(level) for level in tails)
         middle, sd = self.unit.back(m), self.std(v)
         return middle + low * sd, middle + high * sd
-
-
-def plain(likelihood: Any) -> EpsilonInsensitive:
-    """The likelihood of a fit itself."""
-    out: Any = likelihood.plain
-    return out  # type: ignore[no-any-return]
 
 
 def choose_epsilon(
@@ -129,7 +124,7 @@ def choose_epsilon(
     keep = max(min_rows, 10 * problem.model.width)
     if problem.n > keep:
         problem = problem.thinned(keep, rng)
-    given = plain(problem.model.likelihood)
+    given: Any = problem.model.likelihood.plain
     # selection priors are for the augmented bound
     seen = given if problem.model.has_gates else Tight(given)
     machine, problem, _ = find_posterior(
@@ -141,17 +136,13 @@ def choose_epsilon(
     mass = np.cumsum(c[order])
     most = r[order[np.searchsorted(mass, max_inside * mass[-1] * (1.0 - 1e-12))]]
     tubes = np.linspace(0.0, most, widths)
-    fits = [log_likelihood(r, c, float(e), given.gamma) for e in tubes]
+    zero, fits = np.zeros_like(r), []
+    for epsilon in tubes.tolist():  # each with its likeliest scale if none is given
+        noise = EpsilonInsensitive(1.0 if given.gamma is None else given.gamma, epsilon)
+        if given.gamma is None:
+            noise = noise.update(float(c @ noise.log_prob(r, zero)), 0.0, float(c.sum()))
+        fits.append(float(c @ noise.log_prob(r, zero)))
     return float(tubes[int(np.argmax(fits))])
-
-
-def log_likelihood(r: Array, c: Array, epsilon: float, gamma: float | None = None) -> float:
-    """Of residuals under a tube, with the likeliest scale if none is given."""
-    zero, n = np.zeros_like(r), float(c.sum())
-    noise = EpsilonInsensitive(1.0 if gamma is None else gamma, epsilon)
-    if gamma is None:
-        noise = noise.update(float(c @ noise.log_prob(r, zero)), 0.0, n)
-    return float(c @ noise.log_prob(r, zero))
 
 
 def with_residuals(
@@ -170,4 +161,5 @@ def with_residuals(
         post, priors = machine.posterior, machine.state.priors
         wide = robust_covariance(problem, post, priors, some, held, problem.weight)
         machine = replace(machine, width=wide)
-    return machine, LeftOutResiduals.of(held, plain(problem.model.likelihood))
+    noise: Any = problem.model.likelihood.plain
+    return machine, LeftOutResiduals.of(held, noise)
