@@ -12,7 +12,7 @@ from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef, Local, Term
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.engines import Serial
-from bayesvm.estimators import build, kernel_settings
+from bayesvm.estimators import build, kernel_fit
 from bayesvm.inference.em import certificate
 from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge
@@ -184,6 +184,6 @@ def engines(**fields):
     """Whichever engine is chosen has these fields, ``dtype`` or ``memory``."""
     plain = build.choose_engine
     with pytest.MonkeyPatch.context() as patch:
-        for module in (build, kernel_settings):
+        for module in (build, kernel_fit):
             patch.setattr(module, "choose_engine", lambda *a: replace(plain(*a), **fields))
         yield

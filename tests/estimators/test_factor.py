@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 
 from bayesvm import BayesianSVC, FactorSVC
-from bayesvm.estimators.factor_columns import relation
+from bayesvm.estimators.factor_fit import relation
 from bayesvm.factor_models.alignment import match
 from bayesvm.factor_models.observed_data import Sheet
 from bayesvm.inference import EM, Gibbs

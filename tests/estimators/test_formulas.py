@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_score
 
 import bayesvm
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
-from bayesvm.estimators.formula_terms import terms_of
+from bayesvm.estimators.formula import terms_of
 from bayesvm.plot import TermDisplay
 from bayesvm.terms import Columns, Groups, Intercept, Process
 

@@ -33,7 +33,7 @@ from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
 from .build import choose_engine, closed, pose
-from .formula_terms import terms_of
+from .formula import terms_of
 from .groups import GroupReports, check_corner, prior_of
 from .missing import MissingCells
 from .predictions import draw_f

@@ -24,8 +24,7 @@ from ..likelihoods import SoftHinge
 from ..model.problem import Problem
 from . import options as check
 from .base import BayesianClassifier
-from .kernel_fit import fit_blocks, fit_rows, prepare
-from .kernel_settings import Settings
+from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
 from .predictions import draw_f
 from .run import Run
 from .streaming import Setup, advance, streamable, variational

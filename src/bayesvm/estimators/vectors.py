@@ -109,7 +109,9 @@ class VectorTask:
     ) -> VectorTask:
         """Merge equal rows and choose candidates; ``last`` is the kernel of an earlier fit."""
         params, named, inputs = run.params, False, None
-        rng = stream(0, "vectors") if run.seed is None else run.generator("vectors")
+        rng = (
+            stream(0, "vectors") if run.params["random_state"] is None else run.generator("vectors")
+        )
         kernel, standardize = params["kernel"], params["standardize"]
         bias = intercept_prior(params["intercept_scale"], BIAS)
         kept = np.flatnonzero(training.c > 0)
