@@ -38,10 +38,9 @@ from threadpoolctl import threadpool_limits
 
 import machine
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.blocks import block_rows
-from bayesvm.engines import Threads
+from bayesvm.data import Threads, block_rows
+from bayesvm.inference.problem import Problem
 from bayesvm.kernels import RBF
-from bayesvm.model.problem import Problem
 from scale_problem import COLUMNS, simulate
 
 SCALE = float(np.sqrt(COLUMNS))

@@ -41,11 +41,10 @@ import torch
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from bayesvm import BayesianSVC
-from bayesvm.blocks import block_rows
-from bayesvm.engines import Gpu
+from bayesvm.data import Gpu, block_rows
 from bayesvm.gp.inducing import choose_points
+from bayesvm.inference.problem import Problem
 from bayesvm.kernels import RBF
-from bayesvm.model.problem import Problem
 from scale_problem import held_out, simulate
 
 FIELDS = [

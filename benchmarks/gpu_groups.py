@@ -23,7 +23,7 @@ import torch
 
 import gpu  # noqa: F401  finds scikit-learn's copy of array_api_compat where there is no other
 from bayesvm import MixedSVC
-from bayesvm.engines import Gpu
+from bayesvm.data import Gpu
 
 COLUMNS = 18
 FIELDS = ["what", "rows", "groups", "effects", "seconds", "again", "passes", "elbo", "mean_gap"]

@@ -24,7 +24,7 @@ from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_info
 
 from bayesvm import BayesianSVC
-from bayesvm.engines import Gpu
+from bayesvm.data import Gpu
 from gpu import floor, synchronise
 from scale_problem import COLUMNS, held_out, simulate
 

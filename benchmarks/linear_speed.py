@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.model import problem as passes
+from bayesvm.inference import problem as passes
 from problems import Problem
 from scale_problem import held_out, simulate
 

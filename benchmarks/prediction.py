@@ -23,7 +23,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from bayesvm import PCVC, RVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.engines import Threads
+from bayesvm.data import Threads
 from bayesvm.kernels import RBF
 
 COLUMNS = 10

@@ -25,18 +25,17 @@ import numpy as np
 from distributed import Client, LocalCluster, futures_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-from bayesvm.blocks import cut
 from bayesvm.core.types import Coef, Term
+from bayesvm.data import Dask, cut
+from bayesvm.data.sources import DaskRows
 from bayesvm.designs import Intercept, Standardised
-from bayesvm.engines import Dask
 from bayesvm.gp.whitened import Whitened
-from bayesvm.inputs.sources import DaskRows
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
 from bayesvm.likelihoods.tight import Tight
 from bayesvm.linalg.covariances import FullCovariance
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed
 
 COLUMNS, PARTITION, WORKERS = 18, 250_000, 2

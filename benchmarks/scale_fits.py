@@ -19,9 +19,9 @@ CHUNK = 100_000  # rows whose features are made at once for others
 
 def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[Callable, dict]:
     from bayesvm import BayesianSVC
-    from bayesvm.engines import Threads
+    from bayesvm.data import Threads
+    from bayesvm.inference.problem import Problem
     from bayesvm.kernels import RBF
-    from bayesvm.model.problem import Problem
 
     passes, wall, busy, plain = [0.0], [0.0], [0.0], Problem.stats
 
@@ -35,7 +35,7 @@ def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[
 
     Problem.stats = stats  # type: ignore[method-assign]
     if options.pop("file", False):
-        from bayesvm.blocks import from_memmap
+        from bayesvm.data import from_memmap
 
         X = from_memmap(X.filename)
     if "memory" in options:

@@ -19,10 +19,9 @@ PICTURE = ROOT / "docs" / "_static" / "imports.svg"
 # left in its own row.
 LAYERS = (
     ("core",),
-    ("inputs", "cleaning", "files", "kernels", "likelihoods", "datasets"),
-    ("linalg", "blocks"),
-    ("priors", "engines", "designs"),
-    ("model",),
+    ("linalg", "kernels", "likelihoods", "datasets"),
+    ("data",),
+    ("priors", "designs"),
     ("inference",),
     ("predictive",),
     ("gp",),

@@ -25,7 +25,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.model_selection import train_test_split
 
 from bayesvm import BayesianLinearSVC, MixedSVC
-from bayesvm.blocks import from_memmap
+from bayesvm.data import from_memmap
 from bayesvm.plot import GroupDisplay
 
 rng = np.random.default_rng(0)

@@ -19,8 +19,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.blocks import from_memmap
-from bayesvm.engines import Serial
+from bayesvm.data import Serial, from_memmap
 
 N, P = 200_000, 6
 folder = Path(tempfile.mkdtemp())

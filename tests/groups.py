@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Term
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Grouped, Intercept, Standardised, Table
-from bayesvm.engines import Serial
+from bayesvm.inference.model import Model, arranged
+from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge
-from bayesvm.model.model import Model, arranged
-from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 from tests.problems import frozen
 

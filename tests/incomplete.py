@@ -3,13 +3,12 @@
 import numpy as np
 from scipy import stats
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Term
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept, Missing, Unstructured
-from bayesvm.engines import Serial
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 from tests.problems import frozen, plain, simulate
 

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef, Local, Term
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept, Standardised
-from bayesvm.engines import Serial
 from bayesvm.estimators import build, kernel_fit
 from bayesvm.inference.em import certificate
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge
 from bayesvm.linalg.covariances import DiagonalCovariance, DualCovariance, FullCovariance
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.predictive import fitting
 from bayesvm.priors import Fixed
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import bayesvm
-from bayesvm.files.storage import load_with_record
+from bayesvm.data.storage import load_with_record
 from tests.cli.commands import flat, invoke
 
 pd = pytest.importorskip("pandas")

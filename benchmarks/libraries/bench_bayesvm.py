@@ -7,8 +7,8 @@ from typing import Any
 from unittest import mock
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.engines import Threads
-from bayesvm.model import passes as row_pass
+from bayesvm.data import Threads
+from bayesvm.inference import passes as row_pass
 
 
 def fit(X: Any, y: Any, seed: int) -> BayesianLinearSVC:

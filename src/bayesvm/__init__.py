@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import (
-        blocks,
         compare,
+        data,
         datasets,
         designs,
-        engines,
         inference,
         kernels,
         likelihoods,
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
         sparse_kernel,
         terms,
     )
-    from .cleaning.cleaner import TableCleaner
+    from .data.cleaning import TableCleaner
+    from .data.storage import load, save
     from .estimators.additive import AdditiveSVC
     from .estimators.factor import FactorSVC
     from .estimators.kernel import BayesianSVC
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .estimators.rvm import RVC
     from .estimators.svr import BayesianSVR
     from .export.model import to_onnx
-    from .files.storage import load, save
     from .html_report.report import report
 
 __version__ = "0.1.0"
@@ -43,15 +42,14 @@ __all__ = [
     "BayesianSVR",
     "FactorSVC",
     "MixedSVC",
-    "blocks",
     "compare",
+    "data",
     "PCVC",
     "Pipeline",
     "RVC",
     "TableCleaner",
     "datasets",
     "designs",
-    "engines",
     "inference",
     "kernels",
     "likelihoods",
@@ -77,11 +75,11 @@ _SOURCES = {
     "PCVC": "estimators.pcvm",
     "Pipeline": "estimators.pipeline",
     "RVC": "estimators.rvm",
-    "TableCleaner": "cleaning.cleaner",
-    "load": "files.storage",
+    "TableCleaner": "data.cleaning",
+    "load": "data.storage",
     "make_pipeline": "estimators.pipeline",
     "report": "html_report.report",
-    "save": "files.storage",
+    "save": "data.storage",
     "to_onnx": "export.model",
 }
 

@@ -12,15 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .blocks import Blocks, block_rows
 from .core.arrays import inner
 from .core.types import Array, Term
 from .core.types import Columns as Matrix
+from .data import Blocks, Serial, block_rows
 from .designs import columns as plain
 from .designs import missing as latent
 from .designs.groups import Grouped
 from .designs.table import Layout
-from .engines import Serial
 from .priors import Fixed
 
 __all__ = ["Columns", "Groups", "Intercept", "Missing", "Part", "Process", "Term"]

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-import bayesvm.files.checkpoint
+import bayesvm.data.checkpoint
 from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF
@@ -45,7 +45,7 @@ def killed(make, path, step):
     """A fit in a process of its own that is killed at a step; whether it came so far."""
 
     def run():
-        bayesvm.files.checkpoint.SAVE_SECONDS = 0.0  # every step is written
+        bayesvm.data.checkpoint.SAVE_SECONDS = 0.0  # every step is written
         seen = []
 
         def callback(progress):
@@ -87,7 +87,7 @@ def test_killed_at_any_time(tally, tmp_path):
     whole = make().fit(X, Y)
 
     def run(path):
-        bayesvm.files.checkpoint.SAVE_SECONDS = 0.0
+        bayesvm.data.checkpoint.SAVE_SECONDS = 0.0
         make(checkpoint=path).fit(X, Y)
 
     for k in range(12):

@@ -70,7 +70,7 @@ CODE = (
     "os.system",
     "builtins.eval",
     "subprocess.Popen",
-    "bayesvm.files.storage.load",
+    "bayesvm.data.storage.load",
     "numpy.load",
 )
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.blocks import from_iterable, from_memmap
+from bayesvm.data import from_iterable, from_memmap
 from bayesvm.kernels import RBF
 from tests.campaign.estimators import LINEAR, SEVEN
 from tests.campaign.judge import require
@@ -145,11 +145,11 @@ SOURCES = {
 @pytest.mark.parametrize("fit", [linear, kernel, mixed], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_same_fit_from(source, fit, tally, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 2**12)
+    monkeypatch.setattr("bayesvm.data.blocks.CACHE_BYTES", 2**12)
     for seed in SEEDS:
         X, y, _ = draw(seed, n=250)
         if fit is mixed and source not in ("threads", "serial"):
-            continue  # files of grouped rows are in tests/engines
+            continue  # files of grouped rows are in tests/data
 
         def action():
             rows, labels, how = SOURCES[source](X, y, tmp_path)

@@ -8,8 +8,8 @@ import pytest
 
 import bayesvm
 from bayesvm.cli import app
+from bayesvm.data.storage import load_with_record
 from bayesvm.datasets import simulate_messy_table
-from bayesvm.files.storage import load_with_record
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")

@@ -14,8 +14,8 @@ from scipy import sparse
 from tests.problems import frozen
 
 from bayesvm import designs
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Block
+from bayesvm.data import Blocks, Serial, Threads
 from bayesvm.designs import (
     Basis,
     Chosen,
@@ -30,7 +30,6 @@ from bayesvm.designs import (
     fit_columns,
 )
 from bayesvm.designs.columns import Spread, _spread
-from bayesvm.engines import Serial, Threads
 
 N, P = 24, 3
 RNG = np.random.default_rng(0)

@@ -10,21 +10,20 @@ from tests.factor_models.importance import CELLS, LABELS, linear_answer
 from tests.papers.henao import vldfm
 from tests.problems import Z
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Term
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept
-from bayesvm.engines import Serial
 from bayesvm.factor_models import FactorPrior, Sheet, project
 from bayesvm.factor_models.design import FactorScores
 from bayesvm.factor_models.loadings import Drawn, learn
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
+from bayesvm.inference.latent import rotate_latents, sample_latents, start_latents
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.model.latent import rotate_latents, sample_latents, start_latents
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, Lasso, Ridge, SpikeSlab
 

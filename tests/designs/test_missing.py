@@ -6,12 +6,14 @@ from scipy import stats
 from tests.incomplete import missing_problem, with_holes
 from tests.problems import frozen, plain
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Cells, Coef, Hidden, Local, Rows
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
 from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
-from bayesvm.engines import Serial
 from bayesvm.inference import VB
+from bayesvm.inference.design_matrix import filled, latent_variance
+from bayesvm.inference.latent import predict_rows, start_latents
+from bayesvm.inference.problem import Latent, gather
 from bayesvm.linalg.covariances import (
     DiagonalCovariance,
     DualCovariance,
@@ -19,9 +21,6 @@ from bayesvm.linalg.covariances import (
     GatedCovariance,
     Point,
 )
-from bayesvm.model.design_matrix import filled, latent_variance
-from bayesvm.model.latent import predict_rows, start_latents
-from bayesvm.model.problem import Latent, gather
 from bayesvm.priors import Ridge
 
 RNG = np.random.default_rng(0)

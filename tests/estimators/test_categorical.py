@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.inputs.encoding import APART
+from bayesvm.data.encoding import APART
 from bayesvm.kernels import RBF, with_groups
 from bayesvm.priors import Fixed
 from bayesvm.terms import Columns, Groups, Intercept, Missing, Process
@@ -329,7 +329,7 @@ def test_tuning_has_a_length_scale_for_each_column_of_the_table():
 
 
 def test_machines_of_blocks_take_text(monkeypatch):
-    from bayesvm.inputs import reading
+    from bayesvm.data import reading
 
     monkeypatch.setattr(reading, "MERGED_ROWS", 50)
     model = BayesianSVC(n_inducing=20, random_state=0).fit(with_gaps(), Y)

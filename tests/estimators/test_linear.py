@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.engines import Serial, Threads
+from bayesvm.data import Serial, Threads
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
 
@@ -119,7 +119,7 @@ def test_order_of_rows_changes_nothing(inference):
 @pytest.mark.parametrize("inference", ["vb", "em", "svi", QUICK])
 def test_engine_threads_and_blocks_change_nothing(inference, monkeypatch):
     base = BayesianLinearSVC(inference=inference, engine=Serial(), random_state=0).fit(X, Y)
-    monkeypatch.setattr("bayesvm.blocks.arrays.CACHE_BYTES", 1)  # 64 rows a block
+    monkeypatch.setattr("bayesvm.data.blocks.CACHE_BYTES", 1)  # 64 rows a block
     if inference is not QUICK:  # the engine's blocks own their generators: same blocks, same draws
         blocks = BayesianLinearSVC(inference=inference, engine="serial", random_state=0).fit(X, Y)
         assert_allclose(base.coef_, blocks.coef_, rtol=1e-9, atol=1e-9)
@@ -407,7 +407,7 @@ class Interrupt(Exception):
 
 @pytest.mark.parametrize("inference", [VB(tol=1e-12), Gibbs(draws=60, burn_in=20, chains=2)])
 def test_an_interrupted_fit_goes_on_from_its_checkpoint(inference, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.files.checkpoint.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("bayesvm.data.checkpoint.SAVE_SECONDS", 0.0)
     whole = BayesianLinearSVC(inference=inference, random_state=0).fit(X, Y)
     file = tmp_path / "state.npz"
     count = [0]

@@ -6,7 +6,7 @@ from scipy import sparse
 from tests.problems import frozen
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.engines import Serial, Threads
+from bayesvm.data import Serial, Threads
 from bayesvm.inference import VB
 from bayesvm.linalg.covariances import DiagonalCovariance
 

@@ -8,7 +8,7 @@ import pytest
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.core.arrays import through_upper
-from bayesvm.engines import Serial, Threads
+from bayesvm.data import Serial, Threads
 from bayesvm.estimators import predictions
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Logistic

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.datasets import make_moons
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.blocks import from_iterable
+from bayesvm.data import from_iterable
 from bayesvm.inference import VB
 from bayesvm.terms import Columns, Intercept, Process
 

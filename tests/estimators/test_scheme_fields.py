@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.engines import Serial
+from bayesvm.data import Serial
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Likelihood
 from bayesvm.plot import coefficient_path

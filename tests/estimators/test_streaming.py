@@ -10,13 +10,12 @@ from sklearn.metrics import log_loss
 
 import bayesvm
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef
-from bayesvm.engines import Serial
+from bayesvm.data import Blocks, Serial
 from bayesvm.inference import VB, Gibbs
+from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import bound_of
 from bayesvm.linalg.covariances import FullCovariance
-from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 
 RNG = np.random.default_rng(0)

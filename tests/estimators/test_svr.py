@@ -404,7 +404,7 @@ def test_other_errors(fitted):
     with pytest.raises(ValueError, match="likelihood of numbers"):
         BayesianLinearSVC(likelihood=EpsilonInsensitive()).fit(X, Y > 3)
     with pytest.raises(ValueError, match="rows in memory"):
-        BayesianSVR().fit(bayesvm.blocks.from_iterable(lambda: iter([X])), Y)
+        BayesianSVR().fit(bayesvm.data.from_iterable(lambda: iter([X])), Y)
     with pytest.raises(ValueError, match="that has predict_proba"):
         bayesvm.report(fitted, X, Y)
     with pytest.raises(ValueError, match="for labels"):

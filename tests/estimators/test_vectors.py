@@ -646,7 +646,7 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
     file = tmp_path / "fit.npz"
     model = clone(WATCHED[name]).set_params(checkpoint=file, callbacks=[stumble])
     patch = pytest.MonkeyPatch()
-    patch.setattr("bayesvm.files.checkpoint.SAVE_SECONDS", 0.0)
+    patch.setattr("bayesvm.data.checkpoint.SAVE_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     before = len(heard)

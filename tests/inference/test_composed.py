@@ -12,19 +12,18 @@ from tests.incomplete import drawn_parameters
 from tests.inference.test_missing import mixture_of_hinge
 from tests.problems import Z, frozen, plain, z_score
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Design, Term
+from bayesvm.data import Blocks, Serial, Threads
 from bayesvm.designs import Intercept, Missing, Table, Unstructured
-from bayesvm.engines import Serial, Threads
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
+from bayesvm.inference.latent import start_latents
+from bayesvm.inference.model import Model, arranged
+from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.linalg.spike_slab import gated_coef
-from bayesvm.model.latent import start_latents
-from bayesvm.model.model import Model, arranged
-from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Ridge, SpikeSlab
 
 IMPUTER = Unstructured(psi=0.8, mean_variance=3.0, extra_df=2.0)

@@ -10,7 +10,7 @@ from tests.papers import convex, oracle, polson
 from tests.problems import certify, frozen, make_problem, simulate
 
 from bayesvm.core.types import Coef
-from bayesvm.engines import Threads
+from bayesvm.data import Threads
 from bayesvm.inference import EM, VB
 from bayesvm.inference.em import objective
 from bayesvm.inference.state import State

@@ -10,7 +10,7 @@ from tests.papers import exact, oracle
 from tests.problems import Z, frozen, make_problem, simulate
 
 from bayesvm.core.types import Coef
-from bayesvm.engines import Serial, Threads
+from bayesvm.data import Serial, Threads
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference import gibbs as gibbs_module
 from bayesvm.inference.draws import Position

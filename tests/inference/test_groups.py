@@ -11,17 +11,16 @@ from tests.inference.test_vb import assert_follows, assert_never_falls, fit, ite
 from tests.papers import luts
 from tests.problems import Z, frozen, make_problem, ridge_log_ratio
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef, Term
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept, Table
-from bayesvm.engines import Serial
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.inference.draws import Position, Record
 from bayesvm.inference.em import objective
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import State, bound_of
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 

@@ -11,15 +11,15 @@ from tests.incomplete import drawn_parameters, missing_problem, with_holes
 from tests.papers import exact_missing, missing, oracle
 from tests.problems import Z, z_score
 
+from bayesvm.data import Threads
 from bayesvm.designs import Factors, Unstructured
-from bayesvm.engines import Threads
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
+from bayesvm.inference.latent import entropy, start_latents
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.spike_slab import gated_coef
-from bayesvm.model.latent import entropy, start_latents
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab
 

@@ -12,16 +12,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Coef, Term
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs.columns import Assembled
-from bayesvm.engines import Serial
 from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.inference.model import Model
 from bayesvm.inference.multinomial import draw_classes, elbo, fit_vb, gradient, row_variances
+from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Logistic
 from bayesvm.linalg.covariances import FullCovariance
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 
 TAU = 0.8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianLinearSVC, MixedSVC
-from bayesvm.blocks import from_iterable
+from bayesvm.data import from_iterable
 from bayesvm.inference import SVI, VB
 
 SEEDS = range(6)

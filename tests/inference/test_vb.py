@@ -20,16 +20,15 @@ from tests.problems import (
     unpack,
 )
 
-from bayesvm.blocks import Blocks
 from bayesvm.core.distributions import inverse_gaussian, polya_gamma
 from bayesvm.core.types import Coef, Term
-from bayesvm.engines import Serial
+from bayesvm.data import Blocks, Serial
 from bayesvm.inference import VB
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import BoundFell, State, bound_of
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.covariances import FullCovariance
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.priors import Fixed, Ridge
 
 SLOPE = frozen(oracle.X[:, None].copy())

@@ -9,12 +9,12 @@ from tests.problems import Z, frozen
 
 from bayesvm.core.precision import Blocked, add_precision, blocks_of, masked, scaled_cholesky
 from bayesvm.core.types import Local, Rows, Stats
+from bayesvm.inference.problem import gather
 from bayesvm.linalg.arrow import ArrowCovariance
 from bayesvm.linalg.columns import Arrow, scaled, squared
 from bayesvm.linalg.covariances import FullCovariance, covariance
 from bayesvm.linalg.forms import Bordered, Dense, sandwich
 from bayesvm.linalg.spike_slab import integrated
-from bayesvm.model.problem import gather
 from bayesvm.priors import InverseWishart, Ridge
 
 N, P = 40, 3

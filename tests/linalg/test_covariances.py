@@ -10,6 +10,7 @@ from tests.problems import Z, frozen, site
 
 from bayesvm.core.precision import scaled_cholesky
 from bayesvm.core.types import Local, Rows
+from bayesvm.inference.problem import gather
 from bayesvm.linalg.covariances import (
     DiagonalCovariance,
     DualCovariance,
@@ -19,7 +20,6 @@ from bayesvm.linalg.covariances import (
     mode,
 )
 from bayesvm.linalg.forms import Diagonal, sandwich
-from bayesvm.model.problem import gather
 
 
 def rows(n, K, seed=0):

@@ -8,8 +8,8 @@ from scipy.special import expit, logit, softmax
 from tests.problems import frozen
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.data import reading
 from bayesvm.inference import Gibbs
-from bayesvm.inputs import reading
 from bayesvm.predictive.links import (
     AveragedSoftmaxLink,
     CalibratedLink,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.blocks import from_iterable, from_memmap
+from bayesvm.data import from_iterable, from_memmap
 
 N = 3000
 RNG = np.random.default_rng(0)

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.blocks import Blocks
 from bayesvm.core.types import Term
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs.columns import Assembled
-from bayesvm.engines import Serial
 from bayesvm.inference import EM, VB
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
 from bayesvm.likelihoods.tight import Tight
-from bayesvm.model.model import Model
-from bayesvm.model.problem import Problem
 from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import GaussianPosterior
 from bayesvm.predictive.ridge_selection import _subset, select_ridge

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..files.atomic import replace_file
+from ..data.atomic import replace_file
 from .terminal import make_folder, plain_console, show_file
 
 OURS = ("BayesianSVC()", "BayesianLinearSVC()")

@@ -40,9 +40,9 @@ def export(
     text apart: rows that need cleaning (numbers as text, dates, rare levels) have to be prepared as
     fit has done before they are sent to it.  The inputs are listed.
     """
+    from ..data.atomic import replace_file
+    from ..data.storage import load
     from ..export import to_onnx
-    from ..files.atomic import replace_file
-    from ..files.storage import load
 
     path = output or model.with_suffix(".onnx")
     check_apart(path, model=model)

@@ -17,10 +17,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from ..cleaning.cleaner import TableCleaner
 from ..core.types import Array
+from ..data.cleaning import TableCleaner
+from ..data.storage import LeftOutPredictions
 from ..estimators.pipeline import Pipeline
-from ..files.storage import LeftOutPredictions
 from .labelled import Labelled
 
 KINDS = {

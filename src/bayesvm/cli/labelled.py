@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..cleaning.cells import Finding, NumberStyle, as_text
 from ..core.types import Array
+from ..data.cleaning_cells import Finding, NumberStyle, as_text
 
 MOST_CLASSES = 50
 MANY_NUMBERS = 10  # different numbers, above which labels may be a quantity

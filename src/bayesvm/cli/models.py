@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from ..cleaning.cleaner import lacking
+from ..data.cleaning import lacking
 from ..inspection.display import Inside
 from .fitting import KINDS, Clock, Fitter, Work, build, in_words, left_out, prepared
 from .labelled import group_labels, training_rows
@@ -107,7 +107,7 @@ def fit(
 
     The table may be as it comes: what is wrong in it is listed, with what was done about it.
     """
-    from ..files.storage import Record, save, skops_io
+    from ..data.storage import Record, save, skops_io
 
     console, clock = plain_console(), Clock(time_limit)
     path = output or data.with_suffix(".bayesvm")
@@ -200,7 +200,7 @@ def predict(
     Label, probabilities and an interval for each, the set of labels that cannot be excluded (the
     most probable one at least), and how unlike the training rows it is.
     """
-    from ..files.storage import load_with_record
+    from ..data.storage import load_with_record
 
     if output is not None:
         check_apart(output, model=model, table=data)

@@ -10,8 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..cleaning.cells import Finding, as_text, examples
-from ..cleaning.columns import Levels, mark
+from ..data.cleaning_cells import Finding, as_text, examples
+from ..data.cleaning_columns import Levels, mark
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
 from .labelled import Labelled

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import typer
 
-from ..cleaning.cells import as_text
 from ..core.types import Array
+from ..data.cleaning_cells import as_text
 from ..inspection.display import Inside
 from .labelled import Labelled, labels_of, training_rows
 from .models import Model, check_columns, plain_rows
@@ -62,7 +62,7 @@ def report(
     With the table of the fit the model is judged by folds of it, whose predictions the file of the
     model holds unless it was fitted with --no-check; with another table on its rows.
     """
-    from ..files.storage import load_with_record
+    from ..data.storage import load_with_record
     from ..html_report.report import report as make
 
     path = output or model.with_suffix(".html")

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import typer
 
-from ..files.atomic import replace_file
+from ..data.atomic import replace_file
 from .terminal import check_kind
 
 SAMPLE = 2**18  # bytes by which the separator is found

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ..files.atomic import target_of
+from ..data.atomic import target_of
 
 
 def plain_console(stderr: bool = False) -> Console:

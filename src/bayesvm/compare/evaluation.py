@@ -19,7 +19,7 @@ from sklearn.metrics import check_scoring, log_loss
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.utils import indexable
 
-from ..files.checkpoint import fingerprint
+from ..data.checkpoint import fingerprint
 from ..inspection.display import Inside
 from ..inspection.tables import pandas_for
 from .tasks import Task, complete, results

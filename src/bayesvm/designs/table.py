@@ -13,8 +13,8 @@ import numpy as np
 from ..core import arrays
 from ..core.arrays import Composite
 from ..core.types import Array
-from ..inputs.levels import Levels
-from ..inputs.sources import DaskRows, Source
+from ..data.levels import Levels
+from ..data.sources import DaskRows, Source
 
 
 @dataclass(frozen=True, eq=False)

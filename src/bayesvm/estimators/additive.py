@@ -9,25 +9,23 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from ..blocks import Blocks, block_rows, rows_of_all_classes
 from ..core.arrays import one_against_rest
+from ..core.parameters import is_among
 from ..core.types import Array, Term
+from ..data import Blocks, Serial, block_rows, reading, rows_of_all_classes
+from ..data.encoding import Encoding
+from ..data.labels import Training, read_labels
+from ..data.levels import Levels
+from ..data.tables import check_no_cell_missing, find_categories, row_masses
 from ..designs.table import beside, learn_groups
-from ..engines import Serial
 from ..inference import VB
+from ..inference.model import Model, arranged
+from ..inference.problem import Problem
 from ..inference.progress import Progress
-from ..inputs import reading
-from ..inputs.encoding import Encoding
-from ..inputs.labels import Training, read_labels
-from ..inputs.levels import Levels
-from ..inputs.parameters import is_among
-from ..inputs.tables import check_no_cell_missing, find_categories, row_masses
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.tables import Draws
 from ..inspection.terms import Terms
-from ..model.model import Model, arranged
-from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import options as check
@@ -125,7 +123,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         Predictions are the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
+    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.data`, default="auto"
         How sums over rows are computed.
     max_iter, tol : int and float, optional
         Override the values of the inference scheme.

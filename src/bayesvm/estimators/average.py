@@ -12,12 +12,12 @@ from scipy.special import ndtri
 from sklearn.utils import get_tags
 
 from ..core import arrays
+from ..core.parameters import is_number
 from ..core.types import Array
-from ..inputs.parameters import is_number
-from ..inputs.reading import column_names, column_of
-from ..inputs.tables import cells_of
+from ..data.reading import column_names, column_of
+from ..data.tables import cells_of
+from ..inference.latent import predict_rows
 from ..inspection.tables import pandas_for, stacked, tails
-from ..model.latent import predict_rows
 from ..predictive.fit import DRAWS
 from ..predictive.links import CalibratedLink
 from ..predictive.machine import Machine

@@ -4,7 +4,7 @@ An estimator is one class with one of these bases.  Its ``fit``
 
 1. turns names and numbers into objects (:mod:`.options`),
 2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
-3. builds a :class:`~bayesvm.model.problem.Problem`: terms, rows, engine,
+3. builds a :class:`~bayesvm.inference.problem.Problem`: terms, rows, engine,
 4. runs it: ``with self._run() as run: machines = run.fit(problem, codes, n_classes, scheme)``,
 5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...))``.
 
@@ -26,18 +26,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..blocks.lazy import lazily
+from ..core.parameters import check_draws, check_parameters, is_among, warn, warn_idle
 from ..core.types import Array, Engine
-from ..engines import Serial, Threads
+from ..data import Serial, Threads, reading
+from ..data.encoding import Encoding
+from ..data.labels import SoftLabels, Training, read_labels
+from ..data.lazy import lazily
+from ..data.tables import read_table
 from ..inference import Gibbs
+from ..inference.problem import Problem
 from ..inference.state import State
-from ..inputs import reading
-from ..inputs.encoding import Encoding
-from ..inputs.labels import SoftLabels, Training, read_labels
-from ..inputs.parameters import check_draws, check_parameters, is_among, warn, warn_idle
-from ..inputs.tables import read_table
 from ..inspection.tables import Draws
-from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..predictive.leave_one_out import LooPredictions
 from ..predictive.machine import Machine

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..blocks import block_rows, cut, sparse_rows
 from ..core.arrays import inner, is_foreign
 from ..core.precision import Blocked, flat
-from ..engines import Dask, Gpu, Serial, Threads
+from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
+from ..data.reading import is_source, kind_of
+from ..data.sources import DaskRows
 from ..inference import EM, SVI, VB, Gibbs
-from ..inputs.reading import is_source, kind_of
-from ..inputs.sources import DaskRows
+from ..inference.model import Model
+from ..inference.problem import Problem
 from ..likelihoods.tight import Tight
-from ..model.model import Model
-from ..model.problem import Problem
 from ..priors import Ridge
 from .options import choose
 

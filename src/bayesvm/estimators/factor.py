@@ -12,9 +12,9 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..core.types import Array
+from ..data import reading
+from ..data.labels import whole
 from ..inference.progress import Progress
-from ..inputs import reading
-from ..inputs.labels import whole
 from ..inspection.factors import FactorReport
 from ..predictive.fit import Fit
 from .base import BayesianClassifier

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from ..blocks import Blocks
 from ..core.arrays import one_against_rest
+from ..core.parameters import is_among, is_number
 from ..core.types import Array, Term
+from ..data import Blocks, Serial
+from ..data.labels import Training
 from ..designs import Intercept
-from ..engines import Serial
 from ..factor_models.design import FactorScores
 from ..factor_models.fitted import LinearDraws, LinearFit, ProjectedScores
 from ..factor_models.learn import choose_size, fit_kernel
@@ -33,12 +34,10 @@ from ..factor_models.loadings import FactorPrior, learn, rank
 from ..factor_models.observed_data import ColumnScale, Sheet
 from ..gp.data import merge
 from ..inference import VB, Gibbs
+from ..inference.model import Model
+from ..inference.problem import Problem
 from ..inference.progress import Progress
-from ..inputs.labels import Training
-from ..inputs.parameters import is_among, is_number
 from ..likelihoods import Hinge
-from ..model.model import Model
-from ..model.problem import Problem
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import LooMoments, effective

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import khatri_rao
 
 from ..core.types import Array
+from ..data.formula_text import check_functions, check_text, parser
 from ..designs.groups import Effects
-from ..inputs.formula_text import check_functions, check_text, parser
 from ..terms import Columns, Groups, Intercept, Process
 
 INTERCEPT = "Intercept"

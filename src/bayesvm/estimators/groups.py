@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.types import Array, Term
+from ..data.levels import Levels
+from ..data.reading import is_source
 from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout
 from ..inference import SVI, Gibbs
-from ..inputs.levels import Levels
-from ..inputs.reading import is_source
 from ..inspection.effects import GroupEffects
 from ..predictive.fit import Fit
 from ..priors import Fixed, InverseWishart, Ridge

@@ -10,18 +10,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from ..blocks import block_rows, cut
+from ..core.parameters import PAGE
 from ..core.types import Array
+from ..data import block_rows, cut, reading
 from ..gp.kernel_search import KernelSearch
 from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
 from ..inference import SVI
+from ..inference.problem import Problem
 from ..inference.progress import Progress
-from ..inputs import reading
-from ..inputs.parameters import PAGE
 from ..inspection.kernels import KernelReport
 from ..inspection.tables import Draws
 from ..likelihoods import SoftHinge
-from ..model.problem import Problem
 from . import options as check
 from .base import BayesianClassifier
 from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
@@ -128,7 +127,7 @@ class BayesianSVC(BayesianClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        What computes the sums over rows: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
+        What computes the sums over rows: see :mod:`bayesvm.data`.  ``"auto"`` follows the input.
         Beyond 50,000 rows, columns have the ``dtype`` of the engine, by default float32 (float64
         under EM), and are kept where its ``memory`` allows, else computed again on every pass.
     max_iter, tol : int and float, optional
@@ -278,7 +277,7 @@ class BayesianSVC(BayesianClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.data`
             Rows; NumPy, pandas or polars, or files that are read in blocks; of shape (n, n) if
             precomputed.
         y : array-like of shape (n,) or (n, n_classes)

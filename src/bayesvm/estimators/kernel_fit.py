@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ..blocks import Blocks, block_rows, cut, rows_of_all_classes
-from ..blocks.memory import Plan
 from ..core import arrays
 from ..core.types import Array, Rows
+from ..data import Blocks, Serial, block_rows, cut, rows_of_all_classes
+from ..data.encoding import Encoding
+from ..data.labels import Training, check_positive_weights
+from ..data.memory import Plan
+from ..data.threads import one_blas_thread
 from ..designs import Standardised, fit_columns
 from ..designs.discrete_features import Levelled, levelled
 from ..designs.input_warping import warped
-from ..engines import Serial
-from ..engines.threads import one_blas_thread
 from ..gp.data import Distinct, TrainingData, extent_of, merge
 from ..gp.evidence import Evidence, Reporter, maximise, move_points, parameter_prior
 from ..gp.inducing import inducing_points
@@ -36,16 +37,14 @@ from ..gp.posterior import ExactProcess, InducingProcess, Process
 from ..gp.sites import Labels, Sites, fit_sites
 from ..gp.whitened import Projected, Whitened
 from ..inference import EM, SVI, VB, Gibbs
+from ..inference.model import Model
+from ..inference.problem import Problem
 from ..inference.progress import Monitor, Watch, silent
-from ..inputs.encoding import Encoding
-from ..inputs.labels import Training, check_positive_weights
 from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.algebra import is_definite
 from ..kernels.precomputed import check_gram
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
-from ..model.model import Model
-from ..model.problem import Problem
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
 from ..predictive.machine import Machine

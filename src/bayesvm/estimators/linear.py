@@ -9,16 +9,16 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..core.types import Array, Term
+from ..data.encoding import Encoding
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
+from ..inference.model import Model
+from ..inference.problem import Problem
 from ..inference.progress import Progress
-from ..inputs.encoding import Encoding
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
 from ..inspection.tables import Draws
 from ..likelihoods import Logistic
-from ..model.model import Model
-from ..model.problem import Problem
 from ..predictive.fit import Fit
 from . import options as check
 from .base import BayesianClassifier
@@ -344,7 +344,7 @@ class BayesianLinearSVC(LinearClassifier):
     intercept_scale : float, optional
         Prior standard deviation of the intercept; 100 by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        What computes the sums over rows, and in which precision: see :mod:`bayesvm.engines`.
+        What computes the sums over rows, and in which precision: see :mod:`bayesvm.data`.
         ``"auto"`` follows the input.
     max_iter, tol : int and float, optional
         Override the values of the inference scheme.
@@ -474,7 +474,7 @@ class BayesianLinearSVC(LinearClassifier):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+        X : array-like or sparse of shape (n, n_features), or a source of :mod:`bayesvm.data`
             Rows; NumPy, SciPy sparse, pandas or polars, or files that are read in blocks.  With
             ``formula``, a pandas data frame that it is applied to.
         y : array-like of shape (n,) or (n, n_classes)

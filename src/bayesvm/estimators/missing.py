@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Blocks
 from ..core.arrays import inner
 from ..core.types import Array, Block, Engine
+from ..data import Blocks, Serial, reading
+from ..data.labels import Training
 from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.missing import incomplete
-from ..engines import Serial
 from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
-from ..inputs import reading
-from ..inputs.labels import Training
-from ..model.latent import fit_params
-from ..model.problem import Latent, Problem
+from ..inference.latent import fit_params
+from ..inference.problem import Latent, Problem
 from ..predictive.machine import Machine
 from . import options as check
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import inner
+from ..core.parameters import warn
 from ..core.types import Array, Term
+from ..data import reading
+from ..data.labels import Training
+from ..data.levels import Levels, some_of
 from ..designs import Intercept, fit_columns
 from ..designs.table import Layout, beside, learn_groups
+from ..inference.model import Model, arranged
+from ..inference.problem import Problem
 from ..inference.progress import Progress
-from ..inputs import reading
-from ..inputs.labels import Training
-from ..inputs.levels import Levels, some_of
-from ..inputs.parameters import warn
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.tables import Draws
-from ..model.model import Model, arranged
-from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..priors import Fixed
 from . import average, predictions
@@ -98,7 +98,7 @@ class MixedSVC(GroupReports, LinearClassifier):
     intercept_scale : float, optional
         Prior standard deviation of the intercept; by default 100.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        How sums over rows are computed: see :mod:`bayesvm.engines`.  ``"auto"`` follows the input.
+        How sums over rows are computed: see :mod:`bayesvm.data`.  ``"auto"`` follows the input.
     max_iter, tol : int and float, optional
         Override the values of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None
@@ -226,7 +226,7 @@ class MixedSVC(GroupReports, LinearClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.blocks`
+        X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.data`
             Rows: NumPy, pandas or polars, a Dask array or data frame, a tensor, or files that are
             read in blocks.  With ``formula``, a pandas data frame that it is applied to.
         y : array-like of shape (n,) or (n, n_classes)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.parameters import is_among, is_number
 from ..designs.imputation import Factors, Unstructured
 from ..gp.kernel_search import KernelSearch
 from ..inference import EM, SVI, VB, Gibbs
-from ..inputs.parameters import is_among, is_number
 from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace, SoftHinge

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.parameters import is_among
+from ..data import reading
 from ..inference.progress import Progress
-from ..inputs import reading
-from ..inputs.parameters import is_among
 from ..kernels import Kernel
 from ..sparse_kernel import Power, pcvm_laplace, pcvm_power
 from . import vectors
@@ -82,7 +82,7 @@ class PCVC(BayesianClassifier):
         Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the bias; 1e4, nearly flat, by default.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.engines`, default="auto"
+    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.data`, default="auto"
         Backend of predictions.
     max_iter, tol : int and float, optional
         Under the power prior: most iterations, 500 by default, and the relative change of weights

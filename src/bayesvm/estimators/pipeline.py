@@ -8,8 +8,8 @@ from typing import Any
 from sklearn import pipeline
 from sklearn.utils.metaestimators import available_if
 
+from ..core.parameters import check_draws
 from ..core.types import Array
-from ..inputs.parameters import check_draws
 from ..inspection.display import Inside, feature_names
 
 

@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score
 
-from ..blocks import block_rows, cut
-from ..blocks.lazy import computed
 from ..core import arrays
+from ..core.parameters import is_among
 from ..core.random import stream
 from ..core.types import Array
-from ..engines import Gpu
-from ..inputs.labels import labels_of
-from ..inputs.parameters import is_among
-from ..inputs.reading import is_source, kind_of
-from ..inputs.sources import is_dask
-from ..inputs.tables import blank_rows
+from ..data import Gpu, block_rows, cut
+from ..data.labels import labels_of
+from ..data.lazy import computed
+from ..data.reading import is_source, kind_of
+from ..data.sources import is_dask
+from ..data.tables import blank_rows
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
 from ..predictive.leave_one_out import LooPredictions

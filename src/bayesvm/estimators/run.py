@@ -15,16 +15,15 @@ from ..core import arrays
 from ..core.random import stream
 from ..core.tree import leaves
 from ..core.types import Array
+from ..data import Serial, reading
+from ..data.checkpoint import Checkpoint, fingerprint, opened, seed_in
+from ..data.threads import Threads
 from ..designs import Table
-from ..engines import Serial
-from ..engines.threads import Threads
-from ..files.checkpoint import Checkpoint, fingerprint, opened, seed_in
 from ..inference import Gibbs
+from ..inference.problem import Problem
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
 from ..inference.state import State
-from ..inputs import reading
-from ..model.problem import Problem
 from ..predictive.fitting import find_posterior, moments_of_classes, with_link
 from ..predictive.joint import can_join, fit_classes
 from ..predictive.leave_one_out import LooMoments

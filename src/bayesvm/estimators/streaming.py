@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..blocks import Blocks, block_rows
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
+from ..data import Blocks, block_rows
+from ..data.labels import check_weights, class_masses, plain_labels
+from ..data.reading import check_in_memory
 from ..inference import VB
+from ..inference.model import Model
+from ..inference.problem import Problem
 from ..inference.progress import Progress, Reporter
 from ..inference.state import State, bound_of
 from ..inference.streaming import update_posterior
-from ..inputs.labels import check_weights, class_masses, plain_labels
-from ..inputs.reading import check_in_memory
 from ..linalg.covariances import DiagonalCovariance, RootCovariance
-from ..model.model import Model
-from ..model.problem import Problem
 from ..predictive.fit import Fit
 from ..predictive.fitting import Found, find_posterior, with_link
 from ..predictive.joint import against_rest

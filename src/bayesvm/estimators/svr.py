@@ -11,19 +11,18 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from ..blocks import cut
+from ..core.parameters import is_among
 from ..core.types import Array, Term
+from ..data import Serial, cut
+from ..data.numbers import Numbered, read_numbers
 from ..designs import Intercept, fit_columns
-from ..engines import Serial
 from ..inference import SVI
+from ..inference.model import Model
+from ..inference.problem import Problem
 from ..inference.progress import Progress
-from ..inputs.numbers import Numbered, read_numbers
-from ..inputs.parameters import is_among
 from ..inspection.coefficients import Coefficients
 from ..inspection.tables import tails
 from ..likelihoods import EpsilonInsensitive
-from ..model.model import Model
-from ..model.problem import Problem
 from ..predictive.regression import Regression, Unit, choose_epsilon
 from ..priors.intercept import intercept_prior
 from .base import BayesianEstimator
@@ -86,7 +85,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
         by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads"} or an object, default="auto"
-        What computes the sums over rows: see :mod:`bayesvm.engines`.
+        What computes the sums over rows: see :mod:`bayesvm.data`.
     max_iter, tol : int and float, optional
         Override the values of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None

@@ -13,10 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from ..core.types import Array, Term
+from ..data import reading
+from ..data.encoding import Encoding
+from ..data.tables import cells_of
 from ..designs.table import Layout
-from ..inputs import reading
-from ..inputs.encoding import Encoding
-from ..inputs.tables import cells_of
 
 
 @dataclass(frozen=True)

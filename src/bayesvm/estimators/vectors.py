@@ -12,23 +12,22 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..blocks import Blocks, block_rows
 from ..core.arrays import one_against_rest
+from ..core.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
 from ..core.random import stream
 from ..core.types import Array, Term
+from ..data import Blocks, Serial, block_rows
+from ..data.encoding import Encoding
+from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
-from ..engines import Serial
 from ..gp.data import Distinct, extent_of, merge, merge_values
+from ..inference.model import Model
 from ..inference.state import State
-from ..inputs.encoding import Encoding
-from ..inputs.labels import Training
-from ..inputs.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
 from ..inspection.tables import Draws
 from ..inspection.vectors import VectorReport
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Likelihood
-from ..model.model import Model
 from ..predictive.fit import Fit
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, ProbitLink, plain_link

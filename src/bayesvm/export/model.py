@@ -9,12 +9,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Array
+from ..data.atomic import replace_file
 from ..designs import Basis, Intercept, Standardised
 from ..designs.discrete_features import SAME
 from ..designs.groups import Grouped
 from ..designs.missing import Incomplete
 from ..estimators.base import BayesianClassifier
-from ..files.atomic import replace_file
 from ..gp.models import ExactMachine, level_of
 from ..gp.whitened import Whitened
 from ..inspection.tables import tails

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.random import stream
 from ..core.types import Array
-from ..files.checkpoint import Checkpoint
+from ..data.checkpoint import Checkpoint
 from ..gp.sites import Sites
 from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs

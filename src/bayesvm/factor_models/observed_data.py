@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks import Blocks, block_rows
 from ..core.types import Array
+from ..data import Blocks, Serial, block_rows
 from ..designs import Standardised
 from ..designs.columns import column_moments, largest_entry
-from ..engines import Serial
 
 
 class Scores(NamedTuple):

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..blocks import rows_of_all_classes
 from ..core import arrays
 from ..core.types import Array
+from ..data import rows_of_all_classes
 from ..kernels import squared_distances
 from .sites import Labels
 

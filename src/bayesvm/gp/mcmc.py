@@ -30,10 +30,10 @@ from ..core.random import stream
 from ..core.types import Array, Coef, Columns, Design, Term
 from ..inference.draws import LIKELIHOOD, Draws, run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
+from ..inference.model import Model
 from ..inference.progress import Progress, Watch, silent
 from ..inference.state import State
 from ..linalg.covariances import Point
-from ..model.model import Model
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import leave_one_out_draws

@@ -18,9 +18,9 @@ from scipy.special import ndtr, ndtri
 from ..core.arrays import double, like, squares, through_upper
 from ..core.types import Array, Coef, Rows, Term
 from ..designs import Intercept
+from ..inference.model import Model
 from ..inference.state import State
 from ..linalg.covariances import DualCovariance, FullCovariance
-from ..model.model import Model
 from ..predictive.fit import Fit
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.machine import Machine

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..files.atomic import replace_file
+from ..data.atomic import replace_file
 from ..inspection.display import Inside
 from ..inspection.tables import pandas_for, tails
 from .judged import Rows
@@ -162,7 +162,7 @@ def report(
     file : str, optional
         Name of the model's file, for the instructions at the end.
     record : object, optional
-        What ``bayesvm fit`` has kept beside a model: see ``bayesvm.files.storage``.
+        What ``bayesvm fit`` has kept beside a model: see ``bayesvm.data.storage``.
 
     Returns
     -------

@@ -11,9 +11,9 @@ from joblib import Parallel, delayed
 
 from ..core.tree import filled, leaves
 from ..core.types import Array
-from ..engines import Serial
-from ..model.model import Latents, Model, States
-from ..model.problem import Problem
+from ..data import Serial
+from .model import Latents, Model, States
+from .problem import Problem
 
 LIKELIHOOD = "likelihood"  # under which draws of its scale and other numbers are kept
 PAIRS = 400  # draws kept for rows with latent entries

@@ -12,8 +12,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from ..core.precision import Precision, divided, flat, masked
 from ..core.types import Array, Coef
 from ..linalg.covariances import Point, covariance
-from ..model.model import Model
-from ..model.problem import Problem
+from .model import Model
+from .problem import Problem
 from .progress import Ascent, History, Page, Progress, Watch, page_of, silent
 from .state import State, require
 from .vb import VB

@@ -16,12 +16,12 @@ from ..core.types import Array, Coef
 from ..likelihoods import Likelihood
 from ..linalg.covariances import Point, covariance
 from ..linalg.spike_slab import draw_subset
-from ..model.latent import draw_latents, rotate_latents, sample_latents, start_latents
-from ..model.model import States
-from ..model.problem import Problem
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .inclusion_moves import Guide, can_move, move_indicators
 from .independence_metropolis import Proposal, can_leap, leap, learn
+from .latent import draw_latents, rotate_latents, sample_latents, start_latents
+from .model import States
+from .problem import Problem
 from .progress import Monitor, Progress, Watch, silent
 from .state import State, require
 from .vb import VB, learned, standing

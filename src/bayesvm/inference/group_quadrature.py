@@ -43,7 +43,7 @@ from ..core.types import Array, Coef, Own, Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.base import Derivatives
 from ..linalg.arrow import ArrowCovariance, Eliminated
-from ..model.problem import Problem
+from .problem import Problem
 from .progress import Ascent, Progress, Watch, silent
 from .state import State
 

@@ -36,8 +36,8 @@ from scipy.linalg import cho_solve
 from ..core.distributions import LOG_2PI
 from ..core.precision import scaled_cholesky
 from ..core.types import Array
-from ..model.model import States
-from ..model.problem import Problem
+from .model import States
+from .problem import Problem
 
 COARSE = np.geomspace(0.25, 1024.0, 12)  # places on a line, in conditional standard deviations,
 COARSE = np.concatenate([-COARSE[::-1], [0.0], COARSE])  # on both sides

@@ -28,9 +28,9 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..likelihoods.tight import Tight
 from ..linalg.covariances import FullCovariance
-from ..model.problem import Problem
 from ..priors import Fixed
 from .draws import Position, Run
+from .problem import Problem
 from .state import State
 from .vb import fit_gaussian
 

@@ -48,9 +48,9 @@ from ..likelihoods.logistic import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..linalg.covariances import DualCovariance, Point, covariance
 from ..linalg.forms import sandwich
-from ..model.model import States
-from ..model.problem import Problem, gather
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
+from .model import States
+from .problem import Problem, gather
 from .progress import Ascent, History, Monitor, Progress, Watch, page_of, silent
 from .state import State
 from .vb import VB

@@ -24,9 +24,9 @@ from scipy.linalg import eigh
 from ..core.types import Array, Coef, Term
 from ..designs.columns import Assembled
 from ..linalg.covariances import DualCovariance, Point
-from ..model.problem import Problem
 from .draws import Draws
 from .em import EM
+from .problem import Problem
 from .state import State
 
 Basis = Array  # B = U Lambda^-1/2 (n, r), so that V = C' B

@@ -9,9 +9,9 @@ import numpy as np
 from ..core.types import Coef
 from ..linalg.covariances import covariance, mode
 from ..linalg.spike_slab import OPEN, best_subset, gated_coef, through_gates, update_gates
-from ..model.latent import update_latents
-from ..model.model import States
-from ..model.problem import Problem
+from .latent import update_latents
+from .model import States
+from .problem import Problem
 from .state import State
 
 

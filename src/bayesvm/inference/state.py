@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.types import Coef
 from ..linalg.spike_slab import gated_coef
-from ..model.latent import sum_latents
-from ..model.model import Latents, States
-from ..model.problem import Problem
+from .latent import sum_latents
+from .model import Latents, States
+from .problem import Problem
 
 
 class BoundFell(RuntimeError):

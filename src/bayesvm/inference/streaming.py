@@ -26,8 +26,8 @@ import numpy as np
 from ..core.precision import Blocked, Precision, scaled_cholesky
 from ..core.types import Coef
 from ..linalg.covariances import DiagonalCovariance, FullCovariance
-from ..model.model import Latents, Model, States
-from ..model.problem import Problem
+from .model import Latents, Model, States
+from .problem import Problem
 from .progress import Ascent
 from .state import State
 from .vb import VB

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve
 
-from ..blocks.arrays import even_parts
 from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky
 from ..core.types import Array, Coef, Own, Rows, Stats
+from ..data.blocks import even_parts
 from ..linalg.arrow import ArrowCovariance, eliminate
 from ..linalg.columns import Arrow, Factor
 from ..linalg.covariances import FullCovariance, Point
-from ..model.design_matrix import moments
-from ..model.model import Model, States
-from ..model.problem import Problem, gather
+from .design_matrix import moments
+from .model import Model, States
+from .problem import Problem, gather
 from .progress import Ascent, History, Progress, Watch, page_of, silent
 from .state import State, bound_of, require
 

@@ -28,15 +28,15 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..core.arrays import to_numpy
+from ..core.parameters import is_among
 from ..core.precision import Precision
 from ..core.types import Array, Coef
-from ..inputs.parameters import is_among
 from ..likelihoods.tight import Tight
 from ..linalg.covariances import blended, covariance, mode
 from ..linalg.spike_slab import gated_coef
-from ..model.latent import start_latents, sum_latents, update_latents
-from ..model.model import Model, States
-from ..model.problem import Problem, contributions
+from .latent import start_latents, sum_latents, update_latents
+from .model import Model, States
+from .problem import Problem, contributions
 from .progress import Ascent, History, Progress, Watch, page_of, silent
 from .spike_slab import Sweep, gated_sweep, searched
 from .state import BoundFell, State, require, shift

@@ -12,8 +12,8 @@ from scipy.special import ndtri
 
 from ..core.random import stream
 from ..core.types import Array, Block, Term
-from ..inputs.levels import Levels
-from ..model.problem import Problem
+from ..data.levels import Levels
+from ..inference.problem import Problem
 from ..predictive.fit import Fit
 from ..predictive.machine import Machine, covariances
 from .tables import Draws, pandas_for, stacked, tails

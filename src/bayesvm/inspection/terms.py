@@ -10,9 +10,9 @@ from scipy import sparse
 
 from ..core.types import Array, Coef, Rows
 from ..designs import Intercept
+from ..inference.design_matrix import moments
+from ..inference.latent import predict_rows
 from ..linalg.columns import Arrow, plain
-from ..model.design_matrix import moments
-from ..model.latent import predict_rows
 from ..predictive.diagnostics import ess, r_hat
 from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior

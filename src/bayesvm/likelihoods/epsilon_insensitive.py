@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ..core.distributions import slice_sample
+from ..core.parameters import is_number
 from ..core.types import Array, Local
-from ..inputs.parameters import is_number
 from .base import Hinges, Likelihood, log_half_mean
 from .hinge import Hinge
 

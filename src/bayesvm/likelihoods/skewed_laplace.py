@@ -12,8 +12,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from ..core.distributions import slice_sample
+from ..core.parameters import is_number
 from ..core.types import Array, Local
-from ..inputs.parameters import is_number
 from .base import Hinges, Likelihood, log_half_mean
 from .hinge import Hinge
 

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI, inverse_gaussian
+from ..core.parameters import is_number
 from ..core.types import Array, Local
-from ..inputs.parameters import is_number
 from .base import HingeAverage, Likelihood
 
 # sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, over sqrt(2).  That

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Array
+from ..data.reading import column_of
+from ..data.tables import cells_of
 from ..designs import Intercept
 from ..estimators.average import editable, with_column
-from ..inputs.reading import column_of
-from ..inputs.tables import cells_of
 from ..inspection.display import Display, Inside, machine_for, panels_for
 from ..inspection.tables import pandas_for, tails
 from ..inspection.terms import centred

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks import rows_of_all_classes
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
+from ..data import rows_of_all_classes
 from ..inference.draws import Draws
 from ..inference.em import Mode
 from ..inference.gibbs import Gibbs
 from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
+from ..inference.problem import Problem
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
 from ..inference.state import State, bound_of
@@ -22,7 +23,6 @@ from ..inference.vb import VB, learned
 from ..likelihoods.tight import Tight
 from ..linalg.covariances import Point, covariance
 from ..linalg.spike_slab import gated_coef
-from ..model.problem import Problem
 from .diagnostics import r_hat_of
 from .leave_one_out import LooMoments, effect_scale, effective, masses
 from .links import CalibratedLink, ProbitLink, plain_link

@@ -13,12 +13,12 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
 from ..inference import EM, VB, Gibbs
 from ..inference.multinomial import draw_classes, fit_em, fit_vb
+from ..inference.problem import Problem
 from ..inference.progress import Watch, silent
 from ..inference.state import State
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..linalg.covariances import FullCovariance
-from ..model.problem import Problem
 from .diagnostics import r_hat_of
 from .fit import Fit
 from .fitting import _rows_of_classes, from_draws

@@ -12,14 +12,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..core.types import Array, Coef, Rows, Term
+from ..inference.design_matrix import latent_variance
 from ..inference.draws import Draws, Pair
 from ..inference.em import Certificate
+from ..inference.latent import predict_rows, rows_with_entries
+from ..inference.model import Model
 from ..inference.state import State
 from ..linalg.columns import plain
 from ..linalg.covariances import Point
-from ..model.design_matrix import latent_variance
-from ..model.latent import predict_rows, rows_with_entries
-from ..model.model import Model
 from .links import CalibratedLink, Link
 from .posterior import (
     GaussianPosterior,

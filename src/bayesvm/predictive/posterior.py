@@ -11,14 +11,14 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from ..core.types import Array, Coef, Columns, Covariance, Rows
+from ..inference.design_matrix import moments
 from ..inference.draws import Pair
+from ..inference.latent import LatentRows, latent_rows, predict_rows
+from ..inference.model import Model
+from ..inference.problem import Problem, contributions
 from ..inference.state import State
 from ..linalg.columns import plain
 from ..linalg.covariances import Point, covariance
-from ..model.design_matrix import moments
-from ..model.latent import LatentRows, latent_rows, predict_rows
-from ..model.model import Model
-from ..model.problem import Problem, contributions
 from .leave_one_out import leave_one_out, leave_one_out_draws
 
 HELD = 2**22  # entries of f, rows times draws, held at once

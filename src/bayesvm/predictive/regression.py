@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..core.types import Array
+from ..inference.problem import Problem
 from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
 from ..likelihoods.tight import Tight
-from ..model.problem import Problem
 from .fit import Fit
 from .fitting import Found, find_posterior
 from .leave_one_out import LooMoments

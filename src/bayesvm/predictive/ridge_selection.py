@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import Serial
+from ..data import Serial
+from ..inference.model import Model
+from ..inference.problem import Problem
 from ..inference.state import State
 from ..inference.vb import VB
 from ..likelihoods import Logistic
 from ..likelihoods.tight import Tight
-from ..model.model import Model
-from ..model.problem import Problem
 from ..priors import Fixed, Prior, Ridge
 from .leave_one_out import effective, masses
 from .links import CalibratedLink

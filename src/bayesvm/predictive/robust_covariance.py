@@ -43,15 +43,15 @@ from scipy.linalg import solve_triangular
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Engine
-from ..engines import Serial
+from ..data import Serial
 from ..inference.group_quadrature import Marginal, marginal
+from ..inference.problem import Problem, contributions
 from ..inference.state import State, shift
 from ..likelihoods import Likelihood
 from ..likelihoods.tight import Tight
 from ..linalg.arrow import ArrowCovariance
 from ..linalg.columns import unit
 from ..linalg.covariances import FullCovariance, RootCovariance
-from ..model.problem import Problem, contributions
 from .leave_one_out import LooMoments
 from .posterior import DrawsPosterior, GaussianPosterior
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.types import Array
-from ..files.checkpoint import Checkpoint
+from ..data.checkpoint import Checkpoint
 from ..inference.progress import Progress, Reporter, Watch
 
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks import rows_of_all_classes
 from ..core.types import Array
+from ..data import rows_of_all_classes
 from ..gp.data import Distinct, TrainingData, extent_of
 from ..gp.evidence import Reporter, is_scale
 from ..gp.kernel_search import KernelSearch, maximise_evidence

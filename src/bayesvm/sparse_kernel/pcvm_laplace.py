@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks import rows_of_all_classes
 from ..core.types import Array
+from ..data import rows_of_all_classes
 from ..gp.sites import Labels
 from ..inference.progress import Progress, Watch, silent
 from .callback import SILENT, Journal

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.svm import SVC
 
+from ..core.parameters import is_number
 from ..core.random import stream
 from ..core.types import Array
 from ..gp.evidence import is_scale
 from ..inference.progress import Progress, Watch, silent
-from ..inputs.parameters import is_number
 from . import rvm
 from .callback import Journal
 from .candidates import MergedRows, has_length_scale, is_positive, keeps_size, stretched

@@ -1,1 +1,0 @@
-"""Tables as people have them, made ready for a fit."""

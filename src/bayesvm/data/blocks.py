@@ -1,0 +1,231 @@
+"""Blocks of rows in memory, read in chunks or of Dask; samples of rows that have all labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, repeat
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from ..core.arrays import inner, is_foreign, joined, part, pick, to_numpy
+from ..core.types import Array, Block, Rows
+
+Pick = Callable[[Any, Any], Any]  # chosen rows of an array
+CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
+ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # of a block of sparse rows, at least
+
+
+def in_turn(fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
+    """Results for slices of n rows, ``size`` each but the last."""
+    return [fn(slice(i, min(i + size, n))) for i in range(0, n, size)]
+
+
+def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2) -> int:
+    """Rows per block: columns in cache, but enough rows that adding S up costs little.
+
+    Sums over groups are ``wide``; the K columns take ``least`` bytes or more.  There are ``sums``
+    rows for each column of S.
+    """
+    W = max(K, wide, 1)
+    return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)))
+
+
+def sparse_rows(X: Any) -> int:
+    """Rows per block of sparse rows that are only multiplied with vectors; blocks are even.
+
+    They are large enough to be worth a thread, and much larger than the sums over their rows.
+    """
+    parts = max(1, X.nnz // max(ENTRIES, ENTRIES_A_COLUMN * X.shape[1]))
+    return max(1, -(-X.shape[0] // parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Rows cut into blocks of ``size``; those of dense arrays are views.
+
+    ``ready`` means that X holds the assembled columns of a model rather than its input.
+    """
+
+    X: Any
+    size: int
+    ready: bool = False
+    extra: Array | float = 0.0  # variance of f outside the columns, where those are ready
+    in_memory: ClassVar[bool] = True  # X is one array, of this process or of a device
+    remote: ClassVar[bool] = False  # rows are held by the workers of a cluster
+
+    @cached_property
+    def _parts(self) -> list[Any] | None:
+        """Sparse rows are sliced once: SciPy copies a slice, and again when it is transposed."""
+        if len(self) == 1:
+            return [self.X]
+        if not sparse.issparse(inner(self.X)):
+            return None
+        return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.X.shape[1])
+
+    def __len__(self) -> int:
+        return -(-self.n // self.size)
+
+    def __iter__(self) -> Iterator[Block]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, k: int) -> Block:
+        if not 0 <= k < len(self):
+            raise IndexError(k)
+        at = slice(k * self.size, min((k + 1) * self.size, self.n))
+        X = self._parts[k] if self._parts is not None else part(self.X, at)
+        rows = Rows(X, piece(self.extra, at)) if self.ready else None
+        return Block(X, at, k, rows)
+
+    def assembled(self, rows: Rows) -> Blocks:
+        """The same rows with a model's columns in place of its input."""
+        return Blocks(rows.C, self.size, True, rows.extra)
+
+    def take(self, rows: Array, pick: Pick = pick) -> Blocks:
+        """Chosen rows, in memory; ``pick`` gathers them."""
+        extra = self.extra if isinstance(self.extra, float) else pick(self.extra, rows)
+        return Blocks(pick(self.X, rows), self.size, self.ready, extra)
+
+    def on_host(self) -> Blocks:
+        """The same rows on the host."""
+        if not is_foreign(self.X):
+            return self
+        return replace(self, X=to_numpy(self.X), extra=to_numpy(self.extra))
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Array, Blocks]]:
+        """Random minibatches that together have every row once: numbers of the rows, and rows."""
+        for rows in even_parts(rng.permutation(self.n), size):
+            yield rows, self.take(rows)
+
+
+class Streamed(Blocks):
+    """Rows of a :class:`~bayesvm.data.Source` in blocks, wherever its chunks end.
+
+    A block and its number are those of the same rows in an array, so draws do not depend on how
+    the source is cut.
+    """
+
+    in_memory = False
+
+    def _pieces(
+        self, sizes: Iterable[int], rng: np.random.Generator | None = None
+    ) -> Iterator[tuple[Any, Array]]:
+        """Rows and their numbers in parts of given sizes, shuffled within chunks by ``rng``."""
+        sizes, first = chain(sizes, repeat(self.size)), 0
+        lacking, parts = next(sizes), []
+        for X, *_ in self.X.chunks():
+            n, i = X.shape[0], 0
+            rows = first + (np.arange(n) if rng is None else rng.permutation(n))
+            X = X if rng is None else X[rows - first]
+            while i < n:
+                x, at = X[i : i + lacking], rows[i : i + lacking]
+                lacking, i = lacking - at.size, i + at.size
+                if lacking:
+                    parts.append((x.copy(), at))  # a view would keep the whole chunk
+                    continue
+                parts.append((x, at))
+                yield _whole(parts)
+                lacking, parts = next(sizes), []
+            first += n
+        if parts:
+            yield _whole(parts)
+
+    def __iter__(self) -> Iterator[Block]:
+        for k, (X, rows) in enumerate(self._pieces(())):
+            yield Block(X, slice(int(rows[0]), int(rows[-1]) + 1), k)
+
+    def take(self, rows: Array, pick: Pick = pick) -> Blocks:
+        order = np.argsort(rows, kind="stable")
+        parts, start, end, sorted_rows = [], 0, 0, rows[order]
+        for X, *_ in self.X.chunks():
+            begin, end = end, int(np.searchsorted(sorted_rows, start + X.shape[0]))
+            parts.append(X[sorted_rows[begin:end] - start])
+            start += X.shape[0]
+        return Blocks(joined(parts)[np.argsort(order, kind="stable")], self.size)
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Array, Blocks]]:
+        """Minibatches that have every row once, shuffled within chunks: shuffle files first."""
+        for X, rows in self._pieces(even_sizes(self.n, size), rng):
+            yield rows, Blocks(X, self.size)
+
+
+def piece(x: Any, at: slice) -> Any:
+    """Entries of a vector with one for each row; a number, which is for all rows, as it is."""
+    return x if isinstance(x, float) else x[at]
+
+
+def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
+    if len(parts) == 1:
+        return parts[0]
+    return joined([x for x, _ in parts]), np.concatenate([rows for _, rows in parts])
+
+
+def even_sizes(n: int, size: int) -> Array:
+    """Sizes of as few parts of at most ``size`` as hold ``n``: none larger by more than one.
+
+    Every minibatch is scaled up to all rows.  A last one of the few rows left over would count each
+    of them many times, and the end of an epoch is where its noise stays.
+    """
+    parts = max(-(-n // size), 1)
+    return np.diff(np.arange(parts + 1) * n // parts)
+
+
+def even_parts(order: Array, size: int) -> list[Array]:
+    """Consecutive parts of at most ``size``, of equal length but for one."""
+    return np.split(order, np.cumsum(even_sizes(order.size, size))[:-1])
+
+
+def balanced_rows(y: Any, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """At most so many rows, half of each label if it has them, and how many each represents.
+
+    Rows are in ascending order; those of positive ``y`` are drawn first.
+    """
+    positive = to_numpy(y > 0)
+    found = []
+    for rows in (np.flatnonzero(positive), np.flatnonzero(~positive)):
+        few = positive.size > most and rows.size > most // 2
+        some = rng.choice(rows.size, most // 2, replace=False) if few else slice(None)
+        found.append((rows[some], rows.size / max(most // 2 if few else rows.size, 1)))
+    rows = np.concatenate([each for each, _ in found])
+    share = np.concatenate([np.full(each.size, count) for each, count in found])
+    order = np.argsort(rows)
+    return rows[order], share[order]
+
+
+def rows_of_all_classes(codes: Array, most: int, rng: np.random.Generator) -> Array:
+    """At most so many rows, in ascending order, drawn from every class.
+
+    A class has as large a part of them as of all rows, but at least a quarter of what equal parts
+    would be (and one row), or all its rows.
+    """
+    counts = np.bincount(codes)
+    order, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
+    drawn = [
+        order[end - count : end][rng.choice(count, part, replace=False)]
+        for count, end, part in zip(counts, ends, _parts(counts, most), strict=True)
+    ]
+    return np.sort(np.concatenate(drawn))
+
+
+def _parts(counts: Array, most: int) -> Array:
+    """How many rows to draw of each class."""
+    quarter = most // (4 * int(np.count_nonzero(counts)))
+    least = np.minimum(counts, max(1, quarter))
+    rare = np.zeros(counts.size, dtype=bool)
+    while True:
+        left = counts[~rare].sum()
+        part = np.where(rare, least, (most - least[rare].sum()) * counts // max(left, 1))
+        if not np.any(part < least):
+            return np.minimum(part, counts)
+        rare |= part < least

@@ -1,0 +1,254 @@
+"""Sources of rows: files in the formats of NumPy and Parquet, and iterators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from mmap import ALLOCATIONGRANULARITY
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import npy_header
+from ..core.types import Array
+from .levels import some_of
+from .reading import check_table
+from .sources import EXPECTED, Chunk, Source, as_floats
+
+CHUNK_BYTES = 2**24  # read at once
+
+
+def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
+    """Rows of a file in NumPy's format, read a few megabytes at a time.
+
+    A plain :class:`numpy.memmap` may be given to an estimator as it is; this source is for files
+    larger than the address space a process may use, and never maps or holds more than a chunk.
+
+    Parameters
+    ----------
+    X : path to a ``.npy`` file, or numpy.memmap
+        Rows, in C order.
+    y : array-like, path to a ``.npy`` file, or numpy.memmap, optional
+        Labels; they may also be given to ``fit``.
+    groups : array-like of shape (n,) or (n, n_factors), data frame, or path, optional
+        Labels of groups, for :class:`~bayesvm.MixedSVC`; they may also be given to ``fit``.
+
+    Returns
+    -------
+    source : Source
+        To be given to ``fit`` or ``predict_proba`` as X.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np
+    >>> from bayesvm import BayesianLinearSVC
+    >>> from bayesvm.data import from_memmap
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.npy"
+    >>> X = np.random.default_rng(0).standard_normal((500, 3))
+    >>> np.save(path, X)
+    >>> model = BayesianLinearSVC().fit(from_memmap(path), X[:, 0] > 0)
+    >>> model.predict_proba(from_memmap(path)).shape
+    (500, 2)
+    """
+    path, dtype, shape, offset = _located(X)
+    if len(shape) != 2:
+        raise ValueError(f"X must have rows and columns; {str(path)!r} has shape {shape}.")
+    if dtype.kind not in "fiub":
+        raise ValueError(f"X must be real numbers; {str(path)!r} has type {dtype}.")
+    if path.stat().st_size < offset + dtype.itemsize * shape[0] * shape[1]:
+        raise ValueError(f"{str(path)!r} ends before its {shape[0]} rows do; write it again.")
+    if isinstance(y, str | os.PathLike):
+        y = np.load(y)
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != shape[:1]:
+        raise ValueError(f"y must have one label for each of {shape[0]} rows; got {labels.shape}.")
+    if isinstance(groups, str | os.PathLike):
+        groups = np.load(groups)
+    members = None if groups is None else some_of(groups, slice(None), shape[0])
+    rows, width = max(1, CHUNK_BYTES // (8 * shape[1])), dtype.itemsize * shape[1]
+
+    def read() -> Iterator[Chunk]:
+        with path.open("rb") as file:
+            file.seek(offset)
+            for i in range(0, shape[0], rows):
+                k = min(rows, shape[0] - i)
+                held = np.frombuffer(file.read(k * width), dtype=dtype).reshape(k, shape[1])
+                part = slice(i, i + k)
+                yield Chunk(
+                    as_floats(held),
+                    None if labels is None else labels[part],
+                    None if members is None else some_of(members, part, shape[0]),
+                )
+
+    return Source(read, (shape[0], shape[1]), None, labels is not None, members is not None)
+
+
+def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
+    """Where in which file the numbers are."""
+    if isinstance(X, np.memmap):
+        if not X.flags.c_contiguous or X.filename is None:
+            raise ValueError("the memory map must be in C order and backed by a named file.")
+        # a view keeps the offset of the map it is cut from: count from where the map begins
+        began = X.offset - X.offset % ALLOCATIONGRANULARITY
+        first = X.ctypes.data - np.frombuffer(X._mmap, dtype=np.uint8).ctypes.data  # type: ignore[attr-defined]
+        return Path(X.filename), X.dtype, X.shape, int(began + first)
+    if not isinstance(X, str | os.PathLike):
+        raise TypeError(
+            f"from_memmap needs a file or a numpy.memmap; got {type(X).__name__}, which fit takes "
+            "as it is."
+        )
+    path = Path(X)
+    with path.open("rb") as file:
+        shape, fortran, dtype = npy_header(file)
+        if fortran and len(shape) > 1:
+            raise ValueError(f"{str(path)!r} is in Fortran order; save it in C order.")
+        return path, dtype, shape, file.tell()
+
+
+def from_parquet(
+    path: Any,
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    batch_size: int | None = None,
+    groups: str | Sequence[str] | None = None,
+) -> Source:
+    """Rows of Parquet files (or Arrow and Feather files), a batch at a time.
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+        One file, several, or a folder of ``*.parquet``.
+    target : str, optional
+        Name of the column of labels; without it y is given to ``fit``.
+    columns : sequence of str, optional
+        Names of the columns to read; by default all but target and groups.
+    batch_size : int, optional
+        Rows read at once; by default about 16 MB of them.
+    groups : str or sequence of str, optional
+        Names of the columns that hold labels of groups, for :class:`~bayesvm.MixedSVC`.
+
+    Returns
+    -------
+    source : Source
+        To be given to ``fit`` or ``predict_proba`` as X.
+    """
+    try:
+        import pyarrow.dataset as arrow
+    except ImportError as error:
+        raise ImportError(
+            "reading Parquet and Arrow files needs pyarrow; install bayesvm[arrow]."
+        ) from error
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    first = Path(paths[0])
+    kind = "ipc" if first.suffix in (".arrow", ".feather", ".ipc") else "parquet"
+    data = arrow.dataset([str(p) for p in paths] if len(paths) > 1 else str(first), format=kind)
+    factors = [] if groups is None else [groups] if isinstance(groups, str) else list(groups)
+    apart = [*([] if target is None else [target]), *factors]
+    names = [name for name in (columns or data.schema.names) if name not in apart]
+    wanted = [*names, *apart]
+    unknown = [name for name in wanted if name not in data.schema.names]
+    if unknown:
+        raise ValueError(f"{str(first)!r} has no columns {unknown}; it has {data.schema.names}.")
+    other = [name for name in names if not _is_number(data.schema.field(name).type)]
+    if other:
+        raise ValueError(
+            f"columns {other} of {str(first)!r} are not numbers; name those to read with columns=, "
+            "and labels with target= or groups=."
+        )
+    rows = batch_size or max(1, CHUNK_BYTES // (8 * len(names)))
+
+    def read() -> Iterator[Chunk]:
+        # one batch ahead: the default reads the whole of a small set before the first is used
+        options = {"batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
+        for batch in data.to_batches(columns=wanted, **options):
+            if batch.num_rows:
+                held = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in wanted}
+                X = as_floats(np.stack([held[name] for name in names], axis=1))
+                members = {name: held[name] for name in factors}
+                yield Chunk(X, None if target is None else held[target], members or None)
+
+    shape = (int(data.count_rows()), len(names))
+    return Source(read, shape, tuple(names), target is not None, bool(factors))
+
+
+def _is_number(kind: Any) -> bool:
+    """Whether a column of Arrow's holds numbers."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    kinds = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
+    """Rows of anything that can be iterated again and again.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new iterator each time; it gives rows ``(k, p)``, or tuples of rows and labels, or
+        of rows, labels and labels of groups (an array, a dict of arrays or a data frame, for
+        :class:`~bayesvm.MixedSVC`).  Rows are dense.  It is called once at the start to count, and
+        once for every pass.  Weights of rows are given to ``fit``.
+
+    Returns
+    -------
+    source : Source
+        To be given to ``fit`` or ``predict_proba`` as X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesvm import BayesianLinearSVC
+    >>> from bayesvm.data import from_iterable
+    >>> def days():
+    ...     for day in range(5):
+    ...         X = np.random.default_rng(day).standard_normal((100, 3))
+    ...         yield X, X[:, 0] > 0
+    >>> bool(BayesianLinearSVC().fit(from_iterable(days)).converged_)
+    True
+    """
+    if not callable(make):
+        raise TypeError(
+            "from_iterable needs a function that returns a new iterator for every pass, such as "
+            f"lambda: chunks; got {type(make).__name__}."
+        )
+
+    def read() -> Iterator[Chunk]:
+        for item in make():
+            chunk = Chunk.of(item)
+            y = None if chunk.y is None else np.asarray(chunk.y)
+            yield Chunk(_numbers(chunk.X), y, chunk.groups)
+
+    n, p = 0, None
+    kinds: set[tuple[bool, bool]] = set()  # whether with labels, whether with groups
+    for X, y, groups in read():
+        if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
+            raise ValueError(
+                f"{EXPECTED}; got rows of shape {X.shape}"
+                + ("." if y is None else f" and labels of shape {y.shape}.")
+            )
+        if p is not None and p != X.shape[1]:
+            raise ValueError(
+                f"all rows must have the same columns; got {p} columns first and {X.shape[1]} "
+                f"in a later item of shape {X.shape}."
+            )
+        n, p, kinds = n + X.shape[0], X.shape[1], kinds | {(y is not None, groups is not None)}
+    if not n or p is None:
+        raise ValueError("the iterator gave no rows.")
+    for what, some in zip(("labels", "groups"), map(set, zip(*kinds, strict=True)), strict=True):
+        if len(some) > 1:
+            raise ValueError(f"some items have {what} and some have none; give them with all.")
+    return Source(read, (n, p), None, *kinds.pop())
+
+
+def _numbers(X: Any) -> Array:
+    """Rows as an array of numbers."""
+    try:
+        return as_floats(np.asarray(check_table(X)))  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{EXPECTED}; got a {type(X).__name__} that cannot be read as rows of numbers "
+            f"({error}). Encode text as numbers; rows and labels together are a tuple, not a list."
+        ) from error

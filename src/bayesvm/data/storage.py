@@ -1,0 +1,289 @@
+"""Models in files that are safe to open."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+from dataclasses import dataclass, field
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.types import Array
+from .atomic import check_archive, replace_file
+from .cleaning_cells import Finding
+from .formula_text import check_functions
+
+FORMAT = 2
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutPredictions:
+    """Predictions of training rows, each by a fit to other folds; cleaning was part of each fit.
+
+    Parameters
+    ----------
+    rows : array of shape (n,)
+        Positions of the rows in the table, from 0.
+    codes : array of shape (n,)
+        Positions of their labels among the classes of the model.
+    folds : array of shape (n,)
+        Number of the fold in which each row was left out.
+    weights : array of shape (n,)
+        Weights of the rows.
+    proba : dict of arrays of shape (n, n_classes)
+        Probabilities by ``"model"``, ``"logistic regression"`` and ``"base rate"``.
+    """
+
+    rows: Array
+    codes: Array
+    folds: Array
+    weights: Array
+    proba: dict[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """How a model was fitted to a table.
+
+    Parameters
+    ----------
+    data : str
+        Name of the file of the table, without folders.
+    target : str
+        Column of the labels.
+    rows : int
+        Number of training rows.
+    findings : tuple of Finding
+        What was found in the table, and what was done about it.
+    groups, id, keep : tuple of str
+        Columns of groups, of what identifies rows, and others that predictions keep.
+    weight : str
+        Column of weights, empty if there is none.
+    level : float
+        Posterior mass of intervals.
+    seconds : float
+        Duration of the fit.
+    date : str
+        When, in UTC.
+    left_out : LeftOutPredictions, optional
+        Predictions of training rows left out.
+    """
+
+    data: str
+    target: str
+    rows: int
+    findings: tuple[Finding, ...] = ()
+    groups: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    weight: str = ""
+    level: float = 0.9
+    seconds: float = 0.0
+    date: str = ""
+    left_out: LeftOutPredictions | None = None
+
+
+def skops_io() -> Any:
+    """The package that reads and writes; an error explains how to install it."""
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            "save and load need the package skops: pip install 'bayesvm[skops]'"
+        ) from error
+    return skops.io
+
+
+HARMLESS = {
+    "numpy.dtype",  # the type of an empty array; imputers keep that of their rows
+    "scipy.sparse._csr.csr_array",  # three arrays and a shape
+    "sklearn.compose._column_transformer.make_column_selector",  # a pattern and names of types
+    "sklearn.compose._column_transformer._RemainderColsList",  # a list of names; scikit-learn 1.6
+}
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a type is a class of this package, and not something it merely imports."""
+    if name in HARMLESS:
+        return True
+    if not name.startswith("bayesvm."):
+        return False
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        return False
+    return isinstance(found, type) and found.__module__ == module
+
+
+def _foreign(data: bytes) -> list[str]:
+    return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
+
+
+def _steps(model: Any) -> str:
+    """Which steps of a pipeline hold what a file cannot."""
+    steps = getattr(model, "steps", ())
+    named = [repr(name) for name, step in steps if _foreign(skops_io().dumps(step))]
+    return f" in the step {' and '.join(named)}" if named else ""
+
+
+def save(model: Any, path: str | Path, record: Record | None = None) -> None:
+    """Write a fitted model to a file from which :func:`load` reads it back.
+
+    The file holds arrays and names of classes, no code.  It is meant for the version of the package
+    that wrote it and its neighbours; keep the data to fit anew.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator of this package, or a scikit-learn pipeline around one; of a search save
+        ``best_estimator_``.
+    path : str or path
+        Where to; the file is replaced when the new one is complete.
+    record : Record, optional
+        How the model was fitted to a table, as ``bayesvm fit`` has it.
+
+    Examples
+    --------
+    >>> import bayesvm, tempfile, pathlib
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = bayesvm.BayesianLinearSVC().fit(X, y)
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "iris.bayesvm"
+    >>> bayesvm.save(model, file)
+    >>> bool((bayesvm.load(file).predict(X) == model.predict(X)).all())
+    True
+    """
+    from .. import __version__
+
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(
+            "save takes an estimator of bayesvm or a pipeline around one; got an object of type "
+            f"{type(model).__name__}."
+        )
+    check_is_fitted(model)
+    try:
+        held = {"format": FORMAT, "version": __version__, "model": model, "record": record}
+        data = skops_io().dumps(held)
+        foreign = _foreign(data)
+    except Exception as error:  # skops raises whatever an object's own code does
+        raise ValueError(
+            f"{type(model).__name__} cannot be put into a safe file: {error}. Use pickle among "
+            "people you trust; of a formula, compute such columns beforehand."
+        ) from error
+    if foreign:
+        raise ValueError(
+            f"the model holds objects of {', '.join(foreign)}{_steps(model)}, which a safe file "
+            "cannot: they would be code when loaded. Functions in a step of a pipeline, custom "
+            "callbacks, kernels or engines are the usual reason; replace them or set them to None "
+            "after fitting, or use pickle among people you trust."
+        )
+    replace_file(path, lambda file: file.write(data))
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that :func:`save` has written.
+
+    No code in the file is run, neither now nor when the model is used or fitted again: the file is
+    refused if it names anything but classes of this package and what skops takes for harmless
+    (arrays, scikit-learn's estimators), or if a formula calls functions that formulas do not have.
+    Sizes are checked before memory is taken: arrays are no larger than the file, or little so where
+    they are compressed.  A file that is damaged, of another kind or of a later version of the
+    package is refused with a ``ValueError``.
+
+    Parameters
+    ----------
+    path : str or path
+        Where from.
+
+    Returns
+    -------
+    model : estimator
+        As it was saved, without the paths ``checkpoint`` and, of a pipeline, ``memory``: a file
+        cannot choose what a fit reads and writes.
+    """
+    return load_with_record(path)[0]
+
+
+def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
+    """The model of a file, and how it was fitted if the file has that."""
+    skops, data = skops_io(), Path(path).read_bytes()
+    try:
+        check_archive(io.BytesIO(data))
+        foreign = _foreign(data)
+    except Exception as error:  # skops raises whatever its parsing meets
+        raise _refusal(path, error) from error
+    if foreign:
+        raise ValueError(
+            f"{path} names {', '.join(foreign)}, which bayesvm.save never writes. It was not "
+            "opened."
+        )
+    try:
+        held = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    except Exception as error:  # so do the objects that it makes
+        raise _refusal(path, error) from error
+    if not isinstance(held, dict) or held.get("format") != FORMAT:
+        found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"
+        raise ValueError(
+            f"{path} was not written by bayesvm.save of this kind (version found: {found}). Fit "
+            "the model again, or load it with the version that wrote it."
+        )
+    _check_version(path, held.get("version"))
+    model = held.get("model")
+    if not isinstance(model, BaseEstimator):
+        raise ValueError(
+            f"{path} holds no model: an estimator was expected, and an object of type "
+            f"{type(model).__name__} was found."
+        )
+    _check_parameters(path, model)
+    record = held.get("record")
+    return model, record if isinstance(record, Record) else None
+
+
+def _check_parameters(path: str | Path, model: BaseEstimator) -> None:
+    """Refuse formulas that would run code in another fit, and forget paths of files.
+
+    A fit writes to its checkpoint, and a pipeline unpickles what it finds in its memory.
+    """
+    try:
+        params = {k: v for k, v in model.get_params(deep=True).items() if v is not None}
+        paths = [
+            name
+            for name, value in params.items()
+            if re.fullmatch("(.+__)?(checkpoint|memory)", name) and not isinstance(value, Real)
+        ]
+        model.set_params(**dict.fromkeys(paths))
+        for name, value in params.items():
+            if re.fullmatch("(.+__)?formula", name):
+                check_functions(value)
+    except ImportError:
+        pass  # without formulae no formula can be evaluated
+    except Exception as error:  # an object that somebody else has made may lack anything
+        raise ValueError(f"{path} was not opened: {error}") from error
+
+
+def _refusal(path: str | Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is not a file written by bayesvm.save, or it is damaged: {error}")
+
+
+def _check_version(path: str | Path, found: Any) -> None:
+    """Refuse files of later versions, by major and minor number: patches write the same files."""
+    from .. import __version__
+
+    if not isinstance(found, str) or (theirs := _numbers(found)) is None:
+        raise ValueError(f"{path} has no version of bayesvm that wrote it: got {found!r}.")
+    if theirs > (_numbers(__version__) or ()):
+        raise ValueError(
+            f"{path} was written by bayesvm {found}, which is later than this one, {__version__}. "
+            "Install that version, or fit the model again."
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    found = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?", version)
+    return None if found is None else tuple(int(x or 0) for x in found.groups())

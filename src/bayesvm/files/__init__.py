@@ -1,1 +1,0 @@
-"""Models and the state of fits in files."""

@@ -1,0 +1,344 @@
+"""A model with its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import arrays
+from ..core.random import stream
+from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Rows, Stats
+from ..data import Blocks, balanced_rows
+from ..likelihoods import Likelihood
+from ..linalg.forms import sandwich, summed_covariances
+from .design_matrix import DesignMatrix, filled, moments, product, transposed_product
+from .model import Latents, Model
+
+
+class Latent(NamedTuple):
+    """Latent entries of one design."""
+
+    params: Any  # of the distribution of the entries
+    cells: tuple[Cells, ...]  # rows are counted over the whole problem
+    known: Any  # sums over rows without latent entries, which never change
+    sums: Any  # over all rows
+    entropy: float = 0.0  # of the entries
+
+    def take(self, rows: Array) -> Latent:
+        """Entries of chosen rows, in ascending order; the sums stay those of all rows."""
+        parts = []
+        for cells in self.cells:
+            at = np.searchsorted(cells.rows, rows)
+            here = np.flatnonzero(at < cells.rows.size)
+            here = here[cells.rows[at[here]] == rows[here]]
+            old = at[here]
+            cov = None if cells.cov is None else cells.cov[old]
+            parts.append(Cells(here, cells.columns[old], cells.mean[old], cov))
+        return self._replace(cells=tuple(part for part in parts if part.rows.size))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model, its design matrix, and the labels and weights of the rows.
+
+    A row of weight c is c / unit rows, of which one is left out at a time: a row of sample weight
+    two is two rows, one of class weight two is one row that counts twice.
+    """
+
+    model: Model
+    matrix: DesignMatrix
+    y: Array  # (n,), labels in {-1, +1}, codes of classes or numbers
+    c: Array  # (n,), weights
+    unit: Array | float = 1.0  # weight of one row: that of its class
+    latents: Latents = ()
+
+    @staticmethod
+    def of(
+        model: Model,
+        blocks: Blocks,
+        engine: Engine,
+        y: Array,
+        c: Array,
+        unit: Array | float = 1.0,
+        form: str = "dense",
+    ) -> Problem:
+        """The problem of a model and rows in blocks."""
+        return Problem(model, DesignMatrix(model.held, blocks, engine, form), y, c, unit)
+
+    def replaced(self, **changes: Any) -> Problem:
+        """The problem with another model or labels, or with changes of its matrix."""
+        inside: dict[str, Any] = {
+            k: changes.pop(k) for k in ("blocks", "engine", "form") if k in changes
+        }
+        model = changes.get("model", self.model)
+        if "model" in changes and model.terms is not self.model.terms:
+            inside["read"] = model.held
+        return replace(self, matrix=replace(self.matrix, **inside), **changes)
+
+    def at(self, latents: Latents) -> Problem:
+        """The problem with these latent entries, if there are any."""
+        if not latents:
+            return self
+        reader = _Filled(self.model, latents)
+        return replace(self, latents=latents, matrix=replace(self.matrix, read=reader))
+
+    @property
+    def blocks(self) -> Blocks:
+        return self.matrix.blocks
+
+    @property
+    def engine(self) -> Engine:
+        return self.matrix.engine
+
+    @property
+    def form(self) -> str:
+        return self.matrix.form
+
+    @property
+    def n(self) -> int:
+        return self.blocks.n
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows."""
+        return float(arrays.total(self.c))
+
+    @property
+    def copies(self) -> Array:
+        """Rows that each row represents: c without class weights."""
+        return self.c / self.unit
+
+    @property
+    def gone(self) -> Array:
+        """What leaving one row out takes from its weight."""
+        return np.minimum(self.c, self.unit)
+
+    @property
+    def shape(self) -> tuple[str, int]:
+        """What a state must have in common with a problem to be its start."""
+        return self.form, self.n if self.form == "factored" else 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether rows are in the memory of this process."""
+        return self.blocks.in_memory and not self.engine.on_device and not self.blocks.remote
+
+    # ----- rows
+
+    def rows(self, block: Block) -> Rows:
+        """Columns of a block, with latent entries filled in."""
+        return self.matrix.read(block)
+
+    def hidden(self, at: slice) -> tuple[Hidden, ...]:
+        """Latent entries of consecutive rows, term by term."""
+        return hidden(self.model, self.latents, at)
+
+    def columns(self, rows: Array) -> Array:
+        """Dense columns at chosen rows."""
+        C = arrays.to_numpy(self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C)
+        return np.asarray(C if isinstance(C, np.ndarray) else C.toarray())
+
+    def assembled(self) -> Problem:
+        """The same problem with its columns built once and stored."""
+        return replace(self, matrix=self.matrix.assembled(self.model))
+
+    def kept(self) -> Problem:
+        """The same problem with its columns stored, if rows are in memory and there is room."""
+        if not self.is_held or self.blocks.ready or self.model.is_latent or self.model.grouped:
+            return self
+        needed = 8 * self.n * self.model.width
+        return self.assembled() if needed <= self.engine.available() else self
+
+    def with_likelihood(self, likelihood: Likelihood) -> Problem:
+        """The problem with another likelihood."""
+        return replace(self, model=replace(self.model, likelihood=likelihood))
+
+    # ----- fewer rows
+
+    def some(self, rows: Array) -> Problem:
+        """Chosen rows, in ascending order."""
+        y, c = arrays.pick(self.y, rows), arrays.pick(self.c, rows)
+        unit = self.unit if isinstance(self.unit, float) else arrays.pick(self.unit, rows)
+        few = Problem(self.model, self.matrix.take(rows), y, c, unit)
+        return few.at(tuple(each and each.take(rows) for each in self.latents))
+
+    def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
+        """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
+        edges = np.arange(keep + 1) * self.n // keep
+        within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
+        return self.some(edges[:-1] + within)
+
+    def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
+        """At most so many rows, half of each label if possible; rows that each one represents."""
+        if self.blocks.in_memory and self.n <= most:
+            return self.on_host(), np.ones(self.n)
+        rows, share = balanced_rows(self.y, most, rng)
+        return self.some(rows).on_host(), share
+
+    def on_host(self) -> Problem:
+        """The same rows on the host."""
+        if not arrays.is_foreign(self.blocks.X):
+            return self
+        y, c, unit = map(arrays.to_numpy, (self.y, self.c, self.unit))
+        return self.replaced(blocks=self.blocks.on_host(), y=y, c=c, unit=unit)
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Problem]:
+        """Random minibatches that together have every row once, weighted up to all rows."""
+        for rows, blocks in self.blocks.minibatches(size, rng):
+            unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
+            c = self.c[rows] * (self.n / rows.size)
+            yield self.replaced(blocks=blocks, y=self.y[rows], c=c, unit=unit)
+
+    # ----- passes over all rows
+
+    def stats(self, coef: Coef, curved: bool = False) -> Stats:
+        """Sums of likelihood contributions under a Gaussian of theta; with ``curved`` also H."""
+        lik, form = self.model.likelihood, self.form
+
+        def visit(rows: Rows, y: Array, c: Array) -> Stats:
+            local = lik.expected(y, *moments(rows, coef)).times(c)
+            sums = gather(rows, local, form, coef.mean)
+            if curved:
+                sums = replace(sums, H=gather(rows, local._replace(w=local.h), form, coef.mean).S)
+            return sums
+
+        sums: Stats = self.matrix.sum(visit, self.y, self.c)
+        return sums
+
+    def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
+        """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
+
+        With ``gram`` also S.  ``v`` may be one number for all rows.
+        """
+        lik, form = self.model.likelihood, self.form
+
+        def visit(rows: Rows, y: Array, c: Array, v: Array | float) -> Stats:
+            m = product(rows, coef.mean)
+            local = lik.expected(y, m, v + 0.0 * m).times(c)
+            S = sandwich(rows.C, local.w, form) if gram else None
+            return Stats(S, transposed_product(rows, local.g), arrays.total(local.bound))
+
+        sums: Stats = self.matrix.sum(visit, self.y, self.c, v)
+        return sums
+
+    def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
+        """Sums over all rows of curvatures, slopes and squared slopes, each without its row.
+
+        For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)`
+        (HC3); the denominator is at ``least`` this.  A row of sample weight two is two rows; class
+        weights multiply the slope of each.
+        """
+        lik, form = self.model.likelihood, self.form
+
+        def visit(rows: Rows, y: Array, c: Array, unit: Array | float) -> Slopes:
+            m, v = moments(rows, coef)
+            local = lik.expected(y, m, v)
+            xp = arrays.of(local.g)
+            out = local.g / xp.clip(1.0 - xp.clip(c, None, unit) * local.h * v, least, None)
+            return Slopes(
+                sandwich(rows.C, c * local.h, form),
+                sandwich(rows.C, c * unit * out * out, form),
+                transposed_product(rows, c * local.g),
+            )
+
+        sums: Slopes = self.matrix.sum(visit, self.y, self.c, self.unit)
+        return sums
+
+    def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
+        """Sums over all rows with drawn weights; each block has its own random generator."""
+        read, lik, form = self.matrix.read, self.model.likelihood, self.form
+
+        def visit(b: Block, y: Array, c: Array) -> Stats:
+            rows, rng = read(b), stream(key[0], "rows", *key[1:], b.number)
+            return gather(rows, lik.draw(y, product(rows, theta), c, rng), form)
+
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
+        return sums
+
+    def log_likelihoods(self, thetas: Array) -> Array:
+        """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
+        lik = self.model.likelihood
+
+        def visit(rows: Rows, y: Array, c: Array) -> Array:
+            few = max(1, 2**16 // y.shape[0])  # stay in cache
+            parts = (arrays.like(thetas[i : i + few], rows.C) for i in range(0, len(thetas), few))
+            logs = [lik.log_prob(y, arrays.double(part @ rows.C.T)) @ c for part in parts]
+            return np.concatenate(logs)
+
+        out: Array = self.matrix.sum(visit, self.y, self.c)
+        return out
+
+    def moments(self, coef: Coef) -> tuple[Array, Array]:
+        """Mean and variance of f at every row."""
+        pairs = self.matrix.collect(lambda rows: moments(rows, coef))
+        m, v = zip(*pairs, strict=True)
+        return np.concatenate(m), np.concatenate(v)
+
+    def outside(self) -> Array | float:
+        """Variance of f at every row that does not come from the coefficients."""
+        if self.blocks.ready or not self.model.has_residual:
+            return self.blocks.extra
+        each = self.matrix.collect(lambda rows: rows.extra + arrays.constant(rows.C, 0.0))
+        return np.concatenate(list(each))
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
+
+    A: Any  # of curvatures
+    J: Any  # of squared slopes, each without the row itself
+    g: Any  # of slopes
+
+    def __add__(self, other: Slopes) -> Slopes:
+        return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Reads the columns of a block with latent entries filled in."""
+
+    model: Model
+    latents: Latents
+
+    def __call__(self, block: Block) -> Rows:
+        return filled(self.model.held(block), hidden(self.model, self.latents, block.at))
+
+
+def hidden(model: Model, latents: Latents, at: slice) -> tuple[Hidden, ...]:
+    """Latent entries of consecutive rows, term by term."""
+    out = []
+    for k, _, where in model.latent_terms:
+        parts = [cells.between(at.start, at.stop) for cells in latents[k].cells]
+        out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
+    return tuple(out)
+
+
+def contributions(
+    likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine, size: int = 2**14
+) -> Local:
+    """Likelihood contributions of rows at given moments of f, ``size`` rows at a time."""
+
+    def visit(at: slice) -> Local:
+        return likelihood.expected(y[at], m[at], v[at])
+
+    n = int(y.shape[0])
+    parts = engine.over(visit, n, n if arrays.is_foreign(m) else size)
+    return parts[0] if len(parts) == 1 else Local(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def gather(rows: Rows, local: Local, form: str, mean: Array | None = None) -> Stats:
+    """Sum likelihood contributions over rows: S, g and the bound.
+
+    Rows with latent entries need the ``mean`` of theta too.
+    """
+    S, g = sandwich(rows.C, local.w, form), transposed_product(rows, local.g)
+    for where, cells in rows.V:
+        assert mean is not None
+        spread = summed_covariances(cells, local.w, where.stop - where.start)
+        S = S.plus(where, spread)
+        g[where] -= spread @ mean[where]
+    return Stats(S, g, arrays.total(local.bound))

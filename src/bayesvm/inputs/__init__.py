@@ -1,1 +1,0 @@
-"""What users give, checked once at ``fit``: cells, labels, weights, groups, parameters."""

@@ -1,1 +1,0 @@
-"""A model, its data, and the pass over rows that sums statistics."""

@@ -1,0 +1,104 @@
+"""Parameters that estimators have in common."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm.core.parameters import RULES, check_parameters
+from bayesvm.data import Serial
+from bayesvm.sparse_kernel import Power
+from bayesvm.terms import Columns
+
+X = np.random.default_rng(0).normal(size=(12, 2))
+Y = np.arange(12) % 2
+KINDS = [
+    BayesianLinearSVC(),
+    BayesianSVC(),
+    PCVC(),
+    RVC(),
+    MixedSVC(),
+    FactorSVC(1, inference="gibbs"),
+    AdditiveSVC([("x", Columns(), "ridge")]),
+]
+WRONG = [
+    ("n_jobs", 0, "n_jobs must be a whole number other than 0"),
+    ("n_jobs", "two", "n_jobs must be a whole number"),
+    ("standardize", "yes", "standardize must be True or False; got 'yes'"),
+    ("fit_intercept", None, "fit_intercept must be True or False; got None"),
+    ("warm_start", 1, "warm_start must be True or False; got 1"),
+    ("joint", "x", "joint must be True or False; got 'x'"),
+    ("memory", -5, "memory must be a number of bytes, at least 0, or None; got -5"),
+    ("callbacks", 3, "callbacks must be a list of callables or None; got 3"),
+    ("callbacks", [3], "callbacks must be a list of callables or None"),
+    ("callbacks", print, "wrap the one given in"),
+    ("checkpoint", 5, "checkpoint must be the path of a file or None; got 5"),
+    (
+        "probability",
+        "odds",
+        "probability='odds' is not known; choose one of 'calibrated', ",
+    ),
+]
+
+
+@pytest.mark.parametrize("model", KINDS, ids=lambda model: type(model).__name__)
+def test_wrong_values_are_refused_by_every_estimator(model):
+    known = model.get_params(deep=False)
+    groups = {"groups": np.arange(12) % 3} if isinstance(model, MixedSVC) else {}
+    assert set(known) & set(RULES)
+    for name, value, message in WRONG:
+        if name not in known:
+            continue
+        with pytest.raises(ValueError, match=message):
+            type(model)(**(known | {name: value})).fit(X, Y, **groups)
+
+
+@pytest.mark.parametrize("dtype", ["foo", None])
+def test_precision_of_the_kernel_machine_is_checked_for_few_rows_too(dtype):
+    with pytest.raises(ValueError, match=r"dtype=.* is not known; choose 'auto'"):
+        BayesianSVC(engine=Serial(dtype=dtype)).fit(X, Y)
+
+
+def test_tables_and_streams_are_checked_too():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        AdditiveSVC([("x", Columns(["a"]), "ridge")], n_jobs=0).fit(frame, Y)
+    with pytest.raises(ValueError, match="standardize must be"):
+        BayesianLinearSVC(standardize="no").partial_fit(X, Y, classes=[0, 1])
+
+
+def test_good_values_pass():
+    check_parameters(
+        {
+            "standardize": np.bool_(True),
+            "n_jobs": np.int64(-1),
+            "memory": 2e9,
+            "callbacks": (print,),
+            "checkpoint": "file",
+            "other": object(),
+        }
+    )
+    check_parameters(dict.fromkeys(("n_jobs", "memory", "callbacks", "checkpoint")))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianLinearSVC(max_iter=50, tol=1e-4),
+        BayesianLinearSVC(inference="em", max_iter=50),
+        PCVC(tune=False, norm_penalty=0, n_folds=3),
+        PCVC(tune=False, weight_prior=Power(-0.2, n_starts=0), max_iter=300),
+        PCVC(tune=False, max_iter=None, n_folds=5),
+        RVC(n_folds=3),
+        BayesianSVC(tune=False, n_inducing=4, inducing="random", approximation="fitc"),
+        FactorSVC(1, "linear", max_iter=50),
+    ],
+    ids=repr,
+)
+def test_parameters_with_an_effect_are_not_warned_of(model):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*no effect")
+        model.fit(X, (X[:, 0] > 0).astype(int))

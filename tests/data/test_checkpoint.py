@@ -1,0 +1,343 @@
+"""Checkpoints: what they belong to, fits that go on from them, damaged files."""
+
+import contextlib
+import errno
+import importlib
+import os
+import signal
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import bayesvm
+from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC
+from bayesvm.data import from_memmap
+from bayesvm.inference import EM, SVI, Gibbs
+from bayesvm.terms import Columns, Groups, Intercept, Process
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning"),
+]
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((80, 4))
+Y = (X @ [1.0, -2.0, 0.5, 0.0] + RNG.standard_normal(80) > 0).astype(int)
+WIDE = RNG.standard_normal((25, 270))  # more columns than rows: the dual form
+WIDE_Y = (WIDE[:, :3].sum(axis=1) > 0).astype(int)
+CHAIN = Gibbs(draws=20, burn_in=5, chains=3)
+
+
+@pytest.fixture
+def written_at_once(monkeypatch):
+    """Checkpoints are written at every step instead of every few seconds."""
+    for name in ("bayesvm.data.checkpoint", "bayesvm.inference.progress"):
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(name)
+            if hasattr(module, "SAVE_SECONDS"):
+                monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
+
+
+def ending_at(number, calls):
+    """A callback that ends the fit at its call of a number."""
+
+    def callback(progress):
+        calls.append(progress)
+        return len(calls) == number
+
+    return callback
+
+
+class Interrupt(Exception):
+    """Raised in the middle of a fit."""
+
+
+def failing_at(number, calls):
+    """A callback that raises at its call of a number."""
+
+    def callback(progress):
+        calls.append(progress)
+        if len(calls) == number:
+            raise Interrupt
+
+    return callback
+
+
+def test_a_checkpoint_of_a_file_knows_the_rows_of_that_file(tmp_path):
+    other = X.copy()
+    other[::2] += 3.0
+    np.save(tmp_path / "A.npy", X)
+    np.save(tmp_path / "B.npy", other)
+    model = BayesianLinearSVC(
+        inference=CHAIN, standardize=False, random_state=0, checkpoint=tmp_path / "c.npz"
+    )
+    model.fit(from_memmap(tmp_path / "A.npy", Y))
+    with pytest.raises(ValueError, match=r"c\.npz.* belongs to another fit: data"):
+        clone(model).fit(from_memmap(tmp_path / "B.npy", Y))
+
+
+def test_a_checkpoint_of_a_dask_array_knows_its_rows(tmp_path):
+    model = BayesianLinearSVC(
+        inference=Gibbs(draws=5, burn_in=2, chains=1),
+        standardize=False,
+        random_state=0,
+        checkpoint=tmp_path / "c.npz",
+    )
+    y = da.from_array(Y, chunks=40)
+    model.fit(da.from_array(X, chunks=40), y)
+    with pytest.raises(ValueError, match=r"c\.npz.* belongs to another fit: data"):
+        clone(model).fit(da.from_array(-X, chunks=40), y)
+
+
+def test_a_checkpoint_knows_the_seed(tmp_path):
+    model = BayesianLinearSVC(inference=CHAIN, random_state=0, checkpoint=tmp_path / "c.npz")
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match=r"belongs to another fit: seed 0 there and 1 here"):
+        clone(model).set_params(random_state=1).fit(X, Y)
+
+
+def test_a_checkpoint_knows_all_parameters(tmp_path):
+    model = BayesianLinearSVC(checkpoint=tmp_path / "c.npz").fit(X, Y)
+    with pytest.raises(ValueError, match="belongs to another fit: parameters"):
+        clone(model).set_params(probability="probit").fit(X, Y)
+
+
+def test_without_a_seed_a_fit_goes_on_with_the_stream_it_began(tmp_path):
+    """Chains begun after the resumption draw what they would have drawn, kernel rows too."""
+    file = tmp_path / "c.npz"
+    model = BayesianSVC(n_inducing=10, inference=CHAIN, tune=False, checkpoint=file)
+    early = clone(model).set_params(callbacks=[ending_at(3, [])]).fit(X, Y)
+    resumed = clone(model).fit(X, Y)
+    assert resumed.machines_[0].draws.theta.shape[0] == CHAIN.chains
+    np.testing.assert_allclose(
+        resumed.inducing_points_, early.inducing_points_, rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        clone(model).fit(X, Y).predict_proba(X), resumed.predict_proba(X), rtol=1e-6, atol=1e-9
+    )
+
+
+GOING_ON = {
+    "vb": (BayesianLinearSVC(), X, Y),
+    "vb, gates": (BayesianLinearSVC(prior="spike_slab", random_state=0), X, Y),
+    "vb, dual": (BayesianLinearSVC(max_iter=40), WIDE, WIDE_Y),
+    "em": (BayesianLinearSVC(inference="em"), X, Y),
+    "em, lasso, dual": (
+        BayesianLinearSVC(prior="lasso", inference=EM(learn="mode")),
+        WIDE,
+        WIDE_Y,
+    ),
+    "kernel": (BayesianSVC(n_inducing=10, tune=False, tol=1e-8, random_state=0), X, Y),
+    "kernel, tuned": (BayesianSVC(random_state=0), X, Y),
+    "pcvc": (PCVC(), X, Y),
+    "additive": (
+        AdditiveSVC(
+            [("l", Intercept()), ("x", Columns([0])), ("f", Process([1, 2], n_inducing=5))],
+            random_state=0,
+        ),
+        X,
+        Y,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOING_ON)
+def test_a_fit_that_goes_on_is_the_fit_that_was_not_interrupted(name, tmp_path, written_at_once):
+    model, rows, labels = GOING_ON[name]
+    calls = []
+    whole = clone(model).set_params(callbacks=[calls.append]).fit(rows, labels)
+    for number, how in ((2, ending_at), (len(calls) // 2 + 1, failing_at)):
+        part = clone(model).set_params(checkpoint=tmp_path / f"{how.__name__}.npz")
+        with contextlib.suppress(Interrupt):
+            clone(part).set_params(callbacks=[how(number, [])]).fit(rows, labels)
+        resumed = clone(part).fit(rows, labels)
+        gap = np.abs(resumed.predict_proba(rows) - whole.predict_proba(rows)).max()
+        if name == "kernel":  # sites are kept, the means are found again: the same optimum
+            assert gap <= 1e-4
+            continue
+        # the same steps: equal to the last digit, of which 1e-10 leaves some to the processor
+        assert gap <= 1e-10
+        assert resumed.n_iter_ == whole.n_iter_
+        assert resumed.fit_.bound == pytest.approx(whole.fit_.bound, rel=1e-12)
+        np.testing.assert_allclose(resumed.fit_.path, whole.fit_.path, rtol=1e-10)
+
+
+SEVERAL = {
+    "svi": (BayesianLinearSVC(inference=SVI(batch_size=20, max_iter=5), random_state=0), X),
+    "gibbs, dual": (BayesianLinearSVC(inference=CHAIN, random_state=0), WIDE),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_classes_that_follow_a_stop_go_on_with_their_own_stream(name, tmp_path, written_at_once):
+    """Machines share a generator: one that was stopped leaves the next another place in it."""
+    model, rows = SEVERAL[name]
+    labels = np.arange(len(rows)) % 3
+    whole = clone(model).fit(rows, labels)
+    model = clone(model).set_params(checkpoint=tmp_path / "c.npz")
+    clone(model).set_params(callbacks=[ending_at(2, [])]).fit(rows, labels)
+    resumed = clone(model).fit(rows, labels)
+    np.testing.assert_allclose(resumed.predict_proba(rows), whole.predict_proba(rows), atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_terms_of_groups_have_a_checkpoint(seed, tmp_path, written_at_once):
+    rows = np.column_stack([X, np.arange(len(X)) % 5])
+    terms = [("l", Intercept()), ("x", Columns([0, 1])), ("g", Groups(4))]
+    model = AdditiveSVC(terms, inference=CHAIN, random_state=seed, checkpoint=tmp_path / "c.npz")
+    with pytest.raises(Interrupt):
+        clone(model).set_params(callbacks=[failing_at(20, [])]).fit(rows, Y)
+    resumed = clone(model).fit(rows, Y)
+    again = clone(model).fit(rows, Y)  # from the finished file
+    np.testing.assert_allclose(
+        again.predict_proba(rows), resumed.predict_proba(rows), rtol=1e-6, atol=1e-9
+    )
+    if seed is not None:
+        whole = clone(model).set_params(checkpoint=None).fit(rows, Y)
+        np.testing.assert_allclose(whole.predict_proba(rows), resumed.predict_proba(rows))
+
+
+@pytest.mark.parametrize("name", ["vb", "vb, gates", "em", "kernel", "additive"])
+def test_a_finished_file_gives_back_the_finished_fit(name, tmp_path):
+    model, rows, labels = GOING_ON[name]
+    model = clone(model).set_params(checkpoint=tmp_path / "c.npz")
+    first = clone(model).fit(rows, labels)
+    calls = []
+    again = clone(model).set_params(callbacks=[calls.append]).fit(rows, labels)
+    assert not calls
+    np.testing.assert_allclose(
+        again.predict_proba(rows), first.predict_proba(rows), rtol=1e-6, atol=1e-9
+    )
+    assert again.machines_[0].bound == pytest.approx(first.machines_[0].bound, rel=1e-9)
+    assert again.n_iter_ == first.n_iter_
+
+
+@pytest.mark.parametrize("name", ["vb"])
+def test_a_killed_fit_can_be_gone_on_with(name, tmp_path, written_at_once):
+    model, rows, labels = GOING_ON[name]
+    steps = []
+    whole = clone(model).set_params(callbacks=[steps.append]).fit(rows, labels)
+    file, calls = tmp_path / "c.npz", []
+
+    def kill(progress):
+        calls.append(progress)
+        if len(calls) == len(steps) // 2 + 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            clone(model).set_params(checkpoint=file, callbacks=[kill]).fit(rows, labels)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    (tmp_path / "c.npz.999-deadbeef.part").write_bytes(b"half a file")
+    resumed = clone(model).set_params(checkpoint=file).fit(rows, labels)
+    gap = np.abs(resumed.predict_proba(rows) - whole.predict_proba(rows)).max()
+    assert gap <= 1e-10
+    assert os.listdir(tmp_path) == ["c.npz"]  # no lock, no part
+
+
+def test_a_second_fit_does_not_use_a_checkpoint_that_is_in_use(tmp_path):
+    model = BayesianLinearSVC(checkpoint=tmp_path / "c.npz")
+    refusals = []
+
+    def begin_another(progress):
+        if not refusals:
+            with pytest.raises(ValueError, match=r"c\.npz' is in use by another fit") as found:
+                clone(model).fit(X, Y)
+            refusals.append(str(found.value))
+
+    clone(model).set_params(callbacks=[begin_another]).fit(X, Y)
+    assert f"process {os.getpid()}" in refusals[0]
+    clone(model).fit(X, Y)  # when the first has ended
+    assert os.listdir(tmp_path) == ["c.npz"]
+
+
+def finished(file):
+    """A model whose checkpoint is finished, and its probabilities."""
+    model = BayesianLinearSVC(random_state=0, checkpoint=file)
+    return model, clone(model).fit(X[:, :2], Y).predict_proba(X[:, :2])
+
+
+def test_flipped_bits_of_a_checkpoint_are_found(tmp_path):
+    file = tmp_path / "c.npz"
+    model, wanted = finished(file)
+    data = file.read_bytes()
+    for place in np.linspace(0, len(data) - 1, 30).astype(int):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << (place % 8)
+        file.write_bytes(damaged)
+        refusal = ""
+        try:
+            found = clone(model).fit(X[:, :2], Y)
+        except ValueError as error:
+            refusal = str(error)
+        if refusal:
+            assert "c.npz" in refusal
+        else:  # in a date or the like
+            np.testing.assert_allclose(found.predict_proba(X[:, :2]), wanted, rtol=1e-6, atol=1e-9)
+
+
+DAMAGE = {
+    "cut by one": lambda x: x[:-1] if x.ndim else x,
+    "another type": lambda x: x.astype(np.float32) if x.dtype == float else x,
+    "other values": lambda x: x + 1e-9 if x.dtype == float else x,
+    "objects": lambda x: x.astype(object) if x.dtype == float else x,
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_arrays_of_a_checkpoint_that_were_changed_by_hand_are_refused(what, tmp_path):
+    file = tmp_path / "c.npz"
+    model, _ = finished(file)
+    with np.load(file) as held:
+        arrays = {name: held[name] for name in held.files}
+    changed = {name: DAMAGE[what](x) for name, x in arrays.items()}
+    with file.open("wb") as handle:
+        np.savez(handle, **changed)
+    with pytest.raises(ValueError, match=r"c\.npz"):
+        clone(model).fit(X[:, :2], Y)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.99])
+def test_a_checkpoint_that_was_cut_short_is_refused(share, tmp_path):
+    file = tmp_path / "c.npz"
+    model, _ = finished(file)
+    data = file.read_bytes()
+    file.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(ValueError, match=r"c\.npz' is not a checkpoint of bayesvm, or it is dam"):
+        clone(model).fit(X[:, :2], Y)
+
+
+def test_a_checkpoint_that_would_inflate_is_refused(tmp_path):
+    file = tmp_path / "c.npz"
+    model, _ = finished(file)
+    with np.load(file) as held:
+        arrays = {name: held[name] for name in held.files}
+    np.savez_compressed(file, **arrays, more=np.zeros(10**6))
+    with pytest.raises(ValueError, match=r"c\.npz.* compressed"):
+        clone(model).fit(X[:, :2], Y)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def savez(file, **arrays):
+        file.write(b"PK")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", savez)
+    with pytest.raises(OSError, match=r"No space left on device: it cannot be written: '.*c\.npz'"):
+        BayesianLinearSVC(checkpoint=tmp_path / "c.npz").fit(X, Y)
+    assert os.listdir(tmp_path) == []
+
+
+def test_symbolic_links_are_followed(tmp_path):
+    (tmp_path / "far").mkdir()
+    for name in ("c.npz", "model"):
+        (tmp_path / name).symlink_to(tmp_path / "far" / name)
+    model = BayesianLinearSVC(checkpoint=tmp_path / "c.npz").fit(X, Y)
+    bayesvm.save(model.set_params(checkpoint=None), tmp_path / "model")
+    for name in ("c.npz", "model"):
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "far" / name).is_file()

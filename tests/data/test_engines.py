@@ -1,0 +1,275 @@
+"""Engines may change speed, never values."""
+
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+
+import array_api_strict
+import numpy as np
+import pytest
+from tests.problems import make_problem, simulate
+from threadpoolctl import threadpool_info
+
+from bayesvm import data
+from bayesvm.core.arrays import total
+from bayesvm.core.types import Coef
+from bayesvm.data import Blocks, Dask, Gpu, Serial, Threads
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.linalg.covariances import FullCovariance
+
+ENGINES = [
+    Serial(),
+    Threads(1),
+    Threads(2),
+    Threads(4),
+    Threads(),
+    Dask(),
+    Gpu("default", "array_api_strict"),
+]
+every = pytest.mark.parametrize("engine", ENGINES, ids=str)
+COEF = Coef(np.linspace(-1, 1, 6), FullCovariance(np.eye(6) + np.tril(np.full((6, 6), 0.1))))
+
+
+def test_no_missing_engine():
+    public = {
+        item
+        for item in vars(data).values()
+        if inspect.isclass(item) and issubclass(item, data.Serial)
+    }
+    assert public == {type(engine) for engine in ENGINES}
+
+
+def numbers(n=13, size=3):
+    return Blocks(np.zeros((n, 1)), size), np.arange(float(n))
+
+
+@every
+def test_blocks_come_back_in_order(engine):
+    found = list(engine.collect(lambda b, y: (b.number, float(total(y))), *numbers()))
+    assert found == [(0, 3.0), (1, 12.0), (2, 21.0), (3, 30.0), (4, 12.0)]
+
+
+@every
+def test_slices_come_back_in_order(engine):
+    found = engine.over(lambda at: (at.start, at.stop), 7, 3)
+    assert found == [(0, 3), (3, 6), (6, 7)]
+    assert engine.over(lambda at: at.stop, 0, 3) == []
+
+
+@pytest.mark.parametrize("engine", [Serial(), Threads(1), Threads(3)], ids=str)
+def test_chosen_rows_are_those_of_indexing(engine):
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    for x in (X, X.astype(np.float32), np.asfortranarray(X), X[:, 0].copy(), X[:, :0]):
+        for rows in (np.arange(49, 0, -3), np.array([3, 3, 0]), X[:, 0] > 0):
+            found = engine.pick(x, rows)
+            assert found.dtype == x.dtype
+            np.testing.assert_array_equal(found, x[rows])
+
+
+@every
+def test_sum_of_one_block_and_of_many(engine):
+    assert engine.sum(lambda b, y: float(total(y)), *numbers(4, 9)) == 6.0
+    assert engine.sum(lambda b, y: float(total(y)), *numbers()) == 78.0
+
+
+@every
+def test_an_error_in_a_block_is_not_lost(engine):
+    def visit(block):
+        if block.number == 3:
+            raise FloatingPointError("block 3")
+        return 0.0
+
+    with pytest.raises(FloatingPointError, match="block 3"):
+        engine.sum(visit, numbers()[0])
+
+
+@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
+@pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
+def test_workers_change_nothing_not_even_the_last_bit(lik, form):
+    X, y, c = simulate(501, 6, seed=4, weighted=True)
+    c = np.ceil(c)  # whole, for the samplers that draw copies
+
+    def passes(engine):
+        p = make_problem(X, y, c, likelihood=lik, engine=engine, form=form, size=50)
+        found = [p.stats(COEF), p.draw(COEF.mean, (5, 6))]
+        S = [s.S.M if form == "dense" else s.S.d if form == "diagonal" else s.S.w for s in found]
+        return [*S, *(s.g for s in found), *(np.array([s.bound]) for s in found)]
+
+    reference = passes(Threads(1))
+    for workers in (2, 4):
+        for a, b in zip(passes(Threads(workers)), reference):
+            np.testing.assert_array_equal(a, b)
+    for a, b in zip(passes(Serial()), reference):  # BLAS may use more threads here
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+class Alive:
+    """A number that counts how many of its kind are held at once."""
+
+    now = most = 0
+
+    def __init__(self, x):
+        self.x = x
+        Alive.now += 1
+        Alive.most = max(Alive.most, Alive.now)
+
+    def __del__(self):
+        Alive.now -= 1
+
+    def __add__(self, other):
+        return Alive(self.x + other.x)
+
+    def __iadd__(self, other):
+        self.x += other.x
+        return self
+
+
+@pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)
+def test_sums_hold_no_more_results_where_there_are_more_blocks(engine):
+    most = []
+    for n in (200, 1000):
+        Alive.now = Alive.most = 0
+        assert engine.sum(Alive, range(n)).x == n * (n - 1) / 2
+        most.append(Alive.most)
+    assert max(most) < (8 if type(engine) is Serial else 100)
+
+
+def test_workers_hold_blas_to_one_thread():
+    def blas_threads(block):
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    for found in Threads(2).collect(blas_threads, numbers(4, 2)):
+        assert set(found) <= {1}
+
+
+@pytest.mark.slow
+def test_busy_neighbours_cost_no_cycles():
+    """Threads that spin while others have the cores would burn processor time; ours may not.
+
+    Time of the processor, not of the clock: twice the idle one at most, where spinning was seen to
+    cost thirty times.
+    """
+    X, y, c = simulate(60_000, 60, seed=0)
+    problem = make_problem(X, y, c, engine=Threads(2), size=2000)
+    coef = Coef(np.zeros(60), FullCovariance(np.eye(60)))
+
+    def spent():
+        problem.stats(coef)
+        begun = time.process_time()
+        for _ in range(5):
+            problem.stats(coef)
+        return time.process_time() - begun
+
+    alone = spent()
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        beside = spent()
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert beside < 2.0 * alone
+
+
+@pytest.mark.parametrize("kind", [Serial, Threads, Gpu, Dask])
+def test_engines_have_a_precision_and_a_limit_of_memory(kind):
+    assert (kind().dtype, kind().memory) == ("auto", None)
+    engine = kind(dtype="float32", memory=10)
+    assert (engine.dtype, engine.memory) == ("float32", 10)
+    for wrong, text in (
+        ({"dtype": "half"}, "dtype='half' is not known"),
+        ({"memory": -1}, "bytes"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            kind(**wrong).check()
+
+
+def test_number_of_workers():
+    assert Threads(3).workers == 3
+    assert Threads(0).workers == 1
+    assert Threads().workers == Threads(-1).workers >= 1
+    assert Threads(-10_000).workers == 1
+
+
+def test_devices_in_the_words_of_each_library():
+    """CuPy knows devices by number, torch by name; nothing is said where there is one only."""
+    assert Gpu("cuda", "torch")._there == {"device": "cuda"}
+    assert Gpu("cuda:1", "torch")._there == {"device": "cuda:1"}
+    assert Gpu("cuda", "cupy")._there == {}
+    assert Gpu("cuda:1", "cupy")._there == {"device": 1}
+    assert Gpu("default", "array_api_strict")._there == {}
+
+
+def test_whole_numbers_stay_whole_there():
+    engine = Gpu("default", "array_api_strict")
+    for kind in (np.int8, np.int16, np.int64, np.uint32):
+        found = engine.place(np.array([1, 0, 1], dtype=kind))
+        assert array_api_strict.isdtype(found.dtype, "integral")
+        np.testing.assert_array_equal(np.from_dlpack(found), [1, 0, 1])
+    assert engine.place(np.array([True, False])).dtype == array_api_strict.float64
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "on"), [("allow_tf32", False, True), ("fp32_precision", "ieee", "tf32")]
+)
+def test_tf32_is_on_while_any_thread_sums_and_restored_by_the_last(name, before, on):
+    from types import SimpleNamespace
+
+    from bayesvm.data.gpu import _tf32
+
+    flags = SimpleNamespace(**{name: before})
+    first, second = _tf32(flags), _tf32(flags)
+    with first:
+        second.__enter__()
+    assert getattr(flags, name) == on
+    second.__exit__(None, None, None)
+    assert getattr(flags, name) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+def test_a_forked_process_has_threads_of_its_own():
+    assert list(Threads(2).collect(abs, [-1, -2])) == [1, 2]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # threads of the parent would never answer
+        os._exit(0 if list(Threads(2).collect(abs, [-3, -4])) == [3, 4] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_no_thread_is_left_where_results_are_not_all_read():
+    before = threading.active_count()
+    found = Threads(2).collect(lambda at: at, iter(range(9)))
+    assert next(found) == 0
+    found.close()
+    assert threading.active_count() == before
+
+
+def test_sums_leave_what_blocks_return_as_it_is():
+    """A function of blocks may return an array that it keeps."""
+    kept = np.ones(3)
+    for engine in (Serial(), Threads(2)):
+        np.testing.assert_array_equal(engine.sum(lambda b: kept, numbers()[0]), np.full(3, 5.0))
+        np.testing.assert_array_equal(kept, np.ones(3))
+
+
+def test_what_engines_are_given_holds_no_rows():
+    """They may send it to other processes."""
+    cloudpickle, sent = pytest.importorskip("cloudpickle"), []
+
+    class Sending(Serial):
+        def sum(self, fn, blocks, *vectors):
+            sent.append(len(cloudpickle.dumps(fn)))
+            return super().sum(fn, blocks, *vectors)
+
+    X, y = simulate(5000, 5, seed=0)[:2]
+    problem = make_problem(X, y, engine=Sending())
+    coef = Coef(np.zeros(problem.model.width), FullCovariance(np.eye(problem.model.width)))
+    for visit in (problem.stats, problem.slopes, partial(problem.expectations, v=1.0)):
+        visit(coef)
+    assert len(sent) == 3
+    assert max(sent) < 20_000  # all rows are ten times that

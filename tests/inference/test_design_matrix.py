@@ -1,0 +1,179 @@
+"""Products with a design matrix, and sums that do not depend on how rows are cut or stored."""
+
+import itertools
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from tests.problems import frozen, simulate
+
+from bayesvm.core.types import Coef, Rows
+from bayesvm.data import Blocks, Serial, Threads
+from bayesvm.inference.design_matrix import DesignMatrix, moments
+from bayesvm.inference.problem import gather
+from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.linalg.covariances import DiagonalCovariance, FullCovariance, Point
+from bayesvm.linalg.forms import Dense, Diagonal, Factored, sandwich
+
+FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
+
+N, K = 23, 4
+RNG = np.random.default_rng(0)
+C, Y, WEIGHTS = simulate(N, K, seed=1, weighted=True)
+MEAN = frozen(RNG.standard_normal(K))
+ROOT = np.tril(0.3 * RNG.standard_normal((K, K)), -1) + np.diag([1.0, 2.0, 0.7, 1.4])
+COEF = Coef(MEAN, FullCovariance(frozen(ROOT)))
+SIGMA = np.linalg.inv(ROOT @ ROOT.T)
+LIKELIHOODS = [Hinge(), Logistic(), Probit()]
+every = pytest.mark.parametrize("lik", LIKELIHOODS, ids=lambda lik: type(lik).__name__)
+
+
+def matrix(S):
+    """S as a matrix; of the diagonal form only its diagonal is known."""
+    if isinstance(S, Dense):
+        return S.M
+    return np.diag(S.d) if isinstance(S, Diagonal) else S.C.T @ np.diag(S.w) @ S.C
+
+
+def assert_same(a, b, rtol=1e-13):
+    np.testing.assert_allclose(matrix(a.S), matrix(b.S), rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(a.g, b.g, rtol=rtol, atol=rtol)
+    assert a.bound == pytest.approx(b.bound, rel=rtol)
+
+
+def whole(lik, form, rows=slice(None), c=WEIGHTS, columns=C, coef=COEF):
+    block = Rows(columns[rows])
+    return gather(block, lik.expected(Y[rows], *moments(block, coef)).times(c[rows]), form)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("engine", [Serial(), Threads(2)])
+@given(size=st.integers(1, N + 1), holes=st.booleans())
+def test_the_four_products(form, engine, size, holes):
+    """Any structure of the columns, any cut of the rows and any engine give the same products."""
+    columns = np.where(np.abs(C) < 0.6, 0.0, C)
+    rows = Blocks(sparse.csr_array(columns) if holes else columns, size, ready=True)
+    D = DesignMatrix(lambda block: block.rows, rows, engine, form)
+    r, w = np.linspace(-1, 1, N), WEIGHTS
+    np.testing.assert_allclose(D.matvec(MEAN), columns @ MEAN, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(D.rmatvec(r), columns.T @ r, rtol=1e-12, atol=1e-13)
+    S = columns.T @ np.diag(w) @ columns
+    expected = np.diag(np.diag(S)) if form == "diagonal" else S
+    np.testing.assert_allclose(matrix(D.gram(w)), expected, rtol=1e-12, atol=1e-13)
+    variance = np.diag(columns @ SIGMA @ columns.T)
+    np.testing.assert_allclose(D.row_variance(COEF.cov), variance, rtol=1e-11, atol=1e-13)
+
+
+@every
+@pytest.mark.parametrize("form", FORMS)
+@given(cuts=st.lists(st.integers(0, N), max_size=5))
+def test_any_partition_of_rows_gives_the_same_sums(lik, form, cuts):
+    edges = sorted({0, N, *cuts})
+    parts = [whole(lik, form, slice(a, b)) for a, b in itertools.pairwise(edges)]
+    assert_same(reduce(add, parts), whole(lik, form))
+
+
+@given(order=st.permutations(range(N)))
+def test_any_order_of_rows_gives_the_same_sums(order):
+    assert_same(whole(Hinge(), "dense", np.array(order)), whole(Hinge(), "dense"))
+
+
+@every
+def test_sums_are_those_of_the_formulas(lik):
+    """S = C' diag(w) C, g = C' g_i, bound = sum, with m = C mu and v = diag(C Sigma C')."""
+    m, v = C @ MEAN, np.diag(C @ SIGMA @ C.T)
+    local = lik.expected(Y, m, v)
+    S = C.T @ np.diag(WEIGHTS * local.w) @ C
+    for form in FORMS:
+        stats = whole(lik, form)
+        expected = np.diag(np.diag(S)) if form == "diagonal" else S
+        np.testing.assert_allclose(matrix(stats.S), expected, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(stats.g, C.T @ (WEIGHTS * local.g), rtol=1e-12, atol=1e-13)
+        assert stats.bound == pytest.approx(WEIGHTS @ local.bound, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sparse_columns_are_dense_columns(form):
+    holes = np.where(np.abs(C) < 0.6, 0.0, C)
+    for kind in (sparse.csr_array, sparse.csr_matrix):
+        rows = frozen(kind(holes))
+        assert_same(whole(Hinge(), form, columns=rows), whole(Hinge(), form, columns=holes))
+        S = sandwich(rows, WEIGHTS, form)
+        expected = holes.T @ np.diag(WEIGHTS) @ holes
+        expected = np.diag(np.diag(expected)) if form == "diagonal" else expected
+        np.testing.assert_allclose(matrix(S), expected, rtol=1e-13, atol=1e-14)
+        assert isinstance(matrix(S), np.ndarray)
+
+
+@every
+@pytest.mark.parametrize("form", FORMS)
+@given(counts=st.lists(st.integers(0, 3), min_size=N, max_size=N))
+def test_whole_weights_are_repetitions(lik, form, counts):
+    rows = np.repeat(np.arange(N), counts)
+    weighted = whole(lik, form, c=np.array(counts, float))
+    if rows.size == 0:
+        assert not matrix(weighted.S).any()
+        assert weighted.bound == 0
+        return
+    repeated = whole(lik, form, rows, c=np.ones(N))
+    np.testing.assert_allclose(matrix(weighted.S), matrix(repeated.S), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(weighted.g, repeated.g, rtol=1e-12, atol=1e-12)
+    assert weighted.bound == pytest.approx(repeated.bound, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_multiple_of_S_counts_rows_several_times(form):
+    S = sandwich(C, WEIGHTS, form)
+    np.testing.assert_allclose(matrix(S * 3.0), matrix(S + S + S), rtol=1e-14)
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+def test_product_with_a_vector(form):
+    x = np.arange(1.0, K + 1)
+    S = sandwich(C, WEIGHTS, form)
+    np.testing.assert_allclose(S @ x, C.T @ (WEIGHTS * (C @ x)), rtol=1e-12)
+    assert isinstance(S, FORMS[form])
+
+
+def test_moments_add_variance_from_outside_theta():
+    extra = np.linspace(0, 1, N)
+    m, v = moments(Rows(C, extra), COEF)
+    np.testing.assert_allclose(m, C @ MEAN, rtol=1e-13)
+    np.testing.assert_allclose(v, np.diag(C @ SIGMA @ C.T) + extra, rtol=1e-12)
+    diagonal = Coef(MEAN, DiagonalCovariance(np.arange(1.0, K + 1)))
+    np.testing.assert_allclose(moments(Rows(C), diagonal)[1], C**2 @ np.arange(1.0, K + 1))
+
+
+def test_a_point_with_smoothing_is_a_variance():
+    """EM's pass at eps is the variational pass with variance eps^2 in every row."""
+    point = whole(Hinge(), "dense", coef=Coef(MEAN, Point(K, eps=0.3)))
+    local = Hinge().expected(Y, C @ MEAN, 0.09).times(WEIGHTS)
+    np.testing.assert_allclose(point.S.M, C.T @ (local.w[:, None] * C), rtol=1e-12)
+    assert point.bound == pytest.approx(local.bound.sum(), rel=1e-13)
+
+
+def test_factored_keeps_the_rows_it_was_given():
+    """No copy of the columns: the dual solve recognises them by identity."""
+    S = sandwich(C, WEIGHTS, "factored")
+    assert isinstance(S, Factored)
+    assert S.C is C
+
+
+def test_forms_of_s_answer_alike():
+    """Rows, blocks, diagonal and products of S, multiplied out or not."""
+    rng = np.random.default_rng(0)
+    C, w = rng.standard_normal((6, 9)), rng.exponential(size=6)
+    M = (C * w[:, None]).T @ C
+    some, few, full = np.array([7, 2, 4]), np.zeros(9), rng.standard_normal(9)
+    few[3] = 1.5
+    for S in (Dense(M), Factored(C, w)):
+        np.testing.assert_allclose(S.rows(some), M[some], atol=1e-13)
+        np.testing.assert_allclose(S.block(some), M[np.ix_(some, some)], atol=1e-13)
+        np.testing.assert_allclose(S.diag(), np.diag(M), atol=1e-13)
+        for x in (few, full):
+            np.testing.assert_allclose(S @ x, M @ x, atol=1e-12)
+            np.testing.assert_allclose(S.times(x, some), (M @ x)[some], atol=1e-12)

@@ -1,0 +1,115 @@
+"""A model lays terms side by side; a problem asks all its rows one question."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.problems import make_problem, plain, simulate
+
+from bayesvm.core.random import stream
+from bayesvm.core.types import Coef, Own, Term
+from bayesvm.data import Threads
+from bayesvm.designs import Intercept
+from bayesvm.inference.model import Model
+from bayesvm.likelihoods import Hinge
+from bayesvm.linalg.covariances import FullCovariance
+from bayesvm.priors import Fixed, Ridge
+
+X, Y, WEIGHTS = simulate(30, 4, seed=3, weighted=True)
+L = np.tril(np.full((5, 5), 0.2)) + np.eye(5)
+COEF = Coef(np.linspace(-1, 1, 5), FullCovariance(L))
+ONES = np.column_stack([np.ones(30), X])
+
+
+def problem(**options):
+    return make_problem(X, Y, WEIGHTS, intercept=Fixed(0.1), prior=Ridge(a=2.0, b=3.0), **options)
+
+
+def test_terms_lie_side_by_side():
+    model = problem().model
+    assert model.slices == (slice(0, 1), slice(1, 5))
+    assert model.width == 5
+    np.testing.assert_array_equal(model.rows(X).C, ONES)
+    columns = model.rows(sparse.csr_array(X)).C
+    assert sparse.issparse(columns)
+    np.testing.assert_array_equal(columns.toarray(), ONES)
+
+
+def test_each_prior_sees_its_own_coefficients():
+    model = problem().model
+    priors = model.init()
+    np.testing.assert_allclose(model.precision(priors), [0.1, 1, 1, 1, 1])
+    var = np.diag(np.linalg.inv(L @ L.T))
+    fixed, ridge = (t.prior for t in model.terms)
+    total = fixed.bound((), Own(COEF.mean[:1], var[:1]))
+    total += ridge.bound(priors[1], Own(COEF.mean[1:], var[1:]))
+    entropy = np.linalg.slogdet(2 * np.pi * np.e * np.linalg.inv(L @ L.T))[1] / 2
+    assert model.bound(COEF, priors) == pytest.approx(total + entropy, rel=1e-13)
+
+
+def test_start_is_nowhere():
+    start = problem().model.start()
+    assert not start.mean.any()
+    assert not start.cov.diag().any()
+
+
+@pytest.mark.parametrize("engine", [None, Threads(2)])
+def test_questions_to_all_rows(engine):
+    p = problem(engine=engine, size=7)
+    np.testing.assert_allclose(p.matrix.matvec(COEF.mean), ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
+    m, v = p.moments(COEF)
+    np.testing.assert_allclose(m, ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(v, np.diag(ONES @ np.linalg.inv(L @ L.T) @ ONES.T), rtol=1e-12)
+    h = WEIGHTS * Hinge().expected(Y, m, v).h
+    H = p.stats(COEF, curved=True).H.M
+    np.testing.assert_allclose(H, ONES.T @ (h[:, None] * ONES), rtol=1e-12)
+
+
+def test_assembled_columns_change_nothing():
+    for p in (problem(size=8), make_problem(sparse.csr_array(X), Y, intercept=Fixed(0.1), size=8)):
+        ready = p.assembled()
+        a, b = p.stats(COEF), ready.stats(COEF)
+        np.testing.assert_allclose(a.S.M, b.S.M, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(a.g, b.g, rtol=1e-6, atol=1e-9)
+
+
+def test_thinned_rows_are_some_of_the_rows():
+    some = problem().thinned(10, np.random.default_rng(0))
+    assert some.n == 10
+    rows = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in some.blocks.X]
+    assert rows == sorted(set(rows))
+    np.testing.assert_array_equal(some.c, WEIGHTS[rows])
+    np.testing.assert_array_equal(some.y, Y[rows])
+
+
+def test_every_row_may_be_among_the_thinned():
+    """Counts of 2,000 subsets against their mean; z of the largest of about 30 stays below 4.5.
+
+    Rows of one stretch share a draw, so counts vary less than those of independent ones.
+    """
+    rng, n, keep, times = np.random.default_rng(0), problem().n, 7, 2000
+    counts = np.zeros(n)
+    for _ in range(times):
+        counts[np.isin(problem().blocks.X[:, 0], problem().thinned(keep, rng).blocks.X[:, 0])] += 1
+    lengths = np.diff(np.arange(keep + 1) * n // keep)
+    share = np.repeat(1 / lengths, lengths)
+    z = (counts - times * share) / np.sqrt(times * share * (1 - share))
+    assert np.abs(z).max() < 4.5
+
+
+def test_draws_belong_to_blocks_not_to_their_order():
+    """Block b of sweep t has a generator of its own, derived from the key."""
+    p, theta = problem(size=7), np.linspace(-1, 1, 5)
+    a, b = (p.draw(theta, (1, 2, 3)).g for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+    assert not np.allclose(a, p.draw(theta, (1, 2, 4)).g)
+    last = p.blocks[4]
+    rng = stream(1, "rows", 2, 3, 4)
+    drawn = Hinge().draw(Y[last.at], ONES[28:] @ theta, WEIGHTS[last.at], rng)
+    rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)
+    np.testing.assert_allclose(a, rest.draw(theta, (1, 2, 3)).g + ONES[28:].T @ drawn.g)
+
+
+def test_one_term_is_enough():
+    model = Model((Term("only", Intercept(), Fixed(1.0)),), Hinge())
+    assert model.width == 1
+    assert plain(3).width == 3
