@@ -34,7 +34,6 @@ from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem
 from bayesvm.kernels import RBF
 from bayesvm.likelihoods import Hinge
-from bayesvm.likelihoods.tight import Tight
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed
 
@@ -65,7 +64,7 @@ def make_model(points: int) -> Model:
     inputs = Standardised(np.zeros(COLUMNS), np.ones(COLUMNS))
     design = Whitened(4.0 * RBF(COLUMNS**0.5), Z, inputs)
     terms = (Term("bias", Intercept(), Fixed(1 / 9)), Term("gp", design, Fixed(1.0)))
-    return Model(terms, Tight(Hinge()), "float32")
+    return Model(terms, Hinge(is_tight=True), "float32")
 
 
 def _clock() -> float:

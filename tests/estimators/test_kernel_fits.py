@@ -66,8 +66,8 @@ class Broken(Hinge):
     def tight(self, y, m, v):
         return self._lost(super().tight(y, m, v))
 
-    def expected(self, y, m, v):
-        return self._lost(super().expected(y, m, v))
+    def augmented(self, y, m, v):
+        return self._lost(super().augmented(y, m, v))
 
     def _lost(self, local):
         Broken.left -= 1

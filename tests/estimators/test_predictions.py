@@ -11,8 +11,6 @@ from bayesvm.core.arrays import through_upper
 from bayesvm.data import Serial, Threads
 from bayesvm.estimators import predictions
 from bayesvm.kernels import RBF
-from bayesvm.likelihoods import Logistic
-from bayesvm.likelihoods.base import Likelihood
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((120, 3))
@@ -90,20 +88,6 @@ def test_rows_of_plain_numbers_are_read_as_all_others_are():
     for wrong in (NEW[:, :2], NEW[0], NEW[:0]):
         with pytest.raises(ValueError):
             plain.predict_proba(wrong)
-
-
-def test_derivatives_of_a_logistic_likelihood_are_those_of_its_bound():
-    f = np.array([-800.0, -30.0, -1.0, -1e-9, 0.0, 1e-9, 2.0, 40.0, 800.0])
-    for y in (-1.0, 1.0):
-        found, known = Logistic().derivatives(y, f), Likelihood.derivatives(Logistic(), y, f)
-        for a, b in zip(found, known, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
-
-
-def test_log_odds_without_variance_are_f():
-    f = np.array([-800.0, -3.0, 0.0, 1e-8, 5.0, 30.0])
-    plain = Likelihood.log_odds(Logistic(), f, np.zeros_like(f))
-    np.testing.assert_allclose(Logistic().log_odds(f, np.zeros_like(f)), plain, atol=1e-7)
 
 
 def test_many_rows_are_predicted_in_slices(monkeypatch):

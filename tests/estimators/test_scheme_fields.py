@@ -44,7 +44,7 @@ def test_parameters_are_called_by_their_names():
 
 def test_a_likelihood_without_a_tight_bound_is_refused_by_name():
     class Custom(Likelihood):
-        expected = log_prob = proba = None  # not reached
+        augmented = log_prob = proba = None  # not reached
 
     with pytest.raises(ValueError, match=r"Custom has no tight\(\)"):
         BayesianSVC(likelihood=Custom()).fit(X, Y)

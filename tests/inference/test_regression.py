@@ -13,7 +13,6 @@ from bayesvm.inference.em import objective
 from bayesvm.inference.state import State
 from bayesvm.inference.vb import learned
 from bayesvm.likelihoods import EpsilonInsensitive
-from bayesvm.likelihoods.tight import Tight
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, Lasso
@@ -137,7 +136,7 @@ def elbo(problem, mean, cov):
 
 @pytest.mark.parametrize("tight", [False, True])
 def test_the_bound_is_below_the_evidence_and_stationary(tight):
-    likelihood = Tight(LIK) if tight else LIK
+    likelihood = LIK.tightened(tight)
     problem = small(likelihood)
     run = VB(tol=1e-12).fit(problem, RNG)
     mean, cov = run.state.coef.mean, run.state.coef.cov.dense()
@@ -157,7 +156,7 @@ def test_the_bound_is_below_the_evidence_and_stationary(tight):
 
 def test_the_tight_bound_of_rows_is_an_average_over_the_posterior():
     """Sum over rows of E log p(y | f) by 200,000 draws of the fitted Gaussian, |z| < 4.5."""
-    problem = small(Tight(LIK))
+    problem = small(LIK.tightened())
     coef = VB(tol=1e-10).fit(problem, RNG).state.coef
     assert isinstance(coef.cov, FullCovariance)
     theta = coef.mean + coef.cov.sample(200_000, np.random.default_rng(2))
@@ -168,7 +167,7 @@ def test_the_tight_bound_of_rows_is_an_average_over_the_posterior():
 
 def test_variational_moments_are_near_those_of_the_grid():
     A, B, share, _ = grid()
-    coef = VB(tol=1e-10).fit(small(Tight(LIK)), RNG).state.coef
+    coef = VB(tol=1e-10).fit(small(LIK.tightened()), RNG).state.coef
     for draws, mean, var in zip((A, B), coef.mean, coef.cov.diag(), strict=True):
         exact = share @ draws
         sd = np.sqrt(share @ (draws - exact) ** 2)
@@ -208,11 +207,11 @@ def test_the_learned_scale_is_a_maximum_of_the_bound(tight):
 
     def best(gamma):
         lik = EpsilonInsensitive(gamma, 0.2)
-        lik = Tight(lik) if tight else lik
+        lik = lik.tightened(tight)
         return VB(tol=1e-11).fit(make_problem(X, y, c, likelihood=lik), RNG).bound
 
     lik = EpsilonInsensitive(None, 0.2)
-    problem = make_problem(X, y, c, likelihood=Tight(lik) if tight else lik)
+    problem = make_problem(X, y, c, likelihood=lik.tightened(tight))
     found = learned(problem, VB(tol=1e-10), RNG)[0].model.likelihood.scale
     top = best(found)
     assert top > best(found * 1.05)

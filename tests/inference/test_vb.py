@@ -343,8 +343,8 @@ def test_a_step_that_lowers_its_bound_is_an_error():
     """The loop refuses a component whose update contradicts its bound."""
 
     class Liar(Hinge):
-        def expected(self, y, m, v):
-            row = super().expected(y, m, v)
+        def augmented(self, y, m, v):
+            row = super().augmented(y, m, v)
             return row._replace(bound=-2 * row.bound)
 
     with pytest.raises(BoundFell, match=r"the bound fell from .* to .*"):

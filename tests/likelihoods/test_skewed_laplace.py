@@ -13,7 +13,6 @@ from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.vb import learned, standing
 from bayesvm.likelihoods import Hinge, SkewedLaplace
-from bayesvm.likelihoods.tight import Tight
 
 RNG = np.random.default_rng(0)
 
@@ -165,7 +164,7 @@ def test_the_learned_scale_is_the_top_of_the_bound(kind):
     X, y, c = simulate(60, 3, 5, weighted=True)
 
     def problem(lik):
-        return make_problem(X, y, c, likelihood=Tight(lik) if kind.is_tight else lik)
+        return make_problem(X, y, c, likelihood=lik.tightened(kind.is_tight))
 
     known, start = learned(problem(SkewedLaplace(gamma0=0.3)), kind, RNG)
     scale = known.model.likelihood.scale

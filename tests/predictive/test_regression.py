@@ -7,7 +7,6 @@ from tests.problems import make_problem
 
 from bayesvm.inference import VB
 from bayesvm.likelihoods import EpsilonInsensitive
-from bayesvm.likelihoods.tight import Tight
 from bayesvm.predictive.fitting import find_posterior
 from bayesvm.predictive.regression import LeftOutResiduals, Unit, choose_epsilon, with_residuals
 
@@ -109,7 +108,7 @@ def test_many_rows_are_thinned_and_tell_the_same():
 def test_moments_without_a_row_are_near_those_of_another_fit(epsilon):
     """To a fifth of the change that leaving a row out makes."""
     X, y = numbers(40, 3)
-    lik = Tight(EpsilonInsensitive(1.5, epsilon))
+    lik = EpsilonInsensitive(1.5, epsilon).tightened()
     scheme = VB(bound="tight", tol=1e-11)
     machine, problem, _ = find_posterior(make_problem(X, y, likelihood=lik), scheme, RNG)
     m, _ = machine.posterior.left_out(problem)
@@ -124,7 +123,7 @@ def test_moments_without_a_row_are_near_those_of_another_fit(epsilon):
 
 def test_many_rows_left_out_are_a_sample():
     X, y = numbers(400, 2)
-    lik = Tight(EpsilonInsensitive(1.0, 0.2))
+    lik = EpsilonInsensitive(1.0, 0.2).tightened()
     problem = make_problem(X, y, likelihood=lik)
     machine, residuals = with_residuals(
         find_posterior(problem, VB(bound="tight"), RNG), max_rows=100

@@ -11,7 +11,6 @@ from bayesvm.inference import EM, VB
 from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
-from bayesvm.likelihoods.tight import Tight
 from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import GaussianPosterior
 from bayesvm.predictive.ridge_selection import _subset, select_ridge
@@ -32,7 +31,7 @@ def posed(X=X, y=SIGNS, likelihood=LOGISTIC):
         Term("intercept", Assembled(1), Fixed(1e-4)),
         Term("coef", Assembled(X.shape[1]), Ridge(select=True)),
     )
-    model, blocks = Model(terms, Tight(likelihood)), Blocks(C, 10**6, ready=True)
+    model, blocks = Model(terms, likelihood.tightened()), Blocks(C, 10**6, ready=True)
     return Problem.of(model, blocks, Serial(), y, np.ones(len(y)))
 
 

@@ -12,7 +12,6 @@ from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.core.types import Coef
 from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.likelihoods.tight import Tight
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import DrawsPosterior
@@ -38,7 +37,7 @@ def gaussian(K, seed):
 def test_slopes_are_those_of_a_row_left_out(likelihood):
     rng = np.random.default_rng(0)
     C, y = rng.standard_normal((30, 3)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
-    coef, lik = gaussian(3, 1), Tight(likelihood)
+    coef, lik = gaussian(3, 1), likelihood.tightened()
     sums = make_problem(C, y, likelihood=lik).slopes(coef)
     A = J = np.zeros((3, 3))
     S = coef.cov.dense()

@@ -16,7 +16,6 @@ from ..data.sources import DaskRows
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
-from ..likelihoods.tight import Tight
 from ..priors import Ridge
 from .options import choose
 
@@ -105,8 +104,8 @@ def pose(
     if not tunable(model, form, scheme):
         model = closed(model)
     tight = isinstance(scheme, VB) and (scheme.is_tight or is_tight(model, scheme))
-    if tight and not model.likelihood.is_tight:
-        model = replace(model, likelihood=Tight(model.likelihood))
+    if tight:
+        model = replace(model, likelihood=model.likelihood.tightened())
     # columns that are more than multiplied and summed are held in double precision
     single = engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent
     model = replace(model, dtype="float32") if single else model

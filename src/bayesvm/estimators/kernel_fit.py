@@ -44,7 +44,6 @@ from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.algebra import is_definite
 from ..kernels.precomputed import check_gram
 from ..likelihoods import Logistic
-from ..likelihoods.tight import Tight
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
 from ..predictive.machine import Machine
@@ -111,7 +110,7 @@ class Settings:
 
     def model(self, design: Whitened) -> Model:
         """The process as a linear model, with the likelihood whose bound is maximised."""
-        likelihood = Tight(self.likelihood) if self.scheme.is_tight else self.likelihood
+        likelihood = self.likelihood.tightened(self.scheme.is_tight)
         model = whitened_model(design, self.level, likelihood)
         single = getattr(self.params["engine"], "dtype", "auto") == "float32"
         return replace(model, dtype="float32") if single else model

@@ -53,7 +53,7 @@ def logit(link: Any, m: Value, v: Any) -> Value:
     if isinstance(link, links.ProbitLink):
         z = m / sqrt(1.0 + v + 0.0 * m)
         return log_ndtr(z) - log_ndtr(-z)
-    likelihood = link.likelihood.plain
+    likelihood = link.likelihood
     if not isinstance(likelihood, Logistic):
         raise ValueError(f"it has no link but the likelihood {type(likelihood).__name__}")
     if not isinstance(v, Value):

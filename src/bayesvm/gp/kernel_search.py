@@ -151,7 +151,7 @@ def maximise_evidence(
     reporter: Reporter | None = None,
 ) -> Scaled:
     """The kernel of most evidence, with a length scale a column if that has clearly more."""
-    site, reporter = guide.roughly, reporter or Reporter()
+    site, reporter = guide.tight, reporter or Reporter()
     whole = data.search_data()
     most = max(search.rows, min(2 * search.rows, data.n // 10))
     few, many = whole.subset(search.first_rows), whole.subset(most)
@@ -186,8 +186,8 @@ def with_local_part(
     )
     rough = Scaled(1.0, Matern(shorter, nu=0.5, groups=smooth.groups))
     both = Scaled(kernel.weight, SmoothLocal(replace(smooth, length_scale=longer), rough))
-    _, plain = ascend(kernel, near, guide.roughly, reporter, 15)
-    found, value = ascend(both, near, guide.roughly, reporter, 15)
+    _, plain = ascend(kernel, near, guide.tight, reporter, 15)
+    found, value = ascend(both, near, guide.tight, reporter, 15)
     return found if value - plain > search.nats else kernel
 
 

@@ -39,9 +39,8 @@ from scipy.special import roots_hermitenorm
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Coef, Own, Rows
+from ..core.types import Array, Coef, Local, Own, Rows
 from ..likelihoods import Likelihood
-from ..likelihoods.base import Derivatives
 from ..linalg.arrow import ArrowCovariance, Eliminated
 from .problem import Problem
 from .progress import Ascent, Progress, Watch, silent
@@ -68,17 +67,16 @@ class GroupRows(NamedTuple):
             yield slice(first, last), slice(int(self.ends[first]), int(self.ends[last]))
             first = last
 
-    def derivatives(self, rows: slice, f: Array, v: Any) -> Derivatives:
+    def derivatives(self, rows: slice, f: Array, v: Any) -> Local:
         """Log likelihood and its derivatives in f, ``(n, nodes)``.
 
         A likelihood with a kink is averaged over the variance *v* about each node, and over that
         of beta: its posterior is not Gaussian about a mode at a kink.
         """
         if not self.likelihood.is_kinked:
-            return self.likelihood.derivatives(self.y[rows, None], f)
+            return self.likelihood.augmented(self.y[rows, None], f, 0.0)
         v = v + (self.v[rows] if np.ndim(self.v) else self.v)
-        local = self.likelihood.tight(self.y[rows, None], f, v)
-        return Derivatives(local.bound, local.g, local.h)
+        return self.likelihood.tight(self.y[rows, None], f, v)
 
 
 def group_rows(problem: Problem) -> GroupRows:
@@ -94,8 +92,7 @@ def group_rows(problem: Problem) -> GroupRows:
     order = np.argsort(codes, kind="stable")
     A, Z, y, c = (np.asarray(x[order], dtype=float) for x in parts)
     ends = np.searchsorted(codes[order], np.arange(problem.model.terms[-1].design.G + 1))
-    plain = likelihood.plain
-    return GroupRows(A, Z, y, c, ends, plain)
+    return GroupRows(A, Z, y, c, ends, likelihood)
 
 
 class GroupSums(NamedTuple):
@@ -187,7 +184,7 @@ def group_sums(rows: GroupRows, beta: Array, phi: Array, k: int, start: Array) -
         v = smooth * np.sum(np.einsum("ni,nij->nj", Z, root[some][codes]) ** 2, axis=1)[:, None]
         local = rows.derivatives(at, f, v)
         w = u @ inverse.T
-        log_p = _sums(c, ends) @ local.value - 0.5 * np.sum(w * w, axis=2) + log_weight
+        log_p = _sums(c, ends) @ local.bound - 0.5 * np.sum(w * w, axis=2) + log_weight
         top = log_p.max(axis=1, keepdims=True)
         share = np.exp(log_p - top)
         mass = share.sum(axis=1, keepdims=True)

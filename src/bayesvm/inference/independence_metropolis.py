@@ -26,7 +26,6 @@ from scipy.linalg import solve_triangular
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
-from ..likelihoods.tight import Tight
 from ..linalg.covariances import FullCovariance
 from ..priors import Fixed
 from .draws import Position, Run
@@ -127,8 +126,8 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array) -> Coef:
     model = problem.model
     each = zip(model.terms, model.slices, strict=True)
     model = replace(model, terms=tuple(t._replace(prior=Fixed(P[at])) for t, at in each))
-    likelihood = Tight(model.likelihood)
-    problem = problem.replaced(model=replace(model, likelihood=likelihood), form="dense")
+    model = replace(model, likelihood=model.likelihood.tightened())
+    problem = problem.replaced(model=model, form="dense")
     cov = FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense())))
     start = State(Coef(coef.mean, cov), model.init())
     out: Coef = fit_gaussian(problem, start, max_iter=40, tol=1e-8).state.coef

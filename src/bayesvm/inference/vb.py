@@ -31,7 +31,6 @@ from ..core.arrays import to_numpy
 from ..core.parameters import is_among
 from ..core.precision import Precision
 from ..core.types import Array, Coef
-from ..likelihoods.tight import Tight
 from ..linalg.covariances import blended, covariance, mode
 from ..linalg.spike_slab import gated_coef
 from .latent import start_latents, sum_latents, update_latents
@@ -57,7 +56,7 @@ class VB:
 
     then the hyperparameters.  The ELBO never decreases.  The augmented bound of the papers makes
     posterior standard deviations 20 to 40 % too small; the tight bound is the expected log
-    likelihood itself (:class:`~bayesvm.likelihoods.tight.Tight`).
+    likelihood itself.
 
     Parameters
     ----------
@@ -106,8 +105,7 @@ class VB:
         """The likelihood whose bound is maximised."""
         if self.bound == "auto":
             return likelihood
-        plain = likelihood.plain
-        return Tight(plain) if self.is_tight else plain
+        return likelihood.tightened(self.is_tight)
 
     def fit(
         self,

@@ -109,10 +109,10 @@ class EpsilonInsensitive(Likelihood):
         w, g, bound, h = (self.scale * (a + b) for a, b in zip(above, below, strict=True))
         return Local(w, g, bound - self._log_mass, h)
 
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         # 1 - y f of a hinge is y - f - epsilon where its label is 1, else f - y - epsilon
-        above = HINGE.expected(1.0, m - y + self.epsilon + 1.0, v)  # type: ignore[arg-type]
-        below = HINGE.expected(-1.0, m - y - self.epsilon - 1.0, v)  # type: ignore[arg-type]
+        above = HINGE.augmented(1.0, m - y + self.epsilon + 1.0, v)  # type: ignore[arg-type]
+        below = HINGE.augmented(-1.0, m - y - self.epsilon - 1.0, v)  # type: ignore[arg-type]
         return self._added(above, below)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
@@ -134,12 +134,8 @@ class EpsilonInsensitive(Likelihood):
         return Hinges(np.stack([one, -one]), margins, np.stack([k, k]))
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        u = np.abs(y - f)
-        u -= self.epsilon
-        np.maximum(u, 0.0, out=u)  # in place: Gibbs evaluates it for many f at once
-        u *= -2.0 * self.scale
-        u -= self._log_mass
-        return u
+        out: Array = -2.0 * self.scale * np.maximum(np.abs(y - f) - self.epsilon, 0.0)
+        return out - self._log_mass
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         """Log of the density averaged over f ~ N(m, v): that of y."""

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import log_ndtr
 
 from ..core import arrays
 from ..core.distributions import inverse_gaussian
 from ..core.types import Array, Local
-from .base import HingeAverage, Hinges, Likelihood, log_half_mean
+from .base import Hinges, PseudoLikelihood, averaged_hinges, log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
 CEILING = 1e12  # largest drawn weight: beyond it a factorisation loses all other rows
 
 
 @dataclass(frozen=True)
-class Hinge(Likelihood):
+class Hinge(PseudoLikelihood):
     r"""Pseudo-likelihood of the support vector machine.
 
     With :math:`u = 1 - y f` the density and its mixture form are
@@ -53,10 +53,9 @@ class Hinge(Likelihood):
     (1.0, 2.0, -2.0)
     """
 
-    normalised: ClassVar[bool] = False  # the two labels' values do not sum to one
     is_kinked: ClassVar[bool] = True
 
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
         u = 1.0 - y * m
         root = xp.sqrt(xp.clip(u * u + v, FLOOR, None))  # sqrt(chi)
@@ -65,8 +64,8 @@ class Hinge(Likelihood):
         loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
         return Local(w, y * (1.0 + u * w), -loss, v * w**3)
 
-    def hinge_average(self) -> HingeAverage:
-        return HingeAverage(1.0, np.array([2.0]), np.array([FLOOR]))
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        return averaged_hinges(y, m, v, 1.0, np.array([2.0]), np.array([FLOOR]))
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f
@@ -78,18 +77,8 @@ class Hinge(Likelihood):
         return Hinges(y[None], np.ones((1, y.size)), c[None])
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        u = np.asarray(1.0 - y * f)
-        np.maximum(u, 0.0, out=u)  # in place: Gibbs evaluates it for many f at once
-        u *= -2.0
-        return u
+        return -2.0 * np.maximum(1.0 - y * f, 0.0)
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
         return np.logaddexp(log_ndtr(-mu / s), log_half_mean(2.0, mu, s))
-
-    def proba(self, m: Array, v: Array) -> Array:
-        """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""
-        return expit(self.log_odds(m, v))
-
-    def log_odds(self, m: Array, v: Array) -> Array:
-        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)

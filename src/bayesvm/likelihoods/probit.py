@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 from ..core import arrays
 from ..core.distributions import mills, truncated_normal_cumulants, truncated_normal_positive
 from ..core.types import Array, Local
-from .base import Likelihood, by_quadrature, summed
+from .base import NODES, WEIGHTS, Likelihood, summed
 
 FAR = 1e4  # margins on the wrong side, beyond which the curvature is one to eight digits
 
@@ -35,18 +35,20 @@ class Probit(Likelihood):
     array([0.5])
     """
 
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
-        ratio = mills(z)
-        bound, h = arrays.log_ndtr(z) - 0.5 * v, _curvature(z, ratio)
-        return Local(1.0 + 0.0 * z, y * ratio, bound, h)
+        ratio, one = mills(z), 1.0 + 0.0 * z
+        # minus the second derivative of log Phi, in (0, 1); far out rounding would leave no digit
+        h = arrays.of(z).where(z < -FAR, one, ratio * (z + ratio))
+        return Local(one, y * ratio, arrays.log_ndtr(z) - 0.5 * v, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        def derivatives(z: Array) -> tuple[Array, Array, Array]:
-            ratio = mills(z)
-            return _curvature(z, ratio), ratio, arrays.log_ndtr(z)
-
-        return by_quadrature(derivatives, y, m, v)
+        """By Gauss-Hermite quadrature."""
+        s, h, g, bound = arrays.of(m).sqrt(v), 0.0 * m, 0.0 * m, 0.0 * m
+        for x, k in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
+            row = self.augmented(y, m + x * s, 0.0)
+            h, g, bound = h + k * row.h, g + k * row.g, bound + k * row.bound
+        return Local(h, g, bound, h)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         z = y * f
@@ -64,9 +66,3 @@ class Probit(Likelihood):
 
     def proba(self, m: Array, v: Array) -> Array:
         return ndtr(m / np.sqrt(1.0 + v))
-
-
-def _curvature(z: Array, ratio: Array) -> Array:
-    """Minus the second derivative of log Phi, in (0, 1); far out rounding would leave no digit."""
-    out: Array = arrays.of(z).where(z < -FAR, 0.0 * z + 1.0, ratio * (z + ratio))
-    return out

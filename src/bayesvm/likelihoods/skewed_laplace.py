@@ -9,12 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import expit
 
 from ..core.distributions import slice_sample
 from ..core.parameters import is_number
 from ..core.types import Array, Local
-from .base import Hinges, Likelihood, log_half_mean
+from .base import Hinges, PseudoLikelihood, log_half_mean
 from .hinge import Hinge
 
 HINGE = Hinge()
@@ -22,7 +21,7 @@ FARTHEST = 14.0  # largest |log gamma| that is tried
 
 
 @dataclass(frozen=True)
-class SkewedLaplace(Likelihood):
+class SkewedLaplace(PseudoLikelihood):
     r"""Skewed Laplace density of :math:`u = 1 - yf`, whose scale can be learned.
 
     With :math:`\gamma_0 > 0`, :math:`k = \sqrt{1 + 2\gamma_0/\gamma}` and
@@ -70,7 +69,6 @@ class SkewedLaplace(Likelihood):
     (2.0, 3.0)
     """
 
-    normalised: ClassVar[bool] = False  # over residuals it is, over the two labels it is not
     is_kinked: ClassVar[bool] = True
 
     gamma: float | None = None
@@ -128,8 +126,8 @@ class SkewedLaplace(Likelihood):
         bound = times * row.bound + line * (1.0 - y * m) + constant
         return Local(times * row.w, times * row.g - line * y, bound, times * row.h)
 
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        return self._bent(HINGE.expected(y, m, v), y, m)
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+        return self._bent(HINGE.augmented(y, m, v), y, m)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         return self._bent(HINGE.tight(y, m, v), y, m)
@@ -150,13 +148,6 @@ class SkewedLaplace(Likelihood):
         times, line, constant = self._parts(self.scale)
         out: Array = times * HINGE.log_prob(y, f) + line * (1.0 - y * f) + constant
         return out
-
-    def proba(self, m: Array, v: Array) -> Array:
-        """P(y = 1) from the averaged density, normalised over the two labels."""
-        return expit(self.log_odds(m, v))
-
-    def log_odds(self, m: Array, v: Array) -> Array:
-        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         """Log of the density averaged over f ~ N(m, v)."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.parameters import is_number
 from ..core.types import Array, Local
-from .base import HingeAverage, Likelihood
+from .base import PseudoLikelihood, averaged_hinges
 
 # sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, over sqrt(2).  That
 # is a mixture of Gaussians; these ten, with weights and standard deviations by least squares, give
@@ -31,14 +30,11 @@ SPREADS = np.array(
         *(3.062748480872, 5.972583278958, 13.502823404337, 40.079874563663, 242.02095786438),
     ]
 )
-GRID = 161  # points of an average over f
-REACH = 9.0  # standard deviations that it covers on either side
 SHARPEST = 1e-6  # softness below which nothing changes
-NARROW = 1e-7  # relative standard deviation that is as good as none
 
 
 @dataclass(frozen=True)
-class SoftHinge(Likelihood):
+class SoftHinge(PseudoLikelihood):
     r"""The pseudo-likelihood of the support vector machine, smooth at the margin.
 
     With :math:`u = 1 - y f` and softness *s*
@@ -70,8 +66,6 @@ class SoftHinge(Likelihood):
     (1.0, 1.0, -1.0)
     """
 
-    normalised: ClassVar[bool] = False  # the two labels' values do not sum to one
-
     softness: float = 1.0
 
     def __post_init__(self) -> None:
@@ -84,7 +78,7 @@ class SoftHinge(Likelihood):
     def _s(self) -> float:
         return max(float(self.softness), SHARPEST)
 
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)
         u = 1.0 - y * m
         rest = v + self._s**2
@@ -95,9 +89,9 @@ class SoftHinge(Likelihood):
         slope = xp.where(u > 0, 1.0 + u * w, rest * w * w / (1.0 + xp.abs(u) * w))
         return Local(w, y * slope, -loss, rest * w**3)
 
-    def hinge_average(self) -> HingeAverage:
-        """Ten Gaussians in place of a Student variable."""
-        return HingeAverage(1.0, 2.0 * SHARES, (self._s * SPREADS) ** 2)
+    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+        """By ten Gaussians in place of a Student variable."""
+        return averaged_hinges(y, m, v, 1.0, 2.0 * SHARES, (self._s * SPREADS) ** 2)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         u = 1.0 - y * f
@@ -106,48 +100,43 @@ class SoftHinge(Likelihood):
         return Local(w, y * (c + w * u), c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        u = np.asarray(1.0 - y * f)
-        return -self._loss(u)
+        return -self._loss(1.0 - y * f)
 
     def _loss(self, u: Array) -> Array:
         root = np.hypot(u, self._s)
         return np.where(u > 0, u + root, self._s**2 / (root + np.abs(u)))
 
-    def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
+    def log_mean(
+        self,
+        y: Array | float,
+        m: Array,
+        v: Array,
+        points: int = 161,
+        reach: float = 9.0,
+        narrow: float = 1e-7,
+    ) -> Array:
         """By the trapezoidal rule about the mode of the integrand, which is log-concave.
 
-        In steps of asinh(u / s) nothing in it is narrow at the margin.
+        In steps of asinh(u / s) nothing in it is narrow at the margin.  It covers ``reach``
+        standard deviations of f on either side, which are at least ``narrow`` relative to u.
         """
         mu, var = np.broadcast_arrays(1.0 - np.asarray(y * m, float), np.asarray(v, float))
-        sd = np.maximum(np.sqrt(var), NARROW * (1.0 + np.abs(mu)))
-        mode = self._mode(mu, sd)
-        first, last = (np.arcsinh((mode + k * sd) / self._s) for k in (-REACH, REACH))
-        step = (last - first) / (GRID - 1)
+        sd = np.maximum(np.sqrt(var), narrow * (1.0 + np.abs(mu)))
+        # the slope of the loss is in (0, 2): the mode is between the mean and two variances below
+        low, high = mu - 2.0 * sd * sd, mu
+        for _ in range(60):
+            mode = 0.5 * (low + high)
+            rises = (mu - mode) / (sd * sd) > 1.0 + mode / np.hypot(mode, self._s)
+            low, high = np.where(rises, mode, low), np.where(rises, high, mode)
+        first, last = (np.arcsinh((mode + k * sd) / self._s) for k in (-reach, reach))
+        step = (last - first) / (points - 1)
 
         def log_density(u: Array) -> Any:
             return -0.5 * np.square((u - mu) / sd) - self._loss(u)
 
         top, total = log_density(mode), np.zeros(mu.shape)
-        for k in range(GRID):
+        for k in range(points):
             u = self._s * np.sinh(first + k * step)
             total += np.exp(log_density(u) - top) * np.hypot(u, self._s)
         out: Array = top + np.log(total * step / sd) - 0.5 * LOG_2PI
         return out
-
-    def _mode(self, mu: Array, sd: Array) -> Array:
-        """Where density times likelihood is largest, by bisection: the slope of the loss is in
-        (0, 2), so it is between the mean and two variances below."""
-        low, high = mu - 2.0 * sd * sd, mu.copy()
-        for _ in range(60):
-            mid = 0.5 * (low + high)
-            rises = (mu - mid) / (sd * sd) > 1.0 + mid / np.hypot(mid, self._s)
-            low, high = np.where(rises, mid, low), np.where(rises, high, mid)
-        return 0.5 * (low + high)
-
-    def proba(self, m: Array, v: Array) -> Array:
-        """P(y = 1) from the averaged pseudo-likelihood, normalised over the two labels."""
-        out: Array = expit(self.log_odds(m, v))
-        return out
-
-    def log_odds(self, m: Array, v: Array) -> Array:
-        return self.log_mean(1.0, m, v) - self.log_mean(-1.0, m, v)

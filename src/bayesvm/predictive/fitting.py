@@ -20,7 +20,6 @@ from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
 from ..inference.state import State, bound_of
 from ..inference.vb import VB, learned
-from ..likelihoods.tight import Tight
 from ..linalg.covariances import Point, covariance
 from ..linalg.spike_slab import gated_coef
 from .diagnostics import r_hat_of
@@ -170,8 +169,8 @@ def find_posterior(
 def _integrated(problem: Problem, found: Integrated) -> Found:
     """The machine with groups integrated out, whose rows contribute their expected likelihood."""
     likelihood = problem.model.likelihood
-    if not likelihood.is_tight and likelihood.implements("tight"):
-        problem = problem.with_likelihood(Tight(likelihood))
+    if likelihood.implements("tight"):
+        problem = problem.with_likelihood(likelihood.tightened())
     bound = bound_of(problem, found.state)
     ascent = replace(found.ascent, state=found.state, bound=bound, path=[bound])
     machine = _from_ascent(problem, ascent)

@@ -24,7 +24,6 @@ from ..core.types import Array
 from ..inference.problem import Problem
 from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
-from ..likelihoods.tight import Tight
 from .fit import Fit
 from .fitting import Found, find_posterior
 from .leave_one_out import LooMoments
@@ -93,7 +92,7 @@ class Regression(Fit):
     @property
     def noise(self) -> EpsilonInsensitive:
         """The likelihood, in the units of the fit."""
-        found: Any = self.machines[0].model.likelihood.plain
+        found: Any = self.machines[0].model.likelihood
         return found  # type: ignore[no-any-return]
 
     def std(self, v: Array) -> Array:
@@ -124,9 +123,9 @@ def choose_epsilon(
     keep = max(min_rows, 10 * problem.model.width)
     if problem.n > keep:
         problem = problem.thinned(keep, rng)
-    given: Any = problem.model.likelihood.plain
+    given: Any = problem.model.likelihood
     # selection priors are for the augmented bound
-    seen = given if problem.model.has_gates else Tight(given)
+    seen = given.tightened(not problem.model.has_gates)
     machine, problem, _ = find_posterior(
         problem.with_likelihood(seen), VB(tol=1e-5, warm_rows=0), rng
     )
@@ -161,5 +160,5 @@ def with_residuals(
         post, priors = machine.posterior, machine.state.priors
         wide = robust_covariance(problem, post, priors, some, held, problem.weight)
         machine = replace(machine, width=wide)
-    noise: Any = problem.model.likelihood.plain
+    noise: Any = problem.model.likelihood
     return machine, LeftOutResiduals.of(held, noise)

@@ -24,7 +24,6 @@ from ..inference.problem import Problem
 from ..inference.state import State
 from ..inference.vb import VB
 from ..likelihoods import Logistic
-from ..likelihoods.tight import Tight
 from ..priors import Fixed, Prior, Ridge
 from .leave_one_out import effective, masses
 from .links import CalibratedLink
@@ -46,7 +45,7 @@ def select_ridge(
     """
     some = _subset(problem, max(2000, rows_per_coefficient * problem.model.width))
     rng = np.random.default_rng(0)
-    likelihood = getattr(some.model.likelihood, "likelihood", some.model.likelihood)
+    likelihood = some.model.likelihood
     guide = likelihood if likelihood.normalised else Logistic()
     weight = effective(some.c, some.unit)  # class weights are not more rows
     opened = with_ridges(some.with_likelihood(guide), [Ridge()] * some.model.width)
@@ -58,7 +57,8 @@ def select_ridge(
         factors = factors[1:]
     best = (np.inf, some, state)
     for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # neighbours start each other
-        one = with_ridges(some, [Fixed(k / v) for v in evidence]).with_likelihood(Tight(likelihood))
+        one = with_ridges(some, [Fixed(k / v) for v in evidence])
+        one = one.with_likelihood(likelihood.tightened())
         state = VB(bound="tight", tol=1e-4).fit(one, rng, State(state.coef, one.model.init())).state
         m, v = GaussianPosterior(state.coef).left_out(one)
         loss = CalibratedLink.fit(some.y, m, v, weight).loss

@@ -48,7 +48,6 @@ from ..inference.group_quadrature import Marginal, marginal
 from ..inference.problem import Problem, contributions
 from ..inference.state import State, shift
 from ..likelihoods import Likelihood
-from ..likelihoods.tight import Tight
 from ..linalg.arrow import ArrowCovariance
 from ..linalg.columns import unit
 from ..linalg.covariances import FullCovariance, RootCovariance
@@ -178,7 +177,7 @@ def _by_rows(
     until the mean moves by less than a tenth of a standard deviation.
     """
     if not problem.model.likelihood.is_tight:
-        problem = problem.with_likelihood(Tight(problem.model.likelihood))
+        problem = problem.with_likelihood(problem.model.likelihood.tightened())
         # the covariance of the augmented bound is too small
         coef = Coef(coef.mean, _inverse(problem.slopes(coef).A.M, P))
     mean, s, t = coef.mean, 1.0, 1.0
@@ -283,7 +282,7 @@ def factor(
     ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised
     cross-validation.
     """
-    smooth = Tight(likelihood.plain)
+    smooth = likelihood.tightened()
     own, engine = v - rest, engine or Serial()
     h = contributions(smooth, y, m, v, engine).h
     g = contributions(smooth, y, *left_out, engine).g

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.types import Array
+from ..core.types import Array, Local
 from ..likelihoods import Likelihood, Probit
-from ..likelihoods.base import Derivatives
 from .nnls import nnls
 
 PROBIT = Probit()
@@ -52,10 +51,9 @@ class PenalisedLikelihood:
         """The model with the linear penalty ``rate`` on all coefficients but the bias."""
         return replace(self, t=np.append(np.full(self.t.size - 1, rate), 0.0))
 
-    def local(self, z: Array) -> Derivatives:
-        """Value, gradient g and curvature h of the log-likelihood of each row in z."""
-        each = self.likelihood.derivatives(self.y, z)
-        return Derivatives(self.c * each.value, self.c * each.g, self.c * each.h)
+    def local(self, z: Array) -> Local:
+        """Bound, gradient g and curvature h of the log-likelihood of each row in z."""
+        return self.likelihood.augmented(self.y, z, 0.0).times(self.c)
 
     def value(self, x: Array, z: Array | None = None) -> float:
         z = self.A @ x if z is None else z

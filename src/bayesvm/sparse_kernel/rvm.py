@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core.precision import scaled_cholesky
-from ..core.types import Array, Local
+from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
 from ..predictive.leave_one_out import effective, leave_one_out
@@ -322,6 +322,6 @@ def held_out_moments(
 def leave_one_out_moments(columns: Columns, sparse: Sparse, unit: Array | float = 1.0) -> Held:
     """Leave-one-out moments of f from the fit itself; ``unit`` are class weights."""
     m, v = sparse.moments(columns.Phi)
-    value, g, h = columns.likelihood.derivatives(columns.y, m)
-    m, v = leave_one_out(m, v, Local(h, g, value, h), np.minimum(columns.c, unit))
+    local = columns.likelihood.augmented(columns.y, m, 0.0)
+    m, v = leave_one_out(m, v, local._replace(w=local.h), np.minimum(columns.c, unit))
     return columns.y, m, v, effective(columns.c, unit)
