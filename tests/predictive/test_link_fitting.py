@@ -15,6 +15,7 @@ from bayesvm.predictive.links import (
     CalibratedLink,
     SoftmaxLink,
     bent,
+    floored,
     stretched,
 )
 
@@ -66,7 +67,7 @@ def penalised_loss(x, y, m, v, c):
     x = np.append(x, np.zeros(5 - len(x)))
     a, b, kappa = np.exp(x[0]), x[1], np.exp(x[2])
     z = stretched(bent(a * m + b, x[3]) / np.sqrt(1 + kappa * a**2 * v), x[4])
-    p = (n * expit(z) + 0.5) / (n + 1.0)
+    p = floored(expit(z), n, 2)
     loss = -(c * (t * np.log(p) + (1 - t) * np.log1p(-p))).sum()
     means = [np.log(2), np.log(share / (1 - share)), np.log(0.4), 0.0, 0.0]
     return loss + 0.5 * np.sum(((x - means) / [1.5, 3.0, 2.0, 0.5, 0.3]) ** 2)
@@ -242,7 +243,7 @@ def test_link_of_least_loss_is_found(classes):
 
     def loss(x):
         z = (np.exp(x[0]) * m / unit + x[2:]) / np.sqrt(1.0 + np.exp(x[1]) * v / unit**2)
-        p = (c.sum() * softmax(z, axis=1) + 1.0 / classes) / (c.sum() + 1.0)
+        p = floored(softmax(z, axis=1), c.sum(), classes)
         total = 0.5 * ((x[0] - np.log(2.0)) / 0.5) ** 2 + 0.5 * ((x[1] - np.log(0.4)) / 1.5) ** 2
         total += 0.5 * np.sum(x[2:] ** 2) / 4.0**2
         for i, k in enumerate(codes):
@@ -384,7 +385,7 @@ def test_averaged_softmax_of_least_loss_is_found():
     def loss(x):
         p = AveragedSoftmaxLink(4, *np.exp(x)).proba(m, v)[np.arange(200), codes]
         prior = 0.5 * (x[0] / 0.5) ** 2 + 0.5 * ((x[1] - np.log(0.4)) / 1.5) ** 2
-        return -copies @ np.log((n * p + 0.25) / (n + 1.0)) + prior
+        return -copies @ np.log(floored(p, n, 4)) + prior
 
     best = minimize(loss, [0.0, -1.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9})
     np.testing.assert_allclose(np.log([link.a, link.c]), best.x, atol=1e-3)

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 from scipy.special import expit, log_expit, logit, ndtr, ndtri, softmax
+from scipy.stats import beta
 from tests.problems import Z, frozen
 
 from bayesvm.likelihoods import Hinge, Logistic, Probit
@@ -16,14 +17,14 @@ from bayesvm.predictive.links import (
     ProbitLink,
     SeparateLinks,
     bent,
-    bounded,
     class_bands,
     class_odds,
     decisive,
-    never_seen,
+    floored,
     normalised,
     plain_link,
     stretched,
+    unseen_rate,
 )
 
 LINKS = [
@@ -39,19 +40,17 @@ M, V = (a.ravel() for a in np.meshgrid(np.linspace(-4, 4, 41), [0.0, 0.3, 5.0]))
 
 @pytest.mark.parametrize("classes", [2, 5])
 def test_no_probability_is_more_certain_than_the_rows(classes):
-    """n rows of one class, and one that is of every class in equal parts."""
-    p = bounded(np.eye(classes), 99.0, classes)
+    """The floor is the .05 quantile of Beta(1/2, n + 1/2)."""
+    floor = beta(0.5, 99.5).ppf(0.05)
+    p = floored(np.eye(classes), 99.0, classes)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    np.testing.assert_allclose(p[~np.eye(classes, dtype=bool)], 0.01 / classes)
-    np.testing.assert_array_equal(bounded(np.eye(classes), np.inf, classes), np.eye(classes))
+    np.testing.assert_allclose(p[~np.eye(classes, dtype=bool)], floor)
+    np.testing.assert_array_equal(floored(np.eye(classes), np.inf, classes), np.eye(classes))
     link = CalibratedLink(1.0, 0.0, 0.0, rows=99.0)
-    np.testing.assert_allclose(link.proba(np.array([-900.0, 900.0]), np.zeros(2)), [0.005, 0.995])
-
-
-def test_what_no_row_has_shown_may_still_be():
-    """With this probability all rows are of other classes in one of twenty cases."""
-    assert (1.0 - never_seen(200.0, 0.05)) ** 200 == pytest.approx(0.05)
-    assert never_seen(np.inf, 0.05) == 0.0
+    p = link.proba(np.array([-900.0, 900.0]), np.zeros(2))
+    np.testing.assert_allclose(p, [floor, 1.0 - floor])
+    assert unseen_rate(99.0, 0.05) == pytest.approx(floor)
+    assert 99.0 * floor == pytest.approx(0.002, rel=0.05)
 
 
 def test_no_missing_link():

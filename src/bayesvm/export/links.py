@@ -14,7 +14,7 @@ from ..likelihoods import Logistic
 from ..likelihoods.base import NODES, WEIGHTS
 from ..likelihoods.logistic import LOGITS, SHARES
 from ..predictive import links
-from ..predictive.links import LARGE, never_seen
+from ..predictive.links import LARGE, unseen_rate
 from .graph import (
     Value,
     arcsinh,
@@ -189,10 +189,10 @@ class Predictor(NamedTuple):
         g, shares = self._weight(), self.fit.far.shares
         return logs, where(g < 1.0, shares + g * (logs - shares), logs)
 
-    def _bounded(self, p: Value) -> Value:
-        """Probabilities no more certain than the number of training rows allows."""
-        rows = self._rows
-        return p if np.isinf(rows) else (rows * p + 1.0 / self.classes) / (rows + 1.0)
+    def _floored(self, p: Value) -> Value:
+        """Probabilities with the floor that the number of training rows sets: ``floored``."""
+        floor = unseen_rate(self._rows, 0.05)
+        return floor + (1.0 - self.classes * floor) * p
 
     @property
     def _rows(self) -> float:
@@ -203,15 +203,15 @@ class Predictor(NamedTuple):
         """Class probabilities."""
         logs = self._logs()[1]
         if not self.fit.is_binary:
-            return self._bounded(exp(logs - logsumexp(logs)))
+            return self._floored(exp(logs - logsumexp(logs)))
         z = logs[1] - logs[0]
-        p = self._bounded(expit(z))
+        p = self._floored(expit(z))
         p = where(z > 0.0, maximum(p, np.nextafter(0.5, 1.0)), minimum(p, 0.5))
         return beside([1.0 - p, p])
 
     def interval(self, f: Spread, tails: tuple[float, float]) -> tuple[Value, Value]:
         """Lower and upper probabilities, from quantiles of f: ``Fit.interval_at``."""
-        p, (plain, mixed) = self.proba(), self._logs()
+        plain, mixed = self._logs()
         if self.fit.is_binary:
             machine, odds = self.fit.machines[0], mixed[1] - mixed[0]
             if machine.width is None:
@@ -229,7 +229,6 @@ class Predictor(NamedTuple):
         low, high = ends.low + minimum(moved, 0.0), ends.high + maximum(moved, 0.0)
         if self.fit.is_binary:
             low, high = beside([-high, low]), beside([-low, high])
-        least, most, rows = expit(low), expit(high), self._rows
-        inside = 1.0 - never_seen(rows, 1.0 - tails[1]), never_seen(rows, tails[0])
-        least = minimum(minimum(least, self._bounded(least)), minimum(p, inside[0]))
-        return least, maximum(maximum(most, self._bounded(most)), maximum(p, inside[1]))
+        unseen = unseen_rate(self._rows, tails[1])
+        least, most = self._floored(expit(low)), self._floored(expit(high))
+        return minimum(least, 1.0 - unseen), maximum(most, unseen)

@@ -15,13 +15,13 @@ from .leave_one_out import Extrapolation, LooMoments, LooPredictions
 from .links import (
     ClassLink,
     SeparateLinks,
-    bounded,
     class_bands,
     class_odds,
     decisive,
     enclosing,
-    never_seen,
+    floored,
     normalised,
+    unseen_rate,
 )
 from .machine import Machine
 
@@ -231,7 +231,7 @@ class Fit:
         if not self.is_binary:
             logs, rows = self._logs(m, v), self.over_classes.rows
             if not np.isinf(rows):
-                logs = np.log(bounded(normalised(logs), rows, len(self.classes)))
+                logs = np.log(floored(normalised(logs), rows, len(self.classes)))
             return class_odds(logs)
         link: Any = self.machines[0].link
         score: Array = link.score(m[:, 0], v[:, 0])
@@ -241,10 +241,10 @@ class Fit:
     def proba(self, m: Array, v: Array) -> Array:
         """Class probabilities from moments of f, ``(n, classes)``."""
         if not self.is_binary:
-            return bounded(normalised(self._logs(m, v)), self.over_classes.rows, len(self.classes))
+            return floored(normalised(self._logs(m, v)), self.over_classes.rows, len(self.classes))
         link, near, z = self.machines[0].link, self._near(v), self._log_odds(m, v)[1]
         score = np.where(near, link.score(m[:, 0], v[:, 0]), z)
-        p = decisive(bounded(expit(z), link.rows, 2), score)
+        p = decisive(floored(expit(z), link.rows, 2), score)
         return np.stack([1.0 - p, p], axis=1)
 
     def odds(self, m: Array, v: Array) -> Array:
@@ -280,10 +280,10 @@ class Fit:
     ) -> tuple[Array, Array]:
         """Lower and upper probabilities of all classes at a block of rows, ``(n, classes)`` each.
 
-        They have the probabilities inside.
+        They have the probabilities inside, which have the same floor.  An interval of a certain
+        class is not narrower than Jeffreys' for an event that was not seen in as many rows.
         """
         at = self.at(X) if at is None else at
-        p = self.proba(at.m, at.v)
         if self.is_binary:
             plain, z = self._log_odds(at.m, at.v)
             rows, bands = self.machines[0].link.rows, self.bands(X, tails, at._replace(z=plain))
@@ -294,11 +294,9 @@ class Fit:
             odds, rows = self.odds(at.m, at.v), self.over_classes.rows
             low, high = enclosing(odds, *self.bands(X, tails, at._replace(z=odds)))
             least, most = expit(low), expit(high)
-        # the bound by the number of rows moves predictions inwards, and may only widen intervals
-        inner = (bounded(end, rows, len(self.classes)) for end in (least, most))
-        inside = 1.0 - never_seen(rows, 1.0 - tails[1]), never_seen(rows, tails[0])
-        least = np.minimum(np.minimum(least, next(inner)), np.minimum(p, inside[0]))
-        return least, np.maximum(np.maximum(most, next(inner)), np.maximum(p, inside[1]))
+        least, most = (floored(end, rows, len(self.classes)) for end in (least, most))
+        unseen = unseen_rate(rows, tails[1])
+        return np.minimum(least, 1.0 - unseen), np.maximum(most, unseen)
 
     def bands(self, X: Any, tails: tuple[float, float], at: At | None = None) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.

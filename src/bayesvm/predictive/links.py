@@ -7,8 +7,8 @@ default links are therefore fitted to leave-one-out moments of f at the training
 All fits minimise one loss, :func:`penalised_fit`: the weighted log loss minus the log prior of a
 few parameters, by L-BFGS with its analytic gradient.
 
-No link says more than its rows can: with *n* rows and *K* classes the probability of a class is
-:math:`(np + 1/K)/(n + 1)`, as if one more row had been seen that was of every class in equal parts.
+No probability is more certain than *n* rows allow: :func:`floored` keeps those of a fitted link
+above a floor that follows from *n*.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize, root
-from scipy.special import expit, log_expit, log_ndtr, logsumexp, ndtri
+from scipy.special import betaincinv, expit, log_expit, log_ndtr, logsumexp, ndtri
 
 from ..core.arrays import to_numpy
 from ..core.types import Array
@@ -39,7 +39,7 @@ class Link:
         return 0.0
 
     def logit(self, m: Array, v: Array) -> Array:
-        """Log odds of the positive label, without the bound that the number of rows sets."""
+        """Log odds of the positive label, without the floor."""
         raise NotImplementedError
 
     def score(self, m: Array, v: Array) -> Array:
@@ -48,7 +48,7 @@ class Link:
 
     def proba(self, m: Array, v: Array) -> Array:
         """Probabilities of the positive label."""
-        return bounded(expit(self.logit(m, v)), self.rows, 2)
+        return floored(expit(self.logit(m, v)), self.rows, 2)
 
     def band(self, f: Array, levels: tuple[float, ...]) -> Array:
         """Log odds at lower end, median and upper end of f, ``(3, n)``, which are its quantiles."""
@@ -272,17 +272,22 @@ def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
     return ProbitLink() if probability == "probit" else NormalisedLink(likelihood)
 
 
-def bounded(p: Array, rows: float, classes: int) -> Array:
-    """Probabilities no more certain than so many rows can say."""
-    return p if np.isinf(rows) else (rows * p + 1.0 / classes) / (rows + 1.0)
+def unseen_rate(rows: float, level: float) -> float:
+    """Posterior quantile of the rate of an event that was not seen in ``rows`` observations.
 
-
-def never_seen(rows: float, tail: float) -> float:
-    """The probability with which so many rows would all be of other classes in ``tail`` cases.
-
-    Rows that agree can say no more of a class that they have not shown (Clopper & Pearson 1934).
+    Under Jeffreys' prior the rate is Beta(1/2, rows + 1/2).
     """
-    return float(-np.expm1(np.log(tail) / rows))
+    return 0.0 if np.isinf(rows) else float(betaincinv(0.5, rows + 0.5, level))
+
+
+def floored(p: Array, rows: float, classes: int) -> Array:
+    """Probabilities of classes shrunk towards equal ones, so that each is at least a floor.
+
+    The floor is the lower end of Jeffreys' 90 % interval for the rate of a class that none of the
+    rows has shown, about 0.002 / rows.  Sums over the classes stay one.
+    """
+    floor = unseen_rate(rows, 0.05)
+    return floor + (1.0 - classes * floor) * p
 
 
 # ---------------------------------------------------------------------------------------------
@@ -300,16 +305,16 @@ class ClassLink:
         raise NotImplementedError
 
     def logs(self, m: Array, v: Array) -> Array:
-        """Logs of the probabilities up to a constant, without the bound of :func:`bounded`."""
+        """Logs of the probabilities up to a constant, without the floor."""
         raise NotImplementedError
 
     def proba(self, m: Array, v: Array) -> Array:
         """Probabilities of the classes."""
         p = normalised(self.logs(m, v))
-        return bounded(p, self.rows, p.shape[-1])
+        return floored(p, self.rows, p.shape[-1])
 
     def odds(self, m: Array, v: Array) -> Array:
-        """Log odds of each class against the others, without that bound."""
+        """Log odds of each class against the others, without the floor."""
         return class_odds(self.logs(m, v))
 
 
@@ -527,8 +532,8 @@ def penalised_fit(
 ) -> tuple[Array, float]:
     """The parameters x of least penalised log loss, and the loss.
 
-    Probabilities are bounded by the number of rows, so that the loss of one row is too: a row whose
-    leave-one-out f is absurd does not decide about all others.
+    Probabilities have their floor, which bounds the loss of a row: one whose leave-one-out f is
+    absurd does not decide about all others.
 
     Parameters
     ----------
@@ -545,13 +550,14 @@ def penalised_fit(
         Where searches start, in standard deviations of the prior from its mean, the default.
     """
     n, K = float(c.sum()), len(t)
+    shrunk = 1.0 - K * unseen_rate(n, 0.05)  # slope of floored
 
     def loss(u: Array) -> tuple[float, Array]:
         z, pullback = logs(mean + sd * u)
         p = _softmax(z)[1]
-        q = bounded(p, n, K)
+        q = floored(p, n, K)
         value = -float(c @ (t * np.log(q)).sum(axis=0))
-        slope = (-n / (n + 1.0)) * c * t / q  # in p
+        slope = -shrunk * c * t / q  # in p
         slope = p * (slope - (p * slope).sum(axis=0))  # in logs
         return value + 0.5 * float(u @ u), sd * pullback(slope) + u
 
