@@ -16,12 +16,13 @@ probabilities.  No penalty is tuned and nothing is cross-validated.
 # penalty is learned with the coefficients.
 
 import matplotlib.pyplot as plt
+from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.plot import CalibrationDisplay, CoefficientDisplay, ProbabilityDisplay
+from bayesvm.plot import CoefficientDisplay, ProbabilityDisplay
 
 data = load_breast_cancer(as_frame=True)
 X, y = data.data, data.target_names[data.target]

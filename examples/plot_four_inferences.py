@@ -16,13 +16,13 @@ Bayes from minibatches.
 
 import time
 
+import arviz
 import matplotlib.pyplot as plt
 import numpy as np
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.datasets import simulate_luts
 from bayesvm.inference import EM, SVI, VB, Gibbs
-from bayesvm.plot import ConvergenceDisplay, TraceDisplay
 from bayesvm.priors import Fixed
 
 X, y, X_test, y_test = simulate_luts(500, 12, np.random.default_rng(1))
@@ -92,15 +92,19 @@ plt.show()
 print(f"bound of svi: {models['vb'].elbo_ - models['svi'].elbo_:.3f} below that of vb")
 
 figure, ax = plt.subplots(layout="constrained")
-ConvergenceDisplay.from_estimator(models["vb"], name="vb", ax=ax)
-ConvergenceDisplay.from_estimator(models["svi"], name="svi, passes in minibatches", ax=ax)
+ax.plot(models["vb"].elbo_path_, label="vb")
+ax.plot(models["svi"].elbo_path_, label="svi, passes in minibatches")
+ax.set(xlabel="pass", ylabel="bound")
+ax.legend()
 ax.set_ylim(models["svi"].elbo_path_.min() - 5, models["vb"].elbo_ + 5)
 plt.show()
 
 # %%
 # The chains
 # ----------
-# The three coefficients whose chains agree least.
+# The first three coefficients.
 
-TraceDisplay.from_estimator(gibbs)
+arviz.plot_trace(
+    gibbs.to_arviz(), var_names=["coef"], coords={"feature": ["x0", "x1", "x2"]}, compact=False
+)
 plt.show()

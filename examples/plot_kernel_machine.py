@@ -15,11 +15,12 @@ two dimensions, and the length scales of columns without effect.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import make_moons
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
-from bayesvm.plot import CalibrationDisplay, DecisionBandDisplay, RelevanceDisplay
+from bayesvm.plot import DecisionBandDisplay, RelevanceDisplay
 
 X, y = make_moons(200, noise=0.25, random_state=0)
 X_test, y_test = make_moons(2000, noise=0.25, random_state=1)

@@ -11,12 +11,13 @@ columns share the probability; a mode, or variational Bayes, selects one of them
 # --------------------------------
 # Columns 0 and 1 are nearly copies of each other, and only column 0 matters; so do 5, 10 and 15.
 
+import arviz
 import matplotlib.pyplot as plt
 import numpy as np
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import EM, Gibbs
-from bayesvm.plot import InclusionDisplay, PathDisplay, TraceDisplay
+from bayesvm.plot import InclusionDisplay, PathDisplay
 from bayesvm.priors import LaplaceZero, Lasso, SpikeSlab
 
 rng = np.random.default_rng(0)
@@ -48,7 +49,12 @@ plt.show()
 
 print(f"largest R-hat of an inclusion indicator: {gibbs.machines_[0].change:.3f}")
 ecme = BayesianLinearSVC(Lasso(), EM(learn="mode"), "logistic").fit(X, y)
-TraceDisplay.from_estimator(gibbs, names=["x0", "x1", "x5"], point=ecme)
+columns = [0, 1, 5]
+axes = arviz.plot_trace(
+    gibbs.to_arviz(), var_names=["coef"], coords={"feature": [f"x{j}" for j in columns]}
+)
+for (_, ax), mode in zip(axes, ecme.coef_[0, columns], strict=True):
+    ax.axhline(mode, color="black", linestyle="--")
 plt.show()
 
 # %%

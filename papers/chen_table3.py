@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from bayesvm.compare.tasks import Task
-from bayesvm.plot import SparsityDisplay
 
 from . import chen, chen_paper, chen_table1
 from .tables import mean_and_error, table_of
@@ -53,14 +52,16 @@ def _printed(method: str) -> list[float]:
 
 def draw(frame: Any) -> Any:
     """Sparsity against error: a point per set and method, sets joined."""
+    import matplotlib.pyplot as plt
+
     mean, _ = counts(frame)
     error, _ = chen_table1.summary(frame, "Error")
-    display: Any = SparsityDisplay(
-        list(mean.index),
-        list(mean.columns),
-        mean.to_numpy(),
-        error.loc[mean.index, mean.columns].to_numpy(),
-        np.array([chen_paper.TRAIN[chen_paper.SETS.index(s)] for s in mean.index], float),
-        "error in %",
-    )
-    return display.plot().figure_
+    train = np.array([chen_paper.TRAIN[chen_paper.SETS.index(s)] for s in mean.index], float)
+    share, error = mean.div(train, axis=0), error.loc[mean.index, mean.columns]
+    figure, ax = plt.subplots(layout="constrained")
+    ax.plot(share.T, error.T, color="lightgrey", zorder=0)
+    for method in mean.columns:
+        ax.plot(share[method], error[method], "o", label=method)
+    ax.set(xscale="log", yscale="log", xlabel="vectors / rows", ylabel="error in %")
+    ax.legend()
+    return figure

@@ -137,8 +137,6 @@ def draw(frame: Any) -> Any:
     """Errors beside the paper's, and the factors as images."""
     import matplotlib.pyplot as plt
 
-    from bayesvm.plot import FactorImageDisplay
-
     figure = plt.figure(figsize=(11, 4), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.3))
     left, right = parts
@@ -155,5 +153,7 @@ def draw(frame: Any) -> Any:
     bunch = load_usps(resampled=True)
     model = build("VNDFM", 10, 0, False, 0, standardize=False)
     model.fit(bunch.data, bunch.target)
-    FactorImageDisplay.from_estimator(model, (16, 16), ax=right.subplots(2, 5).ravel())
+    for k, panel in enumerate(right.subplots(2, 5).ravel()):
+        panel.imshow(model.loadings_[:, k].reshape(16, 16), cmap="RdBu_r")
+        panel.set(xticks=[], yticks=[], title=f"{k}: {model.factor_relevance_[k]:.0%}")
     return figure

@@ -351,7 +351,6 @@ def test_pipelines_and_displays(fitted):
     assert_allclose(shown.mean, fitted.coef_)
     assert_allclose(shown.lower, fitted.coef_interval()[0])
     assert shown.xlabel == "coefficient (90% interval)"
-    bayesvm.plot.ConvergenceDisplay.from_estimator(fitted)
 
 
 # ----- errors

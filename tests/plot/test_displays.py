@@ -1,30 +1,21 @@
 """Displays hold what estimators say, and draw it."""
 
 import builtins
-import copy
-import pickle
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import brier_score_loss, log_loss
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.plot import (
-    CalibrationDisplay,
     CoefficientDisplay,
-    ConvergenceDisplay,
     DecisionBandDisplay,
     ProbabilityDisplay,
     RelevanceDisplay,
-    TraceDisplay,
 )
-from bayesvm.predictive.diagnostics import r_hat
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
@@ -53,45 +44,6 @@ def gibbs(data):
 @pytest.fixture(scope="module")
 def three():
     return BayesianLinearSVC().fit(*load_iris(return_X_y=True))
-
-
-def test_convergence_is_the_path(vb):
-    display = ConvergenceDisplay.from_estimator(vb, name="vb")
-    (line,) = display.ax_.lines
-    np.testing.assert_array_equal(line.get_ydata(), vb.elbo_path_)
-    assert display.ax_.get_ylabel() == "bound"
-    assert display.figure_ is display.ax_.figure
-    assert display.plot(display.ax_, gap=True, color="red") is display
-    assert display.ax_.get_yscale() == "log"
-
-
-def test_convergence_against_time(vb, em):
-    again = pickle.loads(pickle.dumps(vb))
-    for fit in (vb, again, copy.deepcopy(vb)):
-        display = ConvergenceDisplay.from_estimator(fit, against="time")
-        (line,) = display.ax_.lines
-        np.testing.assert_array_equal(line.get_ydata(), vb.elbo_path_)
-        assert np.all(np.diff(line.get_xdata()) > 0)
-        assert display.ax_.get_xlabel() == "seconds"
-    np.testing.assert_array_equal(again.machines_[0].path.seconds, vb.machines_[0].path.seconds)
-    with pytest.raises(ValueError, match="times of this fit were not kept"):
-        ConvergenceDisplay.from_estimator(em, against="time")
-    with pytest.raises(ValueError, match="against='iteration' is not known"):
-        ConvergenceDisplay.from_estimator(vb, against="iteration")
-
-
-@pytest.mark.parametrize(
-    ("name", "quantity"), [("em", "log posterior density"), ("gibbs", "log pseudo-likelihood")]
-)
-def test_convergence_says_what_it_shows(name, quantity, request):
-    display = ConvergenceDisplay.from_estimator(request.getfixturevalue(name))
-    assert display.ax_.get_ylabel() == quantity
-
-
-def test_convergence_of_several_machines(three):
-    display = ConvergenceDisplay.from_estimator(three)
-    assert len(display.ax_.lines) == 3
-    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["0", "1", "2"]
 
 
 def test_coefficients_are_sorted_and_scaled(vb, data):
@@ -129,32 +81,6 @@ def test_coefficients_of_one_class(three):
         CoefficientDisplay.from_estimator(three, label=7)
 
 
-def test_calibration_counts_and_scores(vb, data):
-    X, y = data
-    display = CalibrationDisplay.from_estimator(vb, X, y, n_bins=5)
-    p, hit = vb.predict_proba(X)[:, 1], y == "malignant"
-    assert display.counts.sum() == len(y)
-    np.testing.assert_allclose(display.counts @ display.prob_true, hit.sum())
-    np.testing.assert_allclose(display.counts @ display.prob_pred, p.sum())
-    np.testing.assert_allclose(display.log_loss, log_loss(hit, p))
-    np.testing.assert_allclose(display.brier, brier_score_loss(hit, p))
-    (text,) = display.ax_.get_legend().get_texts()
-    assert f"log loss {display.log_loss:.3f}" in text.get_text()
-
-
-def test_calibration_of_any_classifier():
-    X, y = load_iris(return_X_y=True)
-    display = CalibrationDisplay.from_estimator(
-        LogisticRegression(max_iter=1000).fit(X, y), X, y, label=1
-    )
-    assert display.counts @ display.prob_true == pytest.approx(50)
-
-
-def test_calibration_takes_certainty():
-    display = CalibrationDisplay.from_predictions([0, 1], [0.0, 1.0])
-    assert list(display.counts) == [1, 1]
-
-
 def test_probabilities_ascend_inside_their_band(vb, data):
     display = ProbabilityDisplay.from_estimator(vb, *data, level=0.5)
     assert np.all(np.diff(display.proba) >= 0)
@@ -164,34 +90,9 @@ def test_probabilities_ascend_inside_their_band(vb, data):
     assert ProbabilityDisplay.from_estimator(vb, data[0]).hit is None
 
 
-def test_trace_shows_chains_on_the_scale_of_the_input(gibbs):
-    display = TraceDisplay.from_estimator(gibbs, names=["intercept", "mean area"])
-    assert display.draws.shape == (2, 30, 2)
-    np.testing.assert_allclose(display.draws[..., 0].mean(), gibbs.intercept_[0])
-    j = list(gibbs.feature_names_in_).index("mean area")
-    np.testing.assert_allclose(display.draws[..., 1].mean(), gibbs.coef_[0, j])
-    assert f"{r_hat(display.draws)[1]:.3f}" in display.ax_[1].get_title()
-
-
-def test_trace_picks_the_worst_and_explains_itself(gibbs, vb):
-    assert len(TraceDisplay.from_estimator(gibbs).ax_) == 3
-    with pytest.raises(ValueError, match="no coefficient is called"):
-        TraceDisplay.from_estimator(gibbs, names=["area"])
-    with pytest.raises(ValueError, match="inference='gibbs'"):
-        TraceDisplay.from_estimator(vb)
-    with pytest.raises(ValueError, match="3 panels"):
-        TraceDisplay.from_estimator(gibbs, ax=plt.subplots()[1])
-
-
-def test_trace_without_intercept(data):
-    model = BayesianLinearSVC(inference=Gibbs(5, 0), fit_intercept=False, random_state=0)
-    display = TraceDisplay.from_estimator(model.fit(*data), names=["mean area"])
-    assert display.draws.shape == (4, 5, 1)
-
-
 def test_displays_need_a_fit():
     with pytest.raises(NotFittedError):
-        ConvergenceDisplay.from_estimator(BayesianLinearSVC())
+        CoefficientDisplay.from_estimator(BayesianLinearSVC())
 
 
 def test_what_to_install(vb, monkeypatch):
@@ -204,7 +105,7 @@ def test_what_to_install(vb, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ImportError, match=r"pip install 'bayesvm\[plot\]'"):
-        ConvergenceDisplay.from_estimator(vb)
+        CoefficientDisplay.from_estimator(vb)
 
 
 # ----- the kernel machine

@@ -5,7 +5,6 @@ import pytest
 
 from bayesvm import FactorSVC
 from bayesvm.plot import (
-    FactorImageDisplay,
     FactorScoreDisplay,
     LoadingHeatDisplay,
     TopLoadingDisplay,
@@ -54,10 +53,3 @@ def test_scores_of_frames():
     model = FactorSVC(2, "linear").fit(frame, Y)
     FactorScoreDisplay.from_estimator(model, frame, Y)
     assert "gene" in LoadingHeatDisplay.from_estimator(model).names[0]
-
-
-def test_factors_as_images(model):
-    display = FactorImageDisplay.from_estimator(model, (3, 4))
-    np.testing.assert_allclose(display.images[1].ravel(), model.loadings_[:, 1])
-    with pytest.raises(ValueError, match="not 12"):
-        FactorImageDisplay.from_estimator(model, (4, 4))

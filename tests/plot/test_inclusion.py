@@ -6,9 +6,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.inference import EM, Gibbs
-from bayesvm.plot import InclusionDisplay, TraceDisplay
-from bayesvm.priors import LaplaceZero, Lasso, SpikeSlab
+from bayesvm.inference import Gibbs
+from bayesvm.plot import InclusionDisplay
+from bayesvm.priors import LaplaceZero, SpikeSlab
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
@@ -78,16 +78,3 @@ def test_inclusion_of_one_class():
 def test_inclusion_needs_a_selection_prior(data):
     with pytest.raises(ValueError, match="fit with a selection prior"):
         InclusionDisplay.from_estimator(BayesianLinearSVC().fit(*data))
-
-
-def test_trace_with_a_point_estimate(gibbs, data):
-    ecme = BayesianLinearSVC(Lasso(), EM(learn="mode")).fit(*data)
-    display = TraceDisplay.from_estimator(gibbs, names=["intercept", "against"], point=ecme)
-    np.testing.assert_allclose(display.point, [ecme.intercept_[0], ecme.coef_[0, 1]])
-    lines = display.ax_[1].lines
-    assert len(lines) == 3  # two chains and the point
-    np.testing.assert_array_equal(lines[-1].get_ydata(), [ecme.coef_[0, 1]] * 2)
-    assert TraceDisplay.from_estimator(gibbs, names=["for"]).point is None
-    without = BayesianLinearSVC(Lasso(), "em", fit_intercept=False).fit(*data)
-    with pytest.raises(ValueError, match=r"no coefficient called \['intercept'\]"):
-        TraceDisplay.from_estimator(gibbs, names=["intercept"], point=without)

@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesvm import PCVC, RVC
-from bayesvm.compare import evaluate, score_table
-from bayesvm.plot import SparsityDisplay, VectorDisplay
+from bayesvm.plot import VectorDisplay
 
 
 @pytest.fixture(scope="module")
@@ -107,46 +106,3 @@ def test_what_cannot_be_drawn(call, message):
 def test_machines_must_be_fitted(model):
     with pytest.raises(NotFittedError):
         VectorDisplay.from_estimator(model, X, Y)
-
-
-@pytest.fixture(scope="module")
-def results():
-    data = {1: (X, Y), "few": (X[:20], Y[:20])}
-    models = {"soft": SVC(C=0.1), 3: KNeighborsClassifier(3), "hard": SVC(C=100.0)}
-    return evaluate(models, data, 2, ["error", "accuracy", "n_vectors"], n_jobs=1)
-
-
-def test_vectors_against_error(results):
-    display = SparsityDisplay.from_results(results, marker="x")
-    assert display.datasets == [1, "few"]
-    assert display.estimators == ["soft", "hard"]  # the neighbours have no vectors
-    assert_allclose(display.vectors, score_table(results, "n_vectors")[["soft", "hard"]])
-    assert_allclose(display.errors, score_table(results, "error")[["soft", "hard"]])
-    points = {line.get_label(): line for line in display.ax_.lines}
-    assert_allclose(points["hard"].get_xdata(), display.vectors[:, 1])
-    assert_allclose(points["hard"].get_ydata(), display.errors[:, 1])
-    assert points["hard"].get_marker() == "x"
-    assert display.ax_.get_xscale() == "log"
-    assert display.ax_.get_ylabel() == "error"
-
-
-def test_vectors_as_a_share_of_rows(results):
-    display = SparsityDisplay.from_results(results, metric="accuracy", rows={1: 20, "few": 10})
-    points = {line.get_label(): line for line in display.ax_.lines}
-    assert_allclose(points["soft"].get_xdata(), display.vectors[:, 0] / [20, 10])
-    assert display.ax_.get_ylabel() == "accuracy"
-    with pytest.raises(ValueError, match="it lacks 'few'"):
-        SparsityDisplay.from_results(results, rows={1: 20})
-    with pytest.raises(ValueError, match="n_vectors is NaN throughout"):
-        SparsityDisplay.from_results(results[results["estimator"] == 3])
-    with pytest.raises(ValueError, match="must be one of 'error'"):
-        SparsityDisplay.from_results(results[results["metric"] != "n_vectors"])
-
-
-def test_zero_has_no_logarithm():
-    ax = (
-        SparsityDisplay(["a"], ["p", "q"], np.array([[3.0, 9.0]]), np.array([[0.0, 0.1]]))
-        .plot()
-        .ax_
-    )
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "linear")

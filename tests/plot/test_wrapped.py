@@ -7,8 +7,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm import PCVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC, plot
-from bayesvm.inference import Gibbs
+from bayesvm import BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC, plot
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib.pyplot")
@@ -68,16 +67,6 @@ def test_decision_band_is_over_the_columns_that_the_user_gave(wrap):
     assert display.open_ is not None
 
 
-def test_displays_of_one_fit(wrap):
-    model = wrap(BayesianLinearSVC(inference=Gibbs(8, 4, 2), random_state=0)).fit(X, Y)
-    assert plot.ConvergenceDisplay.from_estimator(model).quantity == "log pseudo-likelihood"
-    point = wrap(BayesianLinearSVC(inference="em")).fit(X, Y)
-    names = ["intercept", "dose"]
-    display = plot.TraceDisplay.from_estimator(model, names=names, point=point)
-    assert display.draws.shape == (2, 8, 2)
-    assert display.point.shape == (2,)
-
-
 def test_inclusion(wrap):
     models = [wrap(BayesianLinearSVC(prior)).fit(X, Y) for prior in ("laplace_zero", "spike_slab")]
     assert plot.InclusionDisplay.from_estimators(models).names == ["age", "dose"]
@@ -109,7 +98,6 @@ def test_factors():
     model = scaled(FactorSVC(2, "linear")).fit(wide, Y)
     assert set(plot.LoadingHeatDisplay.from_estimator(model).names) == set("abcdef")
     assert set(plot.TopLoadingDisplay.from_estimator(model).names[0]) == set("abcdef")
-    assert plot.FactorImageDisplay.from_estimator(model, (2, 3)).images.shape == (2, 2, 3)
     display = plot.FactorScoreDisplay.from_estimator(model, wide, Y)
     want = by_hand(FactorSVC(2, "linear"), wide)
     np.testing.assert_allclose(
@@ -126,17 +114,10 @@ def test_path():
     np.testing.assert_allclose(display.coefs, want)
 
 
-def test_a_calibration_curve_is_named_after_the_estimator(wrap):
-    display = plot.CalibrationDisplay.from_estimator(wrap(PCVC(tune=False)).fit(X, Y), X, Y)
-    assert display.name == "PCVC"
-    with pytest.raises(ValueError, match="label must be one of the classes"):
-        plot.CalibrationDisplay.from_estimator(PCVC(tune=False).fit(X, Y), X, Y, label="maybe")
-
-
 def test_other_estimators_are_refused_for_what_they_are():
     """They are fitted, and displays said that they were not."""
     for model in (LogisticRegression(), scaled(LogisticRegression())):
         with pytest.raises(ValueError, match=r"estimator of bayesvm.*; got LogisticRegression"):
-            plot.ConvergenceDisplay.from_estimator(model.fit(X, Y))
+            plot.CoefficientDisplay.from_estimator(model.fit(X, Y))
     with pytest.raises(ValueError, match=r"has kernel_.*; got BayesianLinearSVC"):
         plot.RelevanceDisplay.from_estimator(BayesianLinearSVC().fit(X, Y))

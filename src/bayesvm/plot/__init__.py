@@ -4,23 +4,21 @@ A Display stores the arrays it draws.  ``from_estimator`` computes them, from an
 package, a pipeline that ends with one or a search that found one, and hands what else it is given
 to ``plot``; ``plot(ax=None)`` draws them, hands what else it is given to Matplotlib, leaves
 ``ax_`` and ``figure_`` behind and returns the Display.  ``label`` is a class, by default the last.
-``from_results`` draws tables of :func:`bayesvm.compare.evaluate`.
+scikit-learn's ``CalibrationDisplay`` draws reliability, ArviZ's ``plot_trace`` the chains
+of ``model.to_arviz()``; the history of the bound is ``model.elbo_path_``.
 """
 
 from .checks import PredictiveCheckDisplay
 from .coefficients import CoefficientDisplay, EffectsDisplay, GroupDisplay, InclusionDisplay
-from .factors import FactorImageDisplay, FactorScoreDisplay, LoadingHeatDisplay, TopLoadingDisplay
-from .history import ConvergenceDisplay, TraceDisplay
+from .factors import FactorScoreDisplay, LoadingHeatDisplay, TopLoadingDisplay
 from .kernel import DecisionBandDisplay, RelevanceDisplay
 from .missing import MissingDisplay
 from .path import PathDisplay, coefficient_path
-from .predictions import CalibrationDisplay, ProbabilityDisplay
+from .predictions import ProbabilityDisplay
 from .terms import TermDisplay, TermPanel
-from .vectors import SparsityDisplay, VectorDisplay
+from .vectors import VectorDisplay
 
 __all__ = [
-    "ConvergenceDisplay",
-    "TraceDisplay",
     "CoefficientDisplay",
     "InclusionDisplay",
     "EffectsDisplay",
@@ -28,7 +26,6 @@ __all__ = [
     "MissingDisplay",
     "PathDisplay",
     "coefficient_path",
-    "CalibrationDisplay",
     "ProbabilityDisplay",
     "PredictiveCheckDisplay",
     "TermDisplay",
@@ -36,9 +33,7 @@ __all__ = [
     "DecisionBandDisplay",
     "RelevanceDisplay",
     "VectorDisplay",
-    "SparsityDisplay",
     "LoadingHeatDisplay",
     "TopLoadingDisplay",
     "FactorScoreDisplay",
-    "FactorImageDisplay",
 ]

@@ -1,4 +1,4 @@
-"""Factor models: loadings, scores, factors as images."""
+"""Factor models: loadings and scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..inspection.display import Display, Inside, axes_for, panels_for
+from ..inspection.display import Display, Inside, axes_for
 
 NET = 40  # points along each side of the net on which a boundary is drawn
 
@@ -220,42 +220,3 @@ def _framed(estimator: Any, scores: Array) -> Any:
     import pandas as pd
 
     return pd.DataFrame(rows, columns=estimator.feature_names_in_)
-
-
-@dataclass(repr=False)
-class FactorImageDisplay(Display):
-    """Factors of images, as images.
-
-    Parameters
-    ----------
-    images : array of shape (n_factors, height, width)
-        Loadings.
-    relevance : array of shape (n_factors,)
-        Share of each factor in the slope of f.
-    """
-
-    images: Array
-    relevance: Array
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, shape: tuple[int, int], **kwargs: Any
-    ) -> FactorImageDisplay:
-        """Draw for a :class:`~bayesvm.FactorSVC` whose columns are the pixels of images."""
-        model = Inside.fitted(estimator, "loadings_").model
-        d = model.loadings_.shape[0]
-        if int(np.prod(shape)) != d:
-            raise ValueError(f"images of shape {shape} have {np.prod(shape)} pixels, not {d}.")
-        images = model.loadings_.T.reshape(-1, *shape)
-        return cls(images, model.factor_relevance_).plot(**kwargs)
-
-    def plot(self, ax: Any = None, **kwargs: Any) -> FactorImageDisplay:
-        """Draw, one panel a factor; further arguments go to ``Axes.imshow``."""
-        ax = panels_for(self, ax, len(self.images), 5, (1.5, 1.7))
-        most = float(np.abs(self.images).max())
-        style: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -most, "vmax": most} | kwargs
-        for k, (panel, image) in enumerate(zip(ax, self.images)):
-            panel.imshow(image, **style)
-            panel.set(xticks=[], yticks=[])
-            panel.set_title(f"{k}: {self.relevance[k]:.0%}", fontsize="small")
-        return self

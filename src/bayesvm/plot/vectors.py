@@ -1,8 +1,7 @@
-"""The vectors of sparse kernel machines: their places, and their number against the error."""
+"""The vectors of sparse kernel machines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,93 +113,3 @@ def _with_vectors(estimator: Any) -> Any:
             f"last step of a pipeline; got {type(machine).__name__}."
         )
     return machine
-
-
-@dataclass(repr=False)
-class SparsityDisplay(Display):
-    """Vectors kept against the error made: a point per data set and machine, data sets joined.
-
-    Parameters
-    ----------
-    datasets, estimators : lists of names
-        Of d data sets and k machines.
-    vectors, errors : arrays of shape (d, k)
-        Means over the divisions.
-    rows : array of shape (d,), default=None
-        Rows learned from; vectors are then drawn as a share of them.
-    metric : str, default='error'
-        What the errors are called.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from sklearn.svm import SVC
-    >>> from bayesvm import PCVC
-    >>> from bayesvm.compare import evaluate
-    >>> from bayesvm.plot import SparsityDisplay
-    >>> moons = make_moons(200, noise=0.25, random_state=0)
-    >>> models = {"PCVC": PCVC(), "SVC": SVC()}
-    >>> frame = evaluate(models, {"moons": moons}, 2, ["error", "n_vectors"], n_jobs=1)
-    >>> display = SparsityDisplay.from_results(frame, rows={"moons": 100})
-    >>> bool(display.vectors[0, 0] < display.vectors[0, 1] / 2)
-    True
-    """
-
-    datasets: list[Any]
-    estimators: list[Any]
-    vectors: Array
-    errors: Array
-    rows: Array | None = None
-    metric: str = "error"
-
-    @classmethod
-    def from_results(
-        cls,
-        frame: Any,
-        *,
-        metric: str = "error",
-        rows: Mapping[Any, int] | None = None,
-        **kwargs: Any,
-    ) -> SparsityDisplay:
-        """Draw results of :func:`~bayesvm.compare.evaluate` with ``n_vectors`` among the metrics.
-
-        ``metric`` is the one to set against them, ``rows`` the number of rows learned from by name
-        of the data set.  Estimators that keep no vectors are left out.
-        """
-        from ..compare import score_table
-
-        vectors = score_table(frame, "n_vectors").dropna(axis="columns", how="all")
-        if vectors.empty:
-            raise ValueError("none of the estimators keeps vectors: n_vectors is NaN throughout.")
-        errors = score_table(frame, metric)[vectors.columns]
-        if rows is not None and set(vectors.index) - set(rows):
-            missing = ", ".join(map(repr, [d for d in vectors.index if d not in rows]))
-            raise ValueError(f"rows must have a number for every data set; it lacks {missing}.")
-        display = cls(
-            list(vectors.index),
-            list(vectors.columns),
-            vectors.to_numpy(),
-            errors.to_numpy(),
-            None if rows is None else np.array([rows[d] for d in vectors.index], float),
-            metric,
-        )
-        return display.plot(**kwargs)
-
-    def plot(self, ax: Any = None, **kwargs: Any) -> SparsityDisplay:
-        """Draw; further arguments go to ``Axes.plot``, which draws the points."""
-        ax = axes_for(self, ax)
-        x = self.vectors if self.rows is None else self.vectors / self.rows[:, None]
-        for along, up in zip(x, self.errors):
-            ax.plot(along, up, color="lightgrey", lw=0.8, zorder=0)
-        style: dict[str, Any] = {"ls": "", "marker": "o", "ms": 5} | kwargs
-        for name, along, up in zip(self.estimators, x.T, self.errors.T):
-            ax.plot(along, up, label=str(name), **style)
-        for stretch, values in ((ax.set_xscale, x), (ax.set_yscale, self.errors)):
-            if np.nanmin(values) > 0:  # zero has no logarithm
-                stretch("log")
-        ax.set(xlabel="vectors" if self.rows is None else "vectors / rows", ylabel=self.metric)
-        ax.tick_params(which="minor", labelsize="x-small")
-        ax.set_title("Lines join the machines on one data set", fontsize="medium")
-        ax.legend()
-        ax.grid(alpha=0.3)
-        return self
