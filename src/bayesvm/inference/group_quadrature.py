@@ -220,16 +220,18 @@ def group_sums(rows: GroupRows, beta: Array, phi: Array, k: int, start: Array) -
 
 
 class Mode(NamedTuple):
-    """The mode of (beta, phi), with the posterior precision there."""
+    """The mode of (beta, phi), or of beta given phi, with the posterior there."""
 
     beta: Array
     phi: Array
     priors: tuple[Any, ...]  # states of the priors
     rows: GroupRows
     k: int  # nodes along an axis that are enough
-    sums: GroupSums
-    cov: Array  # (p + d, p + d), the covariance of (beta, phi) by Laplace's approximation
-    ascent: Ascent
+    effects: Array  # (G, r), modes
+    sums: Any = None  # GroupSums
+    cov: Any = None  # the covariance by Laplace's approximation
+    step: Any = None  # of beta, that Newton's method would make next
+    ascent: Any = None
 
 
 class _Posterior:
@@ -238,6 +240,17 @@ class _Posterior:
     def __init__(self, problem: Problem) -> None:
         self.model, self.rows = problem.model, group_rows(problem)
         self.p, self.r = self.rows.A.shape[1], self.rows.Z.shape[1]
+
+    def start(self, state: State | None) -> Mode:
+        """Where Newton's method starts.
+
+        No rule converges fast for a likelihood with a kink, which has forty nodes and is averaged
+        over an eighth of a group's standard deviation.
+        """
+        coef, priors, _ = state or State(self.model.start(), self.model.init())
+        beta, effects = coef.mean[: self.p].copy(), coef.mean[self.p :].reshape(-1, self.r)
+        k = 40 if self.rows.likelihood.is_kinked else 5
+        return Mode(beta, self.entries(priors[-1]), priors, self.rows, k, effects)
 
     def precision(self, priors: tuple[Any, ...]) -> Array:
         """Prior precisions of the shared coefficients, ``(p,)``."""
@@ -285,84 +298,78 @@ def _differences(fun: Callable[[Array], float], x: Array, e: float = 1e-3) -> tu
 
 def find_mode(
     posterior: _Posterior,
-    start: State | None = None,
+    at: Mode,
+    held: bool = False,
     watch: Watch = silent,
     max_iter: int = 100,
     tol: float = 1e-3,
     max_nodes: int = 4096,
     loosest: float = 2.0,
 ) -> Mode | None:
-    """The mode of beta and phi together.
+    """The mode of beta and phi together, or of beta with phi ``held``, by Newton's method.
 
     Steps that lower the log posterior are halved, and after three of these there are twice the
-    nodes.  Newton's method ends when a step would gain less than ``tol`` nats and the learned
-    precisions of the coefficients move by less than 1 %, with twice the nodes along each axis too;
-    ``None`` if that takes a grid of more than ``max_nodes``.  No rule converges fast for a
-    likelihood with a kink, which has forty nodes and is averaged over
-    an eighth of a group's standard deviation.  Standard deviations
-    along the axes of phi count as ``loosest`` at most.
+    nodes.  It ends when a step would gain less than ``tol`` nats and the learned precisions of the
+    coefficients move by less than 1 %, with twice the nodes along each axis too; ``None`` if that
+    takes a grid of more than ``max_nodes``.  Standard deviations along the axes of phi count as
+    ``loosest`` at most.
     """
-    model, rows, p, r = posterior.model, posterior.rows, posterior.p, posterior.r
-    state = State(model.start(), model.init()) if start is None else start
-    priors, beta = state.priors, state.coef.mean[:p].copy()
-    mode = state.coef.mean[p:].reshape(-1, r)
-    phi = posterior.entries(priors[-1])
-    density = posterior.log_prior(priors[-1])
+    beta, phi, priors, rows, k, effects, *_ = at
+    p, density = beta.size, posterior.log_prior(priors[-1])
     is_kinked = rows.likelihood.is_kinked
-    k, checked, stopped = 40 if is_kinked else 5, is_kinked, False
+    checked, stopped, is_settled = is_kinked, False, False
     last, step, halved, history = None, np.zeros(p + phi.size), 0, []
     for _ in range(max_iter):
-        P, log_prior = posterior.precision(priors), density(phi)
-        sums = group_sums(rows, beta, phi, k, mode)
-        if last is not None:
-            old = last[0].value - 0.5 * float(P @ last[1] ** 2) + last[3]
-            new = sums.value - 0.5 * float(P @ beta**2) + log_prior
-            if not new > old - tol:  # too long a step, or too coarse a rule
-                halved, step = halved + 1, 0.5 * step
-                beta, phi = last[1] + step[:p], last[2] + step[p:]
-                if halved == 3:
-                    k, halved, (_, beta, phi, _), last = 2 * k, 0, last, None
-                if k**r > max_nodes:
-                    return None
-                continue
-        if is_kinked:
-            given = np.linalg.inv(sums.gram + np.diag(P))
-            rows = rows._replace(v=np.einsum("ij,jk,ik->i", rows.A, given, rows.A)[:, None])
-        mode, (gradient, bend) = sums.mode, _differences(density, phi)
-        total, H = sums.scores.sum(axis=0), sums.hessian.copy()
+        P = posterior.precision(priors)
+        sums = group_sums(rows, beta, phi, k, effects)
+        value = sums.value - 0.5 * float(P @ beta**2) + density(phi)
+        if last is not None and not value > last[0] - tol:  # too long a step, or too coarse a rule
+            halved, step = halved + 1, 0.5 * step
+            beta, phi = last[1] + step[:p], last[2] + step[p:]
+            if halved == 3:
+                k, halved, (_, beta, phi), last = 2 * k, 0, last, None
+            if k**posterior.r > max_nodes:
+                return None
+            continue
+        effects, total, H = sums.mode, sums.scores.sum(axis=0), sums.hessian.copy()
         total[:p] -= P * beta
-        total[p:] += gradient
         H[:p, :p] += np.diag(P)
-        H[p:, p:] -= bend
-        cov = _inverse(H, p, loosest)
-        step = cov @ total
-        change = 0.5 * float(total @ step)
-        learned = posterior.updated(priors, beta + step[:p], np.diag(cov)[:p])
-        is_settled = change < tol and np.allclose(posterior.precision(learned), P, rtol=1e-2)
-        value = sums.value - 0.5 * float(P @ beta**2) + log_prior
+        learned = priors
+        if held:
+            cov = np.linalg.inv(H[:p, :p])
+            step = np.append(cov @ total[:p], 0.0 * phi)
+        else:
+            if is_kinked:
+                given = np.linalg.inv(sums.gram + np.diag(P))
+                rows = rows._replace(v=np.einsum("ij,jk,ik->i", rows.A, given, rows.A)[:, None])
+            gradient, bend = _differences(density, phi)
+            total[p:] += gradient
+            H[p:, p:] -= bend
+            cov = _inverse(H, p, loosest)
+            step = cov @ total
+            learned = posterior.updated(priors, beta + step[:p], np.diag(cov)[:p])
+        gain = 0.5 * float(total @ step)
+        is_settled = abs(gain) < tol and np.allclose(posterior.precision(learned), P, rtol=1e-2)
         history.append(value)
         if is_kinked or not checked:
-            stopped = watch(Progress("vb", len(history), max_iter, value, change), None)
+            stopped = watch(Progress("vb", len(history), max_iter, value, gain), None)
         if stopped or (is_settled and checked):
             break
         if is_settled:  # with more nodes at the same place
-            k, checked, last = 2 * k, True, None
-            if k**r > max_nodes:
+            if (2 * k) ** posterior.r > max_nodes:
+                if held:
+                    break
                 return None
+            k, checked, last = 2 * k, True, None
             continue
-        checked = is_kinked
-        step *= min(_damping(rows, step[:p]), 1.0 / max(float(np.max(np.abs(step[p:]))), 1.0))
-        last = None if is_kinked else (sums, beta, phi, log_prior)
-        beta, phi, priors, halved = beta + step[:p], phi + step[p:], learned, 0
-    ascent = Ascent(None, history[-1], history, len(history), is_settled, change, stopped)
+        checked, halved, last = is_kinked, 0, None if is_kinked else (value, beta, phi)
+        f = rows.A @ step[:p]  # a step moves f by at most two in the root mean square
+        longest = max(float(np.sqrt(np.mean(f * f))) / 2.0, float(np.max(np.abs(step[p:]))), 1.0)
+        step = step / longest
+        beta, phi, priors = beta + step[:p], phi + step[p:], learned
+    ascent = Ascent(None, history[-1], history, len(history), is_settled, gain, stopped)
     k = k // 2 if checked and not is_kinked else k
-    return Mode(beta, phi, priors, rows, k, sums, cov, ascent)
-
-
-def _damping(rows: GroupRows, step: Array) -> float:
-    """The share of a Newton step of beta that moves f by at most two in the root mean square."""
-    f = rows.A @ step
-    return 2.0 / max(float(np.sqrt(np.mean(f * f))), 2.0)
+    return Mode(beta, phi, priors, rows, k, effects, sums, cov, step[:p], ascent)
 
 
 def _inverse(H: Array, p: int, loosest: float) -> Array:
@@ -389,37 +396,15 @@ class Point(NamedTuple):
     slope: Array  # (G, r, p)
 
 
-def _point(posterior: _Posterior, top: Mode, phi: Array, start: Array, tol: float) -> Point:
-    """The mode of beta given phi by Newton's method, and the log density of phi.
-
-    Groups are wider and more skewed under larger variances than at the mode: nodes are doubled
-    until that changes the log density by less than 0.1.
-    """
-    p, P, k, log_density = posterior.p, posterior.precision(top.priors), top.k, np.inf
-    log_prior, mode = posterior.log_prior(top.priors[-1])(phi), top.sums.mode
-    while True:
-        beta, last = start, log_density
-        for _ in range(20):
-            sums = group_sums(top.rows, beta, phi, k, mode)
-            gradient = sums.scores[:, :p].sum(axis=0) - P * beta
-            cov = np.linalg.inv(sums.hessian[:p, :p] + np.diag(P))
-            step = cov @ gradient
-            gain = 0.5 * float(gradient @ step)
-            if abs(gain) < tol:
-                break
-            beta = beta + step * _damping(top.rows, step)
-        value = sums.value - 0.5 * float(P @ beta**2) + gain
-        log_density = value + 0.5 * np.linalg.slogdet(cov)[1] + log_prior
-        is_settled = abs(gain) < tol
-        start = beta if is_settled else start
-        if is_settled and abs(log_density - last) < 0.1:
-            break
-        if (2 * k) ** posterior.r > 4096:
-            break
-        k, mode = 2 * k, sums.mode if is_settled else mode
-    slope = sums.slope[..., :p]
-    mean = sums.mean + slope @ step
-    return Point(log_density, beta + step, cov, mean, sums.cov, slope)
+def _point(posterior: _Posterior, top: Mode, phi: Array, near: Array) -> Point:
+    """The mode of beta given phi, from a value nearby, and the log density of phi."""
+    found = find_mode(posterior, top._replace(beta=near, phi=phi), held=True)
+    if found is None:
+        raise np.linalg.LinAlgError("no rule of so many nodes is fine enough")
+    sums, cov, slope = found.sums, found.cov, found.sums.slope[..., : posterior.p]
+    log_density = found.ascent.bound + found.ascent.change + 0.5 * np.linalg.slogdet(cov)[1]
+    mean = sums.mean + slope @ found.step
+    return Point(log_density, found.beta + found.step, cov, mean, sums.cov, slope)
 
 
 class Marginal(NamedTuple):
@@ -480,7 +465,7 @@ def marginal(problem: Problem, state: State) -> Marginal | None:
 
     def search() -> Marginal | None:
         posterior = _Posterior(problem)
-        top = find_mode(posterior, state)
+        top = find_mode(posterior, posterior.start(state))
         return None if top is None else _marginal(posterior, top)
 
     return _finite(search) if can_integrate(problem) else None
@@ -493,7 +478,7 @@ def integrate_groups(
 
     def search() -> Integrated | None:
         posterior = _Posterior(problem)
-        top = find_mode(posterior, start, watch, max_iter)
+        top = find_mode(posterior, posterior.start(start), False, watch, max_iter)
         return None if top is None else _explore(posterior, top)
 
     return _finite(search) if can_integrate(problem) else None
@@ -505,7 +490,6 @@ def _explore(
     spacing: float = 1.5,
     depth: float = 4.0,
     draws: int = 2000,
-    tol: float = 1e-3,
 ) -> Integrated:
     """The posterior of phi along its principal axes, and the moments of all else over it.
 
@@ -516,7 +500,7 @@ def _explore(
     p, r, phi = posterior.p, posterior.r, top.phi
     values, vectors = np.linalg.eigh(top.cov[p:, p:])
     follow = np.linalg.solve(top.cov[p:, p:], top.cov[p:, :p])  # (d, p), how beta follows phi
-    centre = _point(posterior, top, phi, top.beta, tol)
+    centre = _point(posterior, top, phi, top.beta)
     cov, own, u = np.zeros((p, p)), np.zeros_like(centre.own), centre.mean.copy()
     across, beta = np.zeros((*u.shape, p)), centre.beta.copy()
     rng, drawn = np.random.default_rng(0), np.tile(phi, (draws, 1))
@@ -528,7 +512,7 @@ def _explore(
             while True:
                 s += sign * spacing
                 near = near + sign * spacing * (a @ follow)
-                one = _point(posterior, top, phi + s * a, near, tol)
+                one = _point(posterior, top, phi + s * a, near)
                 near = one.beta
                 at, points = (at + [s], points + [one]) if sign > 0 else ([s] + at, [one] + points)
                 if one.log_density < max(x.log_density for x in points) - depth:
