@@ -1,5 +1,7 @@
 """Schemes with groups: transcripts, dense forms, limits, Monte Carlo and quadrature."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +22,7 @@ from bayesvm.inference.em import objective
 from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import State, bound_of
+from bayesvm.inference.svi import given_shared
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
@@ -376,8 +379,8 @@ def test_svi_comes_close_to_the_batch_optimum(name):
 
 def test_the_batch_optimum_is_a_fixed_point_of_svi(monkeypatch):
     """A minibatch of everything, effects settled to the last digit: nothing moves."""
-    monkeypatch.setattr("bayesvm.inference.svi.STILL", 1e-12)
-    monkeypatch.setattr("bayesvm.inference.svi.SWEEPS", 400)
+    settled = partial(given_shared, sweeps=400, still=1e-12)
+    monkeypatch.setattr("bayesvm.inference.svi.given_shared", settled)
     found = problem("slopes", n=120, seed=3)
     best = VB(tol=1e-14, max_iter=5000).fit(found, np.random.default_rng(0))
     run = SVI(batch_size=120, max_iter=3, delay=1.0).fit(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve
 
-from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky
+from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky, split
 from ..core.types import Array, Coef, Own, Rows, Stats
 from ..data.blocks import even_parts
 from ..linalg.arrow import ArrowCovariance, eliminate
@@ -22,11 +22,6 @@ from .problem import Problem, gather
 from .progress import Ascent, History, Progress, Watch, page_of, silent
 from .state import State, bound_of, require
 
-SETTLED = 1e-2  # a last epoch that moves the bound by more of its size was not the last
-WARM_UP = 10  # minibatches whose gradients are averaged before they set the rate
-SWEEPS = 12  # most that find the effects of a minibatch of groups
-STILL = 0.02  # posterior standard deviations that an effect may still move
-
 
 class Drift(NamedTuple):
     """Averages over recent minibatches of the natural gradient and of its square."""
@@ -35,25 +30,6 @@ class Drift(NamedTuple):
     square: float = 0.0
     window: float = 1.0  # minibatches in the averages
     seen: int = 0  # minibatches; in the warm-up averages are plain means
-
-    def with_gradient(self, precision: Array, potential: Array) -> Drift:
-        gradient, seen = np.column_stack([precision, potential]), self.seen + 1
-        window = float(seen) if seen <= WARM_UP else self.window
-        k, square = 1.0 / window, float(np.vdot(gradient, gradient))
-        mean = (1 - k) * self.mean + k * gradient
-        return Drift(mean, (1 - k) * self.square + k * square, window, seen)
-
-    @property
-    def rate(self) -> float:
-        """Share of the gradient's square that is drift and not noise."""
-        return min(1.0, float(np.vdot(self.mean, self.mean)) / max(self.square, 1e-300))
-
-
-class Effects(NamedTuple):
-    """Effects of all groups as they were last found: means and covariances."""
-
-    mean: Array  # (G, r)
-    cov: Array  # (G, r, r)
 
 
 class Leaky(NamedTuple):
@@ -64,7 +40,8 @@ class Leaky(NamedTuple):
     priors: States
     t: int = 0
     drift: Drift | None = None  # where the rate adapts
-    effects: Effects | None = None  # of groups; overwritten by steps
+    # means (G, r) and covariances (G, r, r) of groups as they were last found; steps overwrite them
+    effects: tuple[Array, Array] | None = None
 
 
 class Groups(NamedTuple):
@@ -151,6 +128,7 @@ class SVI:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
+        """Epochs of minibatches; converged if the last changes the bound by less than 1 %."""
         page, leaky = page_of(watch), self.begin(problem, start)
         run, state = Ascent((leaky, ""), -np.inf, History(), change=np.inf), None
         if (held := page.recall(lambda: run.state)) is not None:
@@ -159,13 +137,17 @@ class SVI:
         path, count, change, converged = run.path, run.n_iter, run.change, run.converged
         stop = False
         while not (stop or count >= self.max_iter or is_settled(path, self.tol)):
-            for batch, groups in self._minibatches(problem, rng):
-                leaky = self.step(batch, leaky, groups)
+            if problem.form == "arrow":
+                for groups in minibatches_of_groups(problem, self.batch_size, rng):
+                    leaky = self.step(problem, leaky, groups)
+            else:
+                for batch in problem.minibatches(self.batch_size, rng):
+                    leaky = self.step(batch, leaky)
             state = reached(problem, leaky)
             bound = bound_of(problem, state)  # one full pass an epoch: exact
             change = bound - path[-1] if path else np.inf
             path.append(bound)
-            count, converged = count + 1, is_settled(path, max(self.tol, SETTLED))
+            count, converged = count + 1, is_settled(path, max(self.tol, 1e-2))
             stop = watch(Progress("svi", count, self.max_iter, bound, change), state)
             if page.store is not None:
                 top = (leaky, json.dumps(rng.bit_generator.state))
@@ -177,69 +159,54 @@ class SVI:
     def begin(self, problem: Problem, start: State | None = None) -> Leaky:
         """The natural parameters of a start, or of a standard normal distribution."""
         model, effects = problem.model, None
-        q, priors, groups = model.width, model.init(), problem.form == "arrow"
-        if groups:
+        q, priors, grouped = model.width, model.init(), problem.form == "arrow"
+        if grouped:
             design, where = model.terms[-1].design, model.slices[-1]
             q, G, r = where.start, design.G, design.r
-            effects = Effects(np.zeros((G, r)), np.tile(np.eye(r), (G, 1, 1)))
+            effects = (np.zeros((G, r)), np.tile(np.eye(r), (G, 1, 1)))
         precision, mean = np.eye(q), np.zeros(q)
         if start is not None and not start.coef.cov.is_point:
             (mean, cov), priors = start.coef, start.priors
-            whole = cov.solve(np.eye(model.width, q))[:q] if groups else cov.dense()
+            whole = cov.solve(np.eye(model.width, q))[:q] if grouped else cov.dense()
             precision = np.linalg.inv(whole)
-            if groups:  # copies: the start belongs to an earlier fit
-                blocks = cov.blocks(where, r).copy()
-                effects = Effects(mean[q:].reshape(-1, r).copy(), blocks)
+            if grouped:  # copies: the start belongs to an earlier fit
+                effects = (mean[q:].reshape(-1, r).copy(), cov.blocks(where, r).copy())
         drift = Drift(np.zeros((q, q + 1))) if self.adaptive else None
         return Leaky(precision, precision @ mean[:q], priors, 0, drift, effects)
 
-    def _minibatches(
-        self, problem: Problem, rng: np.random.Generator
-    ) -> Iterator[tuple[Problem, Groups | None]]:
-        """Random rows whose weights are scaled up to all rows, or whole groups."""
-        if problem.form == "arrow":
-            for groups in minibatches_of_groups(problem, self.batch_size, rng):
-                yield problem, groups
-        else:
-            for batch in problem.minibatches(self.batch_size, rng):
-                yield batch, None
+    def step(
+        self, problem: Problem, leaky: Leaky, groups: Groups | None = None, warm_up: int = 10
+    ) -> Leaky:
+        """Learn from one minibatch (Wenzel et al., section 4.2).
 
-    def step(self, problem: Problem, leaky: Leaky, groups: Groups | None = None) -> Leaky:
-        """Learn from one minibatch (Wenzel et al., section 4.2)."""
-        model = problem.model
+        The gradients of the first ``warm_up`` minibatches are averaged before they set the rate.
+        """
+        model, (precision, potential, priors, t, drift, effects) = problem.model, leaky
+        coef = coefficients(leaky)
         if groups is None:
-            coef = coefficients(leaky)
             stats = problem.stats(coef)
-            target, potential = stats.S.M.copy(), stats.g + stats.S @ coef.mean
-            add_precision(target, model.precision(leaky.priors))
-            moved, rho = self._move(leaky, target, potential)
-            new = model.update(leaky.priors, coef)
+            target, aim = stats.S.M.copy(), stats.g + stats.S @ coef.mean
+            add_precision(target, model.precision(priors))
         else:
-            moved, rho = self._move(leaky, *without_effects(model, leaky, groups))
-            owns = last_moments(model, coefficients(moved), leaky.effects)
-            each = zip(model.terms, leaky.priors, owns, strict=True)
-            new = tuple(term.prior.update(s, own) for term, s, own in each)
-        return moved._replace(priors=averaged(leaky.priors, new, rho))
-
-    def _move(self, leaky: Leaky, target: Array, potential: Array) -> tuple[Leaky, float]:
-        """Natural parameters moved towards those of a minibatch, and the rate of the move."""
-        rho, drift = self.rate(leaky.t), leaky.drift
+            target, aim = without_effects(model, leaky, groups)
+        rho = self.rate(t)
         if drift is not None:
-            drift = drift.with_gradient(target - leaky.precision, potential - leaky.potential)
-            if drift.seen > WARM_UP:
-                rho = drift.rate
-                drift = drift._replace(window=drift.window * (1 - rho) + 1)
-        precision = (1 - rho) * leaky.precision + rho * target
-        potential = (1 - rho) * leaky.potential + rho * potential
-        return Leaky(precision, potential, leaky.priors, leaky.t + 1, drift, leaky.effects), rho
-
-
-def averaged(old: States, new: States, rho: float) -> States:
-    """States of priors a part of the way from old to new."""
-    return tuple(
-        type(a)(*((1 - rho) * x + rho * y for x, y in zip(a, b, strict=True)))
-        for a, b in zip(old, new, strict=True)
-    )
+            gradient = np.column_stack([target - precision, aim - potential])
+            seen = drift.seen + 1
+            window = float(seen) if seen <= warm_up else drift.window
+            mean = drift.mean + (gradient - drift.mean) / window
+            square = drift.square + (float(np.vdot(gradient, gradient)) - drift.square) / window
+            if seen > warm_up:  # the share of the gradient's square that is drift and not noise
+                rho = min(1.0, float(np.vdot(mean, mean)) / max(square, 1e-300))
+                window = window * (1 - rho) + 1
+            drift = Drift(mean, square, window, seen)
+        precision = (1 - rho) * precision + rho * target
+        potential = (1 - rho) * potential + rho * aim
+        moved = Leaky(precision, potential, priors, t + 1, drift, effects)
+        new = model.update(priors, coef) if groups is None else _updated(model, moved)
+        each = (zip(a, b, strict=True) for a, b in zip(priors, new, strict=True))
+        mixed = [[(1 - rho) * x + rho * y for x, y in pairs] for pairs in each]
+        return moved._replace(priors=tuple(type(s)(*x) for s, x in zip(new, mixed, strict=True)))
 
 
 def coefficients(leaky: Leaky) -> Coef:
@@ -258,7 +225,7 @@ def reached(problem: Problem, leaky: Leaky) -> State:
     if leaky.effects is None:
         return State(coefficients(leaky), leaky.priors)
     P = problem.model.precision(leaky.priors)
-    return State(given_shared(problem.stats, leaky, P, leaky.effects.mean)[0], leaky.priors)
+    return State(given_shared(problem.stats, leaky, P, leaky.effects[0])[0], leaky.priors)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -295,64 +262,62 @@ def without_effects(model: Model, leaky: Leaky, groups: Groups) -> tuple[Array, 
 
     Its effects are found first, and overwrite those of ``leaky``.
     """
-    effects, chosen, q = leaky.effects, groups.chosen, leaky.potential.size
-    assert effects is not None
-    G, r = effects.mean.shape
-    P = some_groups(model.precision(leaky.priors), q, r, chosen)
-    coef, S, potential = given_shared(groups.stats, leaky, P, effects.mean[chosen])
-    effects.mean[chosen] = coef.mean[q:].reshape(-1, r)
-    effects.cov[chosen] = coef.cov.blocks(slice(q, P.size), r)
+    assert leaky.effects is not None
+    (mean, cov), chosen, q = leaky.effects, groups.chosen, leaky.potential.size
+    G, r = mean.shape
+    P = model.precision(leaky.priors)
+    d, parts = split(P)
+    d = np.concatenate([d[:q], d[q:].reshape(-1, r)[chosen].ravel()])
+    fewer = slice(q, q + r * chosen.size)
+    few = Blocked(d, tuple((fewer if at.start == q else at, B) for at, B in parts)) if parts else d
+    coef, S, potential = given_shared(groups.stats, leaky, few, mean[chosen])
+    mean[chosen] = coef.mean[q:].reshape(-1, r)
+    cov[chosen] = coef.cov.blocks(slice(q, d.size), r)
     scale, corner = G / chosen.size, np.zeros((q, q))
-    add_precision(corner, P)
+    add_precision(corner, few)
     return corner + scale * S, scale * potential
 
 
 def given_shared(
-    see: Callable[[Coef], Stats], leaky: Leaky, P: Precision, effects: Array
+    see: Callable[[Coef], Stats],
+    leaky: Leaky,
+    P: Precision,
+    effects: Array,
+    sweeps: int = 12,
+    still: float = 0.02,
 ) -> tuple[Coef, Array, Array]:
     """Effects of groups and weights of their rows in turn, given the shared coefficients.
 
+    At most so many ``sweeps``, until no effect moves by ``still`` posterior standard deviations.
     Also S ``(q, q)`` and the potential ``(q,)`` of the shared ones, effects integrated out.
     """
     L, _ = scaled_cholesky(leaky.precision)
     mean = cho_solve((L, True), leaky.potential)
     q, theta = mean.size, np.concatenate([mean, effects.ravel()])
     cov: Any = Point(theta.size, 1.0)  # for the first pass: any spread will do
-    for _ in range(SWEEPS):
+    for _ in range(sweeps):
         stats = see(Coef(theta, cov))
         groups, S = eliminate(stats.S, P)
         half = groups.halve((stats.g - P * theta)[q:])
         step = groups.follow(half, np.zeros(q))
         theta = np.concatenate([mean, theta[q:] + step])
         cov = ArrowCovariance(L, groups)
-        if np.max(np.abs(step) / np.sqrt(cov.diag()[q:])) < STILL:
+        if np.max(np.abs(step) / np.sqrt(cov.diag()[q:])) < still:
             break
     g = stats.g[:q] - groups.pull(half)
     return Coef(theta, cov), S, g + S @ mean
 
 
-def some_groups(P: Precision, q: int, r: int, chosen: Array) -> Precision:
-    """The precision of shared coefficients and the effects of some groups."""
-    d = P.d if isinstance(P, Blocked) else P
-    d = np.concatenate([d[:q], d[q:].reshape(-1, r)[chosen].ravel()])
-    if not isinstance(P, Blocked):
-        return d
-    fewer = slice(q, q + r * chosen.size)
-    return Blocked(d, tuple((fewer if where.start == q else where, B) for where, B in P.parts))
-
-
-def last_moments(model: Model, coef: Coef, effects: Effects | None) -> list[Own]:
-    """Moments by term: shared coefficients as they are now, effects as they were last found."""
-    assert effects is not None
-    q = coef.mean.size
-    var = np.concatenate([coef.cov.diag(), np.einsum("gjj->gj", effects.cov).ravel()])
-    mean = np.concatenate([coef.mean, effects.mean.ravel()])
-    out = []
-    for term, where in zip(model.terms, model.slices, strict=True):
+def _updated(model: Model, leaky: Leaky) -> States:
+    """Priors given the shared coefficients as they are, and effects as they were last found."""
+    assert leaky.effects is not None
+    coef, (mean, cov), q = coefficients(leaky), leaky.effects, leaky.potential.size
+    mean = np.concatenate([coef.mean, mean.ravel()])
+    var = np.concatenate([coef.cov.diag(), np.einsum("gjj->gj", cov).ravel()])
+    new = []
+    for prior, s, at in model.parts(leaky.priors):
         blocks = None
-        if term.prior.is_blocked:
-            blocks = effects.cov
-            if where.start < q:
-                blocks = coef.cov.blocks(where, term.prior.size)
-        out.append(Own(mean[where], var[where], blocks))
-    return out
+        if prior.is_blocked:
+            blocks = cov if at.start >= q else coef.cov.blocks(at, prior.size)
+        new.append(prior.update(s, Own(mean[at], var[at], blocks)))
+    return tuple(new)
