@@ -11,7 +11,7 @@ Column *k* moves along a line,
 
 so that the other columns *B* that are in make up for it.  *R* is a matrix of sums over rows that is
 held fixed.  Proposals :math:`q` on the line follow its density, evaluated at some forty places that
-depend on :math:`\phi` alone, and exponential in between.  With
+depend on :math:`\phi` alone, and constant in between.  With
 
 .. math::
 
@@ -36,16 +36,9 @@ from scipy.linalg import cho_solve
 from ..core.distributions import LOG_2PI
 from ..core.precision import scaled_cholesky
 from ..core.types import Array
+from ..linalg.spike_slab import partner_weights
 from .model import States
 from .problem import Problem
-
-COARSE = np.geomspace(0.25, 1024.0, 12)  # places on a line, in conditional standard deviations,
-COARSE = np.concatenate([-COARSE[::-1], [0.0], COARSE])  # on both sides
-FINE = 22  # places where the density is not low:
-DEEP = 15.0  # less than this below the largest logarithm
-SMOOTH = 0.25  # variance of f at which the curvature of a kinked likelihood is taken
-CORRELATION = 4  # power of the squared correlation in the probability of an exchange
-UNCORRELATED = 1e-2  # total probability of uncorrelated columns
 
 
 @dataclass(frozen=True)
@@ -56,12 +49,15 @@ class Guide:
     chance: Array
 
     @classmethod
-    def learn(cls, problem: Problem, draws: Array) -> Guide:
-        """From early draws ``(m, K)``; half of all tries are for columns that were in and out."""
+    def learn(cls, problem: Problem, draws: Array, smooth: float = 0.25) -> Guide:
+        """From early draws ``(m, K)``; half of all tries are for columns that were in and out.
+
+        Weights of rows are curvatures averaged over a variance ``smooth`` of f, for a kink.
+        """
         model, (y, c) = problem.model, (problem.y, problem.c)
         mean = draws.mean(axis=0) if len(draws) else np.zeros(model.width)
         f = problem.matrix.matvec(mean)
-        S = problem.matrix.gram(c * model.likelihood.tight(y, f, SMOOTH + 0.0 * f).w)
+        S = problem.matrix.gram(c * model.likelihood.tight(y, f, smooth + 0.0 * f).w)
         odds = model.odds(model.init())
         assert odds is not None
         free = np.isfinite(odds).astype(float)
@@ -73,10 +69,9 @@ class Guide:
     def partner(self, k: int, rng: np.random.Generator) -> int:
         """Another column, more often the more it correlates with column *k*."""
         own = self.S.diag()
-        square = self.S.rows(np.array([k]))[0] ** 2 / np.maximum(own[k] * own, 1e-300)
-        chance = (square**CORRELATION + UNCORRELATED / own.size) * (self.chance > 0)
-        chance[k] = 0.0
-        return int(rng.choice(own.size, p=chance / chance.sum()))
+        weight = partner_weights(self.S.rows(np.array([k]))[0], own[k], own) * (self.chance > 0)
+        weight[k] = 0.0
+        return int(rng.choice(own.size, p=weight / weight.sum()))
 
 
 def can_move(problem: Problem) -> bool:
@@ -87,40 +82,25 @@ def can_move(problem: Problem) -> bool:
 
 
 class Line(NamedTuple):
-    """The line of a column: direction of theta and of f, the density along it at knots."""
+    """The line of a column, and the proposal on it: constant between knots."""
 
-    t: Array
-    d: Array
     log_prior: float  # log of the odds and of the normaliser of the slab,
     slope: float  # -slope v - bend v^2 / 2
     bend: float
     knots: Array
-    logs: Array  # of the density at knots, exponential in between
-    mass: Array  # between them
+    mass: Array  # probability of a proposal between two knots
 
     def propose(self, rng: np.random.Generator) -> float:
         j = int(rng.choice(self.mass.size, p=self.mass))
-        rise, width = self.logs[j + 1] - self.logs[j], self.knots[j + 1] - self.knots[j]
-        u = float(rng.random())
-        if abs(rise) < 1e-8:
-            part = u
-        elif rise < 0:
-            part = math.log1p(u * math.expm1(rise)) / rise
-        else:  # the same from the other end: e^rise may be too large for a float
-            part = 1.0 + math.log1p((1.0 - u) * math.expm1(-rise)) / rise
-        return float(self.knots[j] + part * width)
+        return float(rng.uniform(self.knots[j], self.knots[j + 1]))
 
     def log_weight(self, v: float) -> float:
         """Log of prior over proposal at *v*; the likelihood is left out."""
-        density = float(np.interp(v, self.knots, self.logs, left=-np.inf, right=-np.inf))
-        return self.log_prior - self.slope * v - 0.5 * self.bend * v * v - density
-
-
-def masses(knots: Array, logs: Array) -> Array:
-    """Integrals between knots of a density whose log is linear in between."""
-    fall = np.maximum(np.abs(np.diff(logs)), 1e-8)  # from the higher end, so that none overflows
-    top = np.exp(np.maximum(logs[:-1], logs[1:]))
-    return np.asarray(np.diff(knots) * top * -np.expm1(-fall) / fall)
+        j = int(np.searchsorted(self.knots, v)) - 1
+        if not 0 <= j < self.mass.size:
+            return np.inf
+        log_density = math.log(self.mass[j] / (self.knots[j + 1] - self.knots[j]))
+        return self.log_prior - self.slope * v - 0.5 * self.bend * v * v - log_density
 
 
 class Mover:
@@ -131,63 +111,64 @@ class Mover:
         self.P: Any = problem.model.precision(priors)
         self.odds: Any = problem.model.odds(priors)
         self.f, self.likelihood = problem.matrix.matvec(theta), problem.model.likelihood
-        self.y, self.c = problem.y, problem.c
         self.fit = self._fit(self.f)
 
     def _fit(self, f: Array) -> float:
-        return float(self.c @ self.likelihood.log_prob(self.y, f))
+        return float(self.problem.c @ self.likelihood.log_prob(self.problem.y, f))
 
-    def direction(self, k: int, others: Array) -> Array:
-        """How theta moves with coefficient *k*."""
+    def direction(self, k: int, others: Array) -> tuple[Array, Array]:
+        """How theta moves with coefficient *k*, and f."""
         t = np.zeros_like(self.theta)
         t[k] = 1.0
         if others.size:
             R = self.guide.S.block(np.append(others, k))
             Q = R[:-1, :-1] + np.diag(self.P[others])
             t[others] = -cho_solve((scaled_cholesky(Q)[0], True), R[:-1, -1], check_finite=False)
-        return t
+        return t, self.problem.matrix.matvec(t)
 
-    def line(self, k: int, t: Array, d: Array, phi: Array, f: Array) -> Line:
-        """The line of column *k* from ``phi``, where it is out and the predictor is ``f``."""
+    def line(
+        self, k: int, t: Array, d: Array, phi: Array, f: Array, fine: int = 22, depth: float = 15.0
+    ) -> Line:
+        """The line of column *k* from ``phi``, where it is out and the predictor is ``f``.
+
+        It is evaluated at places of .25 to 1,024 conditional standard deviations on both sides,
+        then at ``fine`` places where its logarithm is less than ``depth`` below the largest.
+        """
         bend, slope = float(self.P @ (t * t)), float(self.P @ (t * phi))
 
         def density(v: Array) -> Array:
             fit = np.array([self._fit(f + x * d) for x in v])
             return np.asarray(fit - slope * v - 0.5 * bend * v * v)
 
-        v = COARSE / math.sqrt(bend + float(t @ (self.guide.S @ t)))
+        coarse = np.geomspace(0.25, 1024.0, 12) / math.sqrt(bend + float(t @ (self.guide.S @ t)))
+        v = np.concatenate([-coarse[::-1], [0.0], coarse])
         logs = density(v)
-        near = np.flatnonzero(logs > logs.max() - DEEP)
+        near = np.flatnonzero(logs > logs.max() - depth)
         low, high = v[max(near[0] - 1, 0)], v[min(near[-1] + 1, v.size - 1)]
-        more = np.linspace(low, high, FINE)[1:-1]
+        more = np.linspace(low, high, fine)[1:-1]
         v, logs = np.append(v, more), np.append(logs, density(more))
         inside = np.flatnonzero((low <= v) & (v <= high))
         order = inside[np.argsort(v[inside], kind="stable")]
+        knots, height = v[order], np.exp(logs[order] - logs.max())
+        mass = np.diff(knots) * (height[:-1] + height[1:])
         log_prior = float(self.odds[k]) + 0.5 * (math.log(self.P[k]) - LOG_2PI)
-        knots, logs = v[order], logs[order] - logs.max()
-        mass = masses(knots, logs)
-        total = float(mass.sum())
-        logs = logs - math.log(total)
-        return Line(t, d, log_prior, slope, bend, knots, logs, mass / total)
+        return Line(log_prior, slope, bend, knots, mass / mass.sum())
 
     def move(self, out: int | None, new: int | None, rng: np.random.Generator) -> None:
-        """Column ``out`` leaves, ``new`` enters, or both; the same one gets another coefficient."""
+        """Column ``out`` leaves, ``new`` enters, or both."""
         others = np.flatnonzero(self.theta)
         others = others[others != out] if out is not None else others
-        phi, f, gain, line = self.theta, self.f, -self.fit, None
+        phi, f, gain = self.theta, self.f, -self.fit
         if out is not None:
-            v, t = float(phi[out]), self.direction(out, others)
-            d = self.problem.matrix.matvec(t)
+            v, (t, d) = float(phi[out]), self.direction(out, others)
             phi, f = phi - v * t, f - v * d
             phi[out] = 0.0
-            line = self.line(out, t, d, phi, f)
-            gain -= line.log_weight(v)
+            gain -= self.line(out, t, d, phi, f).log_weight(v)
         if new is not None:
-            if line is None or new != out:
-                t = self.direction(new, others)
-                line = self.line(new, t, self.problem.matrix.matvec(t), phi, f)
+            t, d = self.direction(new, others)
+            line = self.line(new, t, d, phi, f)
             v = line.propose(rng)
-            phi, f = phi + v * line.t, f + v * line.d
+            phi, f = phi + v * t, f + v * d
             gain += line.log_weight(v)
         fit = self._fit(f)
         if -rng.standard_exponential() < gain + fit:
@@ -212,11 +193,8 @@ def move_indicators(
         inside = mover.theta[k] != 0
         if i % 2 and exchange:
             j = guide.partner(k, rng)
-            other = mover.theta[j] != 0
-            if inside:
-                mover.move(k, k if other else j, rng)
-            elif other:
-                mover.move(j, k, rng)
+            if inside != (mover.theta[j] != 0):
+                mover.move(*((k, j) if inside else (j, k)), rng)
         else:
             mover.move(k if inside else None, None if inside else k, rng)
     return mover.theta

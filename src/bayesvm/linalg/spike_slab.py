@@ -26,8 +26,6 @@ TOGETHER = 128  # columns whose gates are updated in one go, where columns outnu
 SAME = 1e-9  # change of a gate that is too small to update others of the same go for
 OPEN = 40.0  # log odds at which a gate is open to the last digit
 SWAPS = {Dense: 8, Factored: 2}  # exchanges proposed in a sweep: rows of S cost more if factored
-CORRELATION = 4  # power of the squared correlation in the probability of an exchange
-UNCORRELATED = 1e-3  # total probability of uncorrelated columns
 
 # ---------------------------------------------------------------------------------------------
 # Variational gates
@@ -280,20 +278,22 @@ def swap(subset: Subset, odds: Array, free: Array, rng: np.random.Generator) -> 
     if not inside.size or not outside.size:
         return
     i = int(rng.choice(inside))
-    forth = _partners(subset, i, outside)
+    forth = partner_weights(subset.row(i)[outside], subset.own[i], subset.own[outside])
     j = int(rng.choice(outside, p=forth / forth.sum()))
-    back = _partners(subset, j, np.append(outside[outside != j], i))
+    rest = np.append(outside[outside != j], i)
+    back = partner_weights(subset.row(j)[rest], subset.own[j], subset.own[rest])
     subset.flip(i)
     log_odds = odds[[j, i]] + subset.evidence([j, i])
     ratio = log_odds[0] - log_odds[1] + np.log(forth.sum() / back.sum())
     subset.flip(j if -rng.standard_exponential() < ratio else i)
 
 
-def _partners(subset: Subset, i: int, others: Array) -> Array:
-    """Weights of columns as partners of column i in an exchange."""
-    size = np.maximum(subset.own[i] * subset.own[others], 1e-300)
-    square = subset.row(i)[others] ** 2 / size
-    out: Array = square**CORRELATION + UNCORRELATED / subset.P.size
+def partner_weights(row: Array, one: Any, others: Array) -> Array:
+    """Weights of columns as partners in an exchange, from a row of S and the diagonal.
+
+    The fourth power of the squared correlation; uncorrelated columns together have one percent.
+    """
+    out: Array = (row**2 / np.maximum(one * others, 1e-300)) ** 4 + 0.01 / others.size
     return out
 
 
