@@ -1,4 +1,4 @@
-"""Columns in distances: between their numbers and their ranks."""
+"""Columns in distances: between numbers and ranks, and those of few values as levels too."""
 
 from __future__ import annotations
 
@@ -12,15 +12,7 @@ from ..core import arrays
 from ..core.types import Array, Columns
 from .columns import Standardised
 
-FEWEST = 11  # values, below which a column is not ranked
-KNOTS = 200  # values between which the curve is straight, at most
-LEAST = 0.03  # of the ranks of a column, as shares (tabular sets of up to 1,000 rows, folds 0, 1)
-TINY = 1e-9
-STRAIGHT = (
-    0.95  # squared correlation with Gaussian ranks of numbers that stay as they are, as those
-)
-# of uniform and Gaussian columns do (Raetsch's sets, realisations 0 to 2; 20 tabular sets)
-TAIL = 3.0  # standard deviations beyond which numbers count less and less
+SAME = 1e-4  # of the smallest gap between values: closer numbers are the same, rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +34,9 @@ class Warped(Standardised):
             return rows
         bent = np.array(arrays.to_numpy(rows), dtype=float)
         for j, knots, values in self.warps:
-            bent[:, j] = _follow(bent[:, j], knots, values)
+            # beyond its ends the curve goes on as the logarithm of the distance
+            near = np.clip(bent[:, j], knots[0], knots[-1])
+            bent[:, j] = np.interp(near, knots, values) + np.arcsinh(bent[:, j] - near)
         if arrays.is_numpy(rows):
             rows[:] = bent
             return rows
@@ -55,55 +49,99 @@ class Warped(Standardised):
         """Rows on the scale of the input from rows of these columns."""
         Z = np.array(Z[:, : self.width], dtype=float)
         for j, knots, values in self.warps:
-            Z[:, j] = _back(Z[:, j], knots, values)
+            near = np.clip(Z[:, j], values[0], values[-1])
+            Z[:, j] = np.interp(near, values, knots) + np.sinh(Z[:, j] - near)
         return super().to_input(Z)
 
 
-def _follow(z: Array, knots: Array, values: Array) -> Array:
-    """The curve at z; beyond its ends it goes on as the logarithm of the distance."""
-    near = np.clip(z, knots[0], knots[-1])
-    out: Array = np.interp(near, knots, values) + np.arcsinh(z - near)
-    return out
+@dataclass(frozen=True, eq=False)
+class Levelled(Warped):
+    r"""Standardised columns, then an indicator for each value of those that have few.
+
+    Two values :math:`a \ne b` of such a column are at a squared distance of
+    :math:`(a - b)^2/s^2 + 2`: numbers that are codes, as of the bases of a gene, differ by being
+    different, and those that count or rank by their difference too.
+    """
+
+    levels: tuple[tuple[int, Array], ...] = ()  # columns of few values, and these
+
+    def columns(self, X: Any, out: Array | None = None) -> Columns:
+        X, numbers = arrays.inner(X), super().columns(X)
+        xp, parts = arrays.of(numbers), [numbers]
+        for j, values in self.levels:
+            near = SAME * float(np.diff(values).min())
+            gap = xp.abs(arrays.double(X)[:, j][:, None] - arrays.like(values, numbers))
+            parts.append(xp.where(gap <= near, xp.ones_like(gap), xp.zeros_like(gap)))
+        return xp.concat(parts, axis=1) if xp is not np else np.concatenate(parts, axis=1)
+
+    @property
+    def spans(self) -> list[tuple[int, int, int]]:
+        ends = self.width + np.cumsum([0, *(values.size for _, values in self.levels)])
+        first, last = ends[:-1].tolist(), ends[1:].tolist()
+        return list(zip([j for j, _ in self.levels], first, last, strict=True))
+
+    def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...]:
+        """Groups of columns that share a length scale: indicators are in that of their number."""
+        own = tuple(range(self.width)) if given is None else given
+        return own + tuple(own[j] for j, values in self.levels for _ in values)
 
 
-def _back(v: Array, knots: Array, values: Array) -> Array:
-    """The z at which the curve has a value."""
-    near = np.clip(v, values[0], values[-1])
-    out: Array = np.interp(near, values, knots) + np.sinh(v - near)
-    return out
+def warped(
+    columns: Standardised, X: Array, c: Array, fewest: int = 11, straight: float = 0.95
+) -> Standardised:
+    """The columns, those of at least ``fewest`` values among rows X of weights c transformed.
 
-
-def warped(columns: Standardised, X: Array, c: Array) -> Standardised:
-    """The columns, those of many values among rows X of weights c transformed."""
-    Z, found = columns.columns(X), list[tuple[int, Array, Array]]()
-    alike = c.size > 0 and np.ptp(c) == 0.0  # values need not be told by row then
-    for z in Z.T:
-        if alike:
-            values, counts = np.unique(z, return_counts=True)
-            weight = c[0] * counts
-        else:
-            values, at = np.unique(z, return_inverse=True)
-            weight = np.bincount(at.reshape(-1), c)
-        curve = _curve(values, weight) if values.size >= FEWEST else (values, values)
-        found.append((len(found), *curve))
+    Those whose squared correlation with their Gaussian ranks is above ``straight``, as of uniform
+    and of Gaussian columns, stay as they are.
+    """
+    found = list[tuple[int, Array, Array]]()
+    for k, z in enumerate(columns.columns(X).T):
+        values, at = np.unique(z, return_inverse=True)
+        weight = np.bincount(at.reshape(-1), c)
+        curve = (values, values)
+        if values.size >= fewest:
+            share = weight / weight.sum()
+            rank = np.cumsum(share) - 0.5 * share
+            normal = ndtri(np.clip(rank, 1e-9, 1.0 - 1e-9))
+            correlation = np.cov(values, normal, aweights=share, ddof=0)
+            square = correlation[0, 1] ** 2 / (correlation[0, 0] * correlation[1, 1])
+            curve = values[[0, -1]], values[[0, -1]]
+            if square <= straight:
+                curve = _curve(values, share, rank)
+        found.append((k, *curve))
     return Warped(columns.center, columns.scale, columns.far, columns.still, tuple(found))
 
 
-def _curve(z: Array, c: Array) -> tuple[Array, Array]:
-    """Knots among distinct values of weights c, and the curve there."""
-    share = c / c.sum()
-    rank = np.cumsum(share) - 0.5 * share
-    if _alike(z, ndtri(np.clip(rank, TINY, 1.0 - TINY)), share) > STRAIGHT:
-        return z[[0, -1]], z[[0, -1]]
-    curve = z / np.sqrt(1.0 + np.square(z / TAIL)) + ndtri(LEAST + (1.0 - 2.0 * LEAST) * rank)
+def _curve(
+    z: Array, share: Array, rank: Array, least: float = 0.03, tail: float = 3.0, knots: int = 200
+) -> tuple[Array, Array]:
+    """Knots among distinct values, and the curve there.
+
+    Ranks begin at ``least``; numbers count less and less beyond ``tail`` standard deviations.
+    """
+    curve = z / np.sqrt(1.0 + np.square(z / tail)) + ndtri(least + (1.0 - 2.0 * least) * rank)
     curve -= share @ curve
     curve /= np.sqrt(share @ np.square(curve)) or 1.0
-    low = np.arange(KNOTS // 2) * (z.size - 1) // KNOTS
+    low = np.arange(knots // 2) * (z.size - 1) // knots
     some = np.unique(np.concatenate([low, z.size - 1 - low]))  # from both ends alike
     return z[some], curve[some]
 
 
-def _alike(a: Array, b: Array, share: Array) -> float:
-    """Squared correlation."""
-    a, b = a - share @ a, b - share @ b
-    return float((share @ (a * b)) ** 2 / ((share @ a**2) * (share @ b**2) or 1.0))
+def levelled(
+    columns: Standardised, X: Array, fewest: int = 3, most: int = 10, points: int = 4
+) -> Standardised:
+    """The columns, with indicators of the values of those that have few among distinct rows X.
+
+    Of ``fewest`` to ``most`` values, at ``points`` points each, the commonest apart: more than
+    numbers would show.
+    """
+    found = []
+    for j in range(X.shape[1]):
+        values, counts = np.unique(X[:, j], return_counts=True)
+        others = counts.sum() - counts.max()
+        if fewest <= values.size <= most and others >= points * (values.size - 1):
+            found.append((j, values))
+    if not found:
+        return columns
+    warps = columns.warps if isinstance(columns, Warped) else ()
+    return Levelled(columns.center, columns.scale, columns.far, columns.still, warps, tuple(found))

@@ -16,8 +16,7 @@ from ..data.labels import Training, check_positive_weights
 from ..data.memory import Plan
 from ..data.threads import one_blas_thread
 from ..designs import Standardised, fit_columns
-from ..designs.discrete_features import Levelled, levelled
-from ..designs.input_warping import warped
+from ..designs.input_warping import Levelled, levelled, warped
 from ..gp.data import Distinct, TrainingData, extent_of, merge
 from ..gp.evidence import Evidence, Reporter, maximise, move_points, parameter_prior
 from ..gp.inducing import inducing_points

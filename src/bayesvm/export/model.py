@@ -11,8 +11,8 @@ from scipy.special import ndtri
 from ..core.types import Array
 from ..data.atomic import replace_file
 from ..designs import Basis, Intercept, Standardised
-from ..designs.discrete_features import SAME
 from ..designs.groups import Grouped
+from ..designs.input_warping import SAME
 from ..designs.missing import Incomplete
 from ..estimators.base import BayesianClassifier
 from ..gp.models import ExactMachine, level_of
