@@ -1,16 +1,14 @@
 """Leaps: proposals evaluated in advance, and the Gaussian they come from."""
 
 import numpy as np
-import pytest
 from scipy import stats
-from scipy.integrate import trapezoid
 from tests.papers import exact, oracle
 from tests.problems import make_problem
 
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position, Run
 from bayesvm.inference.independence_metropolis import Proposal, accept, leap, tight_gaussian
-from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.likelihoods import Hinge
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, Ridge
@@ -90,27 +88,6 @@ def test_an_independence_chain_visits_states_by_their_weight():
     share = np.bincount(offered[at], minlength=3) / n
     # an accepted state stays a few steps: four times the independent error
     np.testing.assert_allclose(share, [0.125, 0.25, 0.625], atol=4 * Z * np.sqrt(0.25 / n))
-
-
-@pytest.mark.parametrize("likelihood", [Hinge(), Logistic(), Probit()], ids=str)
-def test_tight_rows_are_averages_with_their_slopes(likelihood):
-    y = np.array([1.0, -1.0, 1.0, 1.0])
-    m = np.array([0.3, 0.8, 4.0, -2.0])
-    v = np.array([0.5, 0.1, 2.0, 1.0])
-    row = likelihood.tight(y, m, v)
-    x = np.linspace(-12, 12, 200_001)
-    bell = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
-    average = [
-        trapezoid(bell * likelihood.log_prob(np.full_like(x, a), b + np.sqrt(s) * x), x)
-        for a, b, s in zip(y, m, v, strict=True)
-    ]
-    np.testing.assert_allclose(row.bound, average, atol=1e-6)
-    assert (row.bound >= likelihood.expected(y, m, v).bound - 1e-12).all()
-    h = 1e-5
-    up, down = likelihood.tight(y, m + h, v).bound, likelihood.tight(y, m - h, v).bound
-    np.testing.assert_allclose(row.g, (up - down) / (2 * h), atol=1e-6)
-    up, down = likelihood.tight(y, m, v + h).bound, likelihood.tight(y, m, v - h).bound
-    np.testing.assert_allclose(row.w, -(up - down) / h, atol=1e-5)
 
 
 def test_the_tight_gaussian_has_the_posteriors_spread():

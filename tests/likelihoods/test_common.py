@@ -271,6 +271,27 @@ def test_bound_is_jointly_concave_in_mean_and_spread(lik):
 
 
 @every
+def test_tight_is_the_mean_log_probability_with_its_derivatives(lik):
+    """The value by quadrature, to the errors of the averages of hinges and of 24 nodes."""
+    some = slice(None) if not isinstance(lik, Probit) else V < 1.0
+    y, m, v = Y[some], M[some], V[some]
+    row = lik.tight(y, m, v)
+    mean = [
+        average(lambda f, a=a: lik.log_prob(np.full_like(f, a), f), b, c, kinks_of(lik, a))
+        for a, b, c in zip(y, m, v, strict=True)
+    ]
+    loose = isinstance(lik, SoftHinge | Probit)
+    np.testing.assert_allclose(row.bound, mean, rtol=1e-7, atol=1e-4 if loose else 1e-8)
+    assert np.all(row.bound >= lik.augmented(y, m, v).bound - 1e-8)
+    g = derivative(lambda x: lik.tight(y, x, v).bound, m, 1e-3 * np.sqrt(v))
+    np.testing.assert_allclose(row.g, g, rtol=1e-7, atol=1e-8)
+    h = -derivative(lambda x: lik.tight(y, x, v).g, m, 1e-3 * np.sqrt(v))
+    np.testing.assert_allclose(row.h, h, rtol=1e-7, atol=1e-8)
+    w = -2 * derivative(lambda x: lik.tight(y, m, x).bound, v, 1e-3 * v)
+    np.testing.assert_allclose(row.w, w, rtol=1e-7, atol=1e-4 if loose else 1e-8)
+
+
+@every
 def test_variance_may_be_one_number(lik):
     one = lik.expected(Y, M, 0.7)
     many = lik.expected(Y, M, np.full_like(M, 0.7))

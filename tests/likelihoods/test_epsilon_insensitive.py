@@ -73,21 +73,6 @@ def test_the_bound_of_a_row_is_the_one_of_its_two_mixing_variables(lik):
 
 
 @every
-def test_tight_is_the_expected_log_density(lik):
-    row = lik.tight(Y, M, V)
-    for y, m, v, bound in zip(Y, M, V, row.bound, strict=True):
-        law, cuts = stats.norm(m, np.sqrt(v)), sorted([m, y - lik.epsilon, y + lik.epsilon])
-        ends = [m - 12 * np.sqrt(v), *cuts, m + 12 * np.sqrt(v)]
-        ends = np.clip(ends, ends[0], ends[-1])
-        mean = sum(
-            quad(lambda f: law.pdf(f) * np.log(density(lik, y, f)), a, b)[0]
-            for a, b in itertools.pairwise(ends)
-            if b > a
-        )
-        assert bound == pytest.approx(mean, abs=1e-7)
-
-
-@every
 def test_both_mixing_variables_are_drawn(lik):
     """1 / a_k | u_k is inverse Gaussian, mean c gamma / |u_k|, shape (c gamma)^2."""
     n, y, f, c = 40_000, 0.9, -0.2, 2.0

@@ -20,11 +20,3 @@ def test_tight_is_exact_at_any_variance(v):
     np.testing.assert_allclose(local.bound, log_expit(f) @ share, rtol=1e-7, atol=3e-9)
     np.testing.assert_allclose(local.g, expit(-f) @ share, atol=3e-9)
     np.testing.assert_allclose(local.w, (expit(f) * expit(-f)) @ share, atol=3e-9)
-
-
-def test_slope_and_curvature_are_derivatives_of_the_value():
-    """To rounding: an ascent of this bound has no error of averages to stop at."""
-    y, v, h = np.where(M > 3, 1.0, -1.0), np.full_like(M, 30.0), 1e-4
-    low, mid, high = (Logistic().tight(y, M + d, v) for d in (-h, 0.0, h))
-    np.testing.assert_allclose((high.bound - low.bound) / (2 * h), mid.g, atol=1e-8)
-    np.testing.assert_allclose((low.g - high.g) / (2 * h), mid.w, atol=1e-8)

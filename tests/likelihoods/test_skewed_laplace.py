@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from tests.likelihoods.test_common import M, V, Y, average, derivative
+from tests.likelihoods.test_common import M, V, Y
 from tests.problems import Z, make_problem, simulate, z_score
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
@@ -37,19 +37,6 @@ def test_without_a_rate_it_is_the_hinge_to_a_power():
     np.testing.assert_allclose(
         SkewedLaplace(1.0, 0.0).proba(M, V), Hinge().proba(M, V), rtol=1e-12, atol=1e-300
     )
-
-
-def test_the_tight_row_is_the_mean_and_its_slopes():
-    lik = SkewedLaplace(0.7, 0.4)
-    row = lik.tight(Y, M, V)
-    for y, m, v, bound in zip(Y, M, V, row.bound):
-        mean = average(lambda f: lik.log_prob(np.full_like(f, y), f), m, v, kinks=[-1.0, 1.0])
-        assert bound == pytest.approx(mean, rel=1e-10)
-    assert np.all(row.bound >= lik.expected(Y, M, V).bound)
-    g = derivative(lambda m: lik.tight(Y, m, V).bound, M, 1e-3 * np.sqrt(V))
-    np.testing.assert_allclose(row.g, g, rtol=1e-7, atol=1e-8)
-    w = -2 * derivative(lambda v: lik.tight(Y, M, v).bound, V, 1e-3 * V)
-    np.testing.assert_allclose(row.w, w, rtol=1e-7, atol=1e-8)
 
 
 def test_the_line_keeps_its_digits():
