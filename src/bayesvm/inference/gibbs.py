@@ -18,7 +18,7 @@ from ..linalg.covariances import Point, covariance
 from ..linalg.spike_slab import draw_subset
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .inclusion_moves import Guide, can_move, move_indicators
-from .independence_metropolis import Proposal, can_leap, leap, learn
+from .independence_metropolis import can_leap, leap, learn
 from .latent import draw_latents, rotate_latents, sample_latents, start_latents
 from .model import States
 from .problem import Problem
@@ -146,16 +146,19 @@ class Gibbs:
         record = Record(model, start.priors, *sizes)
         total = self.burn_in + self.draws * self.thin
         plain = likelihood is not None or self.rao_blackwell or not can_leap(problem)
-        leaps = 0 if plain else self.leaps
-        moves, guide = self.moves > 0 and can_move(problem), None
-        proposal, stop, key = None, False, f"gibbs/chain{k}"
-        held = store.get(key) if store is not None else {}
-        if held:
-            at, proposal = record.load(held, at, rng), Proposal.restore(held)
+        leaps = 0 if plain or not self.burn_in else self.leaps
+        moves, tries = self.moves > 0 and can_move(problem), leaps
+        guide, proposal, stop, key = None, None, False, f"gibbs/chain{k}"
+        if held := {} if store is None else store.get(key):
+            at = record.load(held, at, rng)
         while record.t < total and not stop:
             ahead = (self.burn_in - record.t) % CYCLE  # draws before the next sweep is due
+            # learned from the chain's own early draws, in a resumed one again
             if moves and guide is None and record.t >= self.burn_in // 2:
                 guide = Guide.learn(problem.at(at.latents), record.early())
+            if tries and record.t >= self.burn_in:
+                burnt, tries = record.burnt(at.priors), 0
+                proposal = learn(problem, start.coef, burnt, stream(seed, "leaps", k))
             if proposal is None or ahead == 0:
                 at = self.sweep(problem, at, rng, (seed, k, record.t), guide)
                 record.add(Run.of(at))
@@ -164,11 +167,9 @@ class Gibbs:
                 run = leap(problem, proposal, at, min(ahead, total - record.t), leaps, rng)
                 at = run.position(-1)
                 record.add(run)
-            if record.t == self.burn_in and leaps:
-                proposal = learn(problem, start.coef, record.burnt(at.priors), rng)
             stop = watch(Progress(f"gibbs, chain {k + 1}", record.t, total, at.fit, np.nan), at)
             if store is not None:
-                make = partial(_arrays, record, at, rng, proposal)
+                make = partial(record.arrays, at, rng)
                 store.put(key, make, now=stop or record.t == total)
         return record.draws(at), stop
 
@@ -213,13 +214,6 @@ class Gibbs:
             fit = float(problem.with_likelihood(likelihood).log_likelihoods(theta[None])[0])
         drawn = model.draw(priors, theta, rng)
         return Position(theta, drawn, fit, inclusion, latents, likelihood, moments)
-
-
-def _arrays(
-    record: Record, at: Position, rng: np.random.Generator, proposal: Proposal | None
-) -> dict[str, Array]:
-    """A chain as plain arrays."""
-    return record.arrays(at, rng) | ({} if proposal is None else proposal.arrays())
 
 
 def stretch(

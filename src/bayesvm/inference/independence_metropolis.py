@@ -33,10 +33,6 @@ from .problem import Problem
 from .state import State
 from .vb import fit_gaussian
 
-TRIALS = 64  # proposals tried on the burn-in before any is trusted
-WIDER = 1.1  # a Gaussian that is closest from within is a little narrow
-USEFUL = 0.05  # share of trials that nine in ten draws of the burn-in must accept
-
 
 @dataclass(frozen=True)
 class Proposal:
@@ -65,14 +61,6 @@ class Proposal:
         power = 0.5 * (self.freedom + self.mean.size)
         out: Array = -power * np.log1p(np.einsum("ij,ij->i", z, z) / self.freedom)
         return out
-
-    def arrays(self) -> dict[str, Array]:
-        """For a checkpoint."""
-        return {"leaps/mean": self.mean, "leaps/L": self.L}
-
-    @classmethod
-    def restore(cls, held: dict[str, Array]) -> Proposal | None:
-        return cls(held["leaps/mean"], held["leaps/L"]) if "leaps/L" in held else None
 
 
 def leap(
@@ -143,18 +131,30 @@ def can_leap(problem: Problem) -> bool:
     return plain and proposes and model.likelihood.implements("tight")
 
 
-def learn(problem: Problem, start: Coef, burnt: Run, rng: np.random.Generator) -> Proposal | None:
-    """Proposals for the posterior; ``None`` if draws of the burn-in would seldom accept them."""
+def learn(
+    problem: Problem,
+    start: Coef,
+    burnt: Run,
+    rng: np.random.Generator,
+    trials: int = 64,
+    wider: float = 1.1,
+    useful: float = 0.05,
+) -> Proposal | None:
+    """Proposals for the posterior; ``None`` if draws of the burn-in would seldom accept them.
+
+    Of ``trials``, nine in ten draws must accept a share ``useful``.  Variances are those of the
+    Gaussian times ``wider``: one that is closest from within is a little narrow.
+    """
     try:
         places = (burnt.position(row) for row in range(len(burnt.fit)))
         P = np.mean([problem.model.precision(at.priors) for at in places], axis=0)
         coef = tight_gaussian(problem, start, P)
         cov: Any = coef.cov  # a full one, with a factor L of its precision
-        proposal = Proposal(coef.mean, cov.L / np.sqrt(WIDER))
-        trial = ratios(problem, proposal, offers(problem, proposal, TRIALS, rng))
+        proposal = Proposal(coef.mean, cov.L / np.sqrt(wider))
+        trial = ratios(problem, proposal, offers(problem, proposal, trials, rng))
     except np.linalg.LinAlgError:
         return None
     gain = trial[:, None] - ratios(problem, proposal, burnt)
     accepted = np.exp(np.minimum(gain, 0.0)).mean(axis=0)
     # not the average: a chain stays long where few proposals are accepted
-    return proposal if np.quantile(accepted, 0.1) >= USEFUL else None
+    return proposal if np.quantile(accepted, 0.1) >= useful else None

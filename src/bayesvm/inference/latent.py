@@ -176,10 +176,7 @@ def conditional(
     cells: Cells, precision: Array, slope: Array, rng: np.random.Generator | None = None
 ) -> Cells:
     """The Gaussian of entries with a precision, and a slope at their means; or a draw from it."""
-    if cells.mean.shape[1] == 1:
-        root: Array = 1.0 / np.sqrt(precision)
-    else:
-        root = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(1, 2)  # root root' = V
+    root: Array = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(1, 2)  # root root' = V
     step = np.einsum("kji,kj->ki", root, slope)
     if rng is not None:
         step += rng.standard_normal(step.shape)
