@@ -7,7 +7,7 @@ threshold of 1e-3, ten steps of conjugate gradients an iteration, random weights
 bias of N(0, 1), first latent values of 0 to 10 on the labels' sides, as in the program that the
 authors have made public since.  That program removes weights below 1e-3; the paper, and this file,
 where 1/(2w^2) exceeds 1e12.
-``bayesvm.sparse_kernel.pcvm_power`` has the exact M-step instead.
+``bayesvm.sparse_kernel.pcvm`` has the exact M-step instead.
 """
 
 from __future__ import annotations

@@ -88,9 +88,7 @@ def rvm_errors(X: Any, y: Any, widths: Any = WIDTHS) -> Any:
     for rows, out in FOLDS.split(X, y):
         for k, width in enumerate(widths):
             K = np.exp(-squares[:, rows] / width**2)
-            found = rvm.sequential(
-                rvm.Columns(K[rows], y[rows], np.ones(rows.size)), rvm.LOOSE, ROUNDS
-            )
+            found = rvm.sequential(rvm.Columns(K[rows], y[rows], np.ones(rows.size)), 0.1, ROUNDS)
             f = K[np.ix_(out, found.columns)] @ found.mean[:-1] + found.mean[-1]
             total[k] += np.sum(f * y[out] <= 0)
     return total / y.size

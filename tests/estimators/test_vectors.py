@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 
 from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.kernels import RBF, Linear
-from bayesvm.sparse_kernel import Power, pcvm_power, rvm
+from bayesvm.sparse_kernel import Power, pcvm, rvm
 from bayesvm.sparse_kernel.newton import PenalisedLikelihood
 
 X, Y = make_moons(150, noise=0.25, random_state=0)
@@ -666,7 +666,7 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
     [
         (
             PCVC(random_state=0, weight_prior=Power(n_starts=2), n_folds=2, max_iter=50),
-            pcvm_power,
+            pcvm,
             "fit",
         ),
         (PCVC(random_state=0, norm_penalty=0), PenalisedLikelihood, "maximise"),

@@ -7,7 +7,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_expit
 from tests.papers import chen
 
-from bayesvm.likelihoods import Logistic
+from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.sparse_kernel import rvm
 from bayesvm.sparse_kernel.newton import FLAT
 
@@ -72,18 +72,19 @@ def test_the_logistic_mode_and_evidence_by_brute_force():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_logistic_machine_by_either_solver(seed):
-    """Evidence rises, both ends are level, and precisions solve MacKay's equation."""
+@pytest.mark.parametrize("likelihood", [Probit(), Logistic()], ids=["probit", "logistic"])
+def test_either_solver_where_the_maximum_is_one(seed, likelihood):
+    """Few columns far apart: both ends are level, and precisions solve MacKay's equation."""
     Phi, y, c = problem(80, seed, width=0.7)
-    columns = rvm.Columns(Phi[:, :6], y, c, likelihood=Logistic())
+    columns = rvm.Columns(Phi[:, :6], y, c, likelihood=likelihood)
     one = rvm.sequential(columns, tol=1e-9)
     other = rvm.em(columns, tol=1e-9, max_iter=20000)
     assert np.diff(one.path).min() >= 0
     assert one.value == pytest.approx(other.value, abs=0.02)
     assert set(one.columns) <= set(other.columns)
     C = np.column_stack([Phi[:, other.columns], np.ones(80)])
-    p = 1 / (1 + np.exp(-C @ other.mean))
-    alpha = np.diag(other.precision - C.T @ np.diag(p * (1 - p)) @ C)[:-1]
+    h = likelihood.augmented(y, C @ other.mean, 0.0).h
+    alpha = np.diag(other.precision - C.T @ np.diag(h) @ C)[:-1]
     variance = np.diag(np.linalg.inv(other.precision))[:-1]
     large = alpha < 1e3  # the others are on their way out
     wanted = (1 - alpha * variance) / other.mean[:-1] ** 2
@@ -128,35 +129,18 @@ def test_increment_is_exact_for_the_linearised_model():
         assert got == pytest.approx(want, abs=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_evidence_never_falls(seed):
-    Phi, y, c = problem(60, seed)
-    path = rvm.sequential(rvm.Columns(Phi, y, c)).path
-    assert np.diff(path).min() >= 0
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_sequential_and_em_agree_where_the_maximum_is_one(seed):
-    """Few columns far apart: the same survivors, the same evidence."""
-    Phi, y, c = problem(80, seed, width=0.7)
-    Phi = Phi[:, :6]
-    one = rvm.sequential(rvm.Columns(Phi, y, c), tol=1e-9)
-    other = rvm.em(rvm.Columns(Phi, y, c), tol=1e-9, max_iter=20000)
-    assert one.value == pytest.approx(other.value, abs=0.02)
-    assert set(one.columns) <= set(other.columns)
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_sequential_and_em_agree_on_the_evidence(seed):
     """Many columns: local maxima of nearly the same height, within 0.02 nats a row."""
     Phi, y, c = problem(80, seed)
     one, other = rvm.sequential(rvm.Columns(Phi, y, c)), rvm.em(rvm.Columns(Phi, y, c))
+    assert np.diff(one.path).min() >= 0
     assert one.converged
     assert other.converged
     assert one.value == pytest.approx(other.value, abs=0.02 * 80)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_where_one_solver_ends_the_other_stays(seed):
     """The heights differ by the maximum that was found, not by what a maximum is."""
     Phi, y, c = problem(80, seed)
@@ -171,22 +155,6 @@ def test_where_one_solver_ends_the_other_stays(seed):
     for name, other in (("sequential", "em"), ("em", "sequential")):
         there = solvers[name](rvm.Columns(Phi, y, c), tol=1e-6, max_iter=20000, start=ends[other])
         assert there.value == pytest.approx(values[other], abs=0.01)
-
-
-def test_precisions_are_stationary():
-    """At the end of EM each precision solves alpha = (1 - alpha Sigma_jj) / w_j^2."""
-    Phi, y, c = problem(50, 5)
-    found = rvm.em(rvm.Columns(Phi, y, c), tol=1e-9, max_iter=3000)
-    C = np.column_stack([Phi[:, found.columns], np.ones(50)])
-    h = found.precision - C.T @ np.diag(_curvature(C, y, found.mean)) @ C
-    alpha, variance = np.diag(h)[:-1], np.diag(np.linalg.inv(found.precision))[:-1]
-    assert_allclose(alpha, (1 - alpha * variance) / found.mean[:-1] ** 2, rtol=0.05)
-
-
-def _curvature(C, y, theta):
-    z = C @ theta
-    r = y * chen.mills(y * z)
-    return r * (r + z)
 
 
 def test_nothing_to_learn_leaves_the_bias():

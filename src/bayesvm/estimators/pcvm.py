@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core.parameters import is_among
-from ..data import reading
 from ..inference.progress import Progress
 from ..kernels import Kernel
-from ..sparse_kernel import Power, pcvm_laplace, pcvm_power
+from ..likelihoods import Likelihood
+from ..sparse_kernel import Power, convex, pcvm
+from ..sparse_kernel.data import Journal, Result
+from ..sparse_kernel.newton import PROBIT
 from . import vectors
-from .base import BayesianClassifier
 from .options import check_positive
+from .vectors import VectorClassifier, VectorData
 
-CHOICES = {"selection": ("best", "one_standard_error")}
 
-
-class PCVC(BayesianClassifier):
+class PCVC(VectorClassifier):
     r"""Probabilistic classification vector machine: sparse, each weight on its label's side.
 
     .. math::
@@ -149,9 +151,7 @@ class PCVC(BayesianClassifier):
     True
     """
 
-    _accept_sparse = False
-
-    _knows_novelty = False
+    _maximised = "log_posterior"
 
     def __init__(
         self,
@@ -204,12 +204,6 @@ class PCVC(BayesianClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_among(self.kernel, ("precomputed",))
-        tags.input_tags.allow_nan &= not tags.input_tags.pairwise
-        return tags
-
     def _power(self) -> Power | None:
         """The power prior; ``None`` for the Laplace prior."""
         if isinstance(self.weight_prior, Power):
@@ -233,66 +227,33 @@ class PCVC(BayesianClassifier):
             idle["n_folds"] = "under weight_prior='laplace' unless norm_penalty=0"
         return idle
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PCVC:
-        """Fit to rows ``X`` with labels ``y``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), or (n, n) if precomputed
-            Rows.
-        y : array-like of shape (n,) or (n, n_classes)
-            Labels, two or more distinct, or probabilities of the classes.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 equals the row twice; 0 leaves it out.
-
-        Returns
-        -------
-        self : PCVC
-            The fitted estimator.
-        """
+    def _check(self) -> Any:
+        """The settings of the solver of the prior."""
         power = self._power()
-        vectors.check_settings(self.get_params(deep=False), CHOICES)
+        vectors.check_choice("selection", self.selection, ("best", "one_standard_error"))
         if self.norm_penalty:
             check_positive("norm_penalty", self.norm_penalty, 1e-12, 1e12)
-        reading.check_served(X, "PCVC")
-        run = self._run()
-        data = self._read_training(X, y, sample_weight)
-        kernel = self.__dict__.get("kernel_")
-        task = vectors.VectorTask.of(run, data, self.encoding_, kernel, by_label=True)
+        if power is None:
+            few = self.selection == "one_standard_error"
+            rate = None if self.rate is None else float(self.rate)
+            bias = self._bias_precision
+            return convex.Settings(rate, self.norm_penalty, few, self.n_folds, bias)
+        tol = 1e-5 if self.tol is None else self.tol
+        max_iter = 500 if self.max_iter is None else self.max_iter
+        bias = self._bias_precision
+        return pcvm.Settings(power, self.tune, self.n_folds, tol, max_iter, bias)
+
+    def _solve(
+        self, settings: Any, data: VectorData, tuned: tuple[Any, float | None], journal: Journal,
+        rng: np.random.Generator,
+    ) -> tuple[Result, Likelihood, dict[str, Any]]:  # fmt: skip
         last = list(self.__dict__.pop("rate_", ())) if self.warm_start else []
-        learned: dict[str, Any] = {}
-        with task.journal() as journal:
-            kernel, amplitude = task.tuned(journal)
-            where = (kernel, task.rows, journal, task.rng)
-            how: dict[str, Any] = {"n_folds": self.n_folds, "bias": task.bias_precision}
-            if power is not None:
-                found = pcvm_power.fit_machines(
-                    *where,
-                    prior=power,
-                    learn_width=self.tune,
-                    max_iter=500 if self.max_iter is None else self.max_iter,
-                    tol=1e-5 if self.tol is None else self.tol,
-                    **how,
-                )
-            else:
-                found, learned["rate_"], learned["norm_penalty_"] = pcvm_laplace.fit_machines(
-                    *where,
-                    amplitude=amplitude,
-                    rate=None if self.rate is None else float(self.rate),
-                    norm_penalty=self.norm_penalty,
-                    selection=self.selection,
-                    last=last if len(last) == len(task.rows.labels) else (),
-                    **how,
-                )
-        fit, attributes = task.result(found, "log_posterior")
         for name in ("rate_", "norm_penalty_"):
             self.__dict__.pop(name, None)  # of an earlier fit under another prior
-        self.__dict__.update(attributes | learned)
-        return self._keep(fit, task.training)
-
-    def _on_device(self) -> bool:
-        return False  # kernel values are computed on the host
-
-    sample_posterior = vectors.sample_posterior
-    _drawn = vectors.drawn
-    summary = vectors.summary
+        kernel, amplitude = tuned
+        where = (kernel, data.rows, journal, rng, settings)
+        if isinstance(settings, pcvm.Settings):
+            return pcvm.fit_machines(*where), PROBIT, {}
+        known = last if len(last) == len(data.rows.labels) else ()
+        result, rates, penalties = convex.fit_machines(*where, amplitude, known)
+        return result, PROBIT, {"rate_": rates, "norm_penalty_": penalties}

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.parameters import is_among
-from ..data import reading
+import numpy as np
+
 from ..inference.progress import Progress
-from ..likelihoods import Logistic, Probit
+from ..likelihoods import Likelihood, Logistic, Probit
 from ..sparse_kernel import rvm
+from ..sparse_kernel.data import Journal, Result
 from . import vectors
-from .base import BayesianClassifier
 from .options import choose
+from .vectors import VectorClassifier, VectorData
 
 LIKELIHOODS = {"auto": Probit(), "probit": Probit(), "logistic": Logistic()}
 
 
-class RVC(BayesianClassifier):
+class RVC(VectorClassifier):
     r"""Relevance vector machine for classification.
 
     .. math::
@@ -127,9 +128,8 @@ class RVC(BayesianClassifier):
     (True, True)
     """
 
-    _accept_sparse = False
-
-    _knows_novelty = False
+    _by_label = False
+    _maximised = "log_evidence"
 
     def __init__(
         self,
@@ -178,59 +178,29 @@ class RVC(BayesianClassifier):
         self.warm_start = warm_start
         self.checkpoint = checkpoint
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_among(self.kernel, ("precomputed",))
-        tags.input_tags.allow_nan &= not tags.input_tags.pairwise
-        return tags
-
     def _idle(self) -> dict[str, str]:
         if self.probability == "calibrated" and self.tune:
             return {}
         why = "unless tune=True and probability='calibrated', for which folds are made"
         return {"n_folds": why}
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RVC:
-        """Fit to rows ``X`` with labels ``y``.
+    def _check(self) -> rvm.Settings:
+        vectors.check_choice("solver", self.solver, rvm.SOLVERS)
+        return rvm.Settings(
+            self.solver,
+            choose("likelihood", self.likelihood, LIKELIHOODS, Probit, Logistic),
+            self.n_folds if self.tune and self.probability == "calibrated" else 0,
+            self._bias_precision,
+            1e-3 if self.tol is None else self.tol,
+            1000 if self.max_iter is None else self.max_iter,
+        )
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features), or (n, n) if precomputed
-            Rows.
-        y : array-like of shape (n,) or (n, n_classes)
-            Labels, two or more distinct, or probabilities of the classes.
-        sample_weight : array-like of shape (n,), optional
-            A weight of 2 equals the row twice; 0 leaves it out.
-
-        Returns
-        -------
-        self : RVC
-            The fitted estimator.
-        """
-        vectors.check_settings(self.get_params(deep=False), {"solver": rvm.SOLVERS})
-        likelihood = choose("likelihood", self.likelihood, LIKELIHOODS, Probit, Logistic)
-        reading.check_served(X, "RVC")
-        run = self._run()
-        data = self._read_training(X, y, sample_weight)
-        kernel = self.__dict__.get("kernel_")
-        task = vectors.VectorTask.of(run, data, self.encoding_, kernel, by_label=False)
-        with task.journal() as journal:
-            kernel, _ = task.tuned(journal)
-            found = rvm.fit_machines(
-                kernel,
-                task.rows,
-                journal,
-                task.rng,
-                n_folds=self.n_folds if self.tune and self.probability == "calibrated" else 0,
-                bias=task.bias_precision,
-                likelihood=likelihood,
-                solver=self.solver,
-                max_iter=1000 if self.max_iter is None else self.max_iter,
-                tol=1e-3 if self.tol is None else self.tol,
-            )
-        fit, attributes = task.result(found, "log_evidence", likelihood)
-        self.__dict__.update(attributes)
-        return self._keep(fit, task.training)
+    def _solve(
+        self, settings: Any, data: VectorData, tuned: tuple[Any, float | None], journal: Journal,
+        rng: np.random.Generator,
+    ) -> tuple[Result, Likelihood, dict[str, Any]]:  # fmt: skip
+        result = rvm.fit_machines(tuned[0], data.rows, journal, rng, settings)
+        return result, settings.likelihood, {}
 
     @property
     def log_evidence_(self) -> float:
@@ -241,10 +211,3 @@ class RVC(BayesianClassifier):
     def log_evidence_path_(self) -> Any:
         """History of ``log_evidence_``; a list of them for more than two classes."""
         return self._fitted().path
-
-    def _on_device(self) -> bool:
-        return False  # kernel values are computed on the host
-
-    sample_posterior = vectors.sample_posterior
-    _drawn = vectors.drawn
-    summary = vectors.summary

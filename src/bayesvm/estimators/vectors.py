@@ -1,13 +1,12 @@
-"""What the estimators of vector machines share: rules, the task of a fit, reports."""
+"""The estimators of sparse kernel machines: rules, the fit, reports."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,8 +15,7 @@ from ..core.arrays import one_against_rest
 from ..core.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
 from ..core.random import stream
 from ..core.types import Array, Term
-from ..data import Blocks, Serial, block_rows
-from ..data.encoding import Encoding
+from ..data import Blocks, Serial, block_rows, reading
 from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..gp.data import Distinct, extent_of, merge, merge_values
@@ -35,15 +33,17 @@ from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
-from ..sparse_kernel.callback import Journal
-from ..sparse_kernel.candidates import MergedRows, choose_candidates, has_length_scale, tune_kernel
-from ..sparse_kernel.newton import PROBIT
-from ..sparse_kernel.sparse import Found
-from . import options as check
+from ..sparse_kernel.data import (
+    Journal,
+    MergedRows,
+    Result,
+    choose_candidates,
+    has_length_scale,
+    tune_kernel,
+)
+from . import options
+from .base import BayesianClassifier
 from .predictions import draw_f
-from .run import Run
-
-BIAS = Fixed(1e-8)  # prior of the bias by default: nearly flat
 
 
 def number(low: float, *, above: bool = False, none: bool = False) -> Rule:
@@ -79,137 +79,232 @@ def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
         raise ValueError(f"{name}={value!r} is not known; choose one of {words}.")
 
 
-def check_settings(params: Mapping[str, Any], choices: Mapping[str, Any]) -> None:
-    """Check the parameters of a vector machine; ``choices`` are words by parameter."""
-    for name, known in choices.items():
-        check_choice(name, params[name], known)
-    for name, rule in RULES.items():
-        if name in params:
-            check_rule(name, params[name], rule)
+class VectorData(NamedTuple):
+    """The rows of a fit, and the kernel to begin with."""
 
-
-@dataclass(frozen=True, eq=False)
-class VectorTask:
-    """One fit of a vector machine: merged rows, candidates and the kernel to begin with."""
-
-    run: Run
-    training: Training
     rows: MergedRows
     first: Array  # (rows,) where each merged row first occurs in the training data
     inputs: Standardised | None  # None if kernel values are given
     kernel: Any  # None if kernel values are given
     per_column: bool  # whether columns may have separate length scales
-    rng: np.random.Generator
-    bias: Fixed  # prior of the bias
 
-    @classmethod
-    def of(
-        cls, run: Run, training: Training, encoding: Encoding, last: Any, by_label: bool
-    ) -> VectorTask:
-        """Merge equal rows and choose candidates; ``last`` is the kernel of an earlier fit."""
-        params, named, inputs = run.params, False, None
-        rng = (
-            stream(0, "vectors") if run.params["random_state"] is None else run.generator("vectors")
-        )
-        kernel, standardize = params["kernel"], params["standardize"]
-        bias = intercept_prior(params["intercept_scale"], BIAS)
-        kept = np.flatnonzero(training.c > 0)
-        codes, c, unit = training.codes[kept], training.c[kept], training.unit
-        unit = unit if isinstance(unit, float) else unit[kept]
-        if is_among(kernel, ("precomputed",)):
-            data, kernel = _merge_values(check_square(training.X), kept, codes, c), None
-            points = data.X
-        else:
-            data = merge(training.X[kept], codes, c)
-            blocks = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
-            inputs = fit_columns(blocks, data.c, Serial(), standardize, distances=True)
-            inputs = inputs.with_units(encoding.scales if standardize else None)
-            points = inputs.columns(data.X)
-            extent = extent_of(points, standardize, encoding.groups)
-            kernel, named = check.choose_kernel(kernel, extent)
-            kernel = with_groups(kernel, encoding.groups)
-            kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
-            same = params["warm_start"] and type(last) is type(kernel)
-            if same and last.names in (kernel.names, with_columns(kernel, data.X.shape[1]).names):
-                kernel, named = last, False
-        data = data.weighing(unit)
-        first = kept[np.unique(data.back, return_index=True)[1]]
-        labels = list(one_against_rest(data.codes, training.n_classes))
-        candidates = choose_candidates(data, params["n_candidates"], by_label, rng)
-        rows = MergedRows(
-            points, data.at, data.c, data.codes, labels, candidates, by_label, data.unit
-        )
-        return cls(run, training, rows, first, inputs, kernel, named, rng, bias)
 
-    @property
-    def bias_precision(self) -> float:
-        return max(float(self.bias.precision), 1e-24)  # the evidence needs a proper prior
+class VectorClassifier(BayesianClassifier):
+    """Base of the sparse kernel machines."""
 
-    @contextmanager
-    def journal(self) -> Iterator[Journal]:
-        """Progress and the checkpoint of the fit, with as many BLAS threads as help."""
-        rows = self.rows
+    _accept_sparse = False
+    _knows_novelty = False
+    _by_label = True  # whether a point that occurs with two labels is two candidates
+    _maximised: str  # name of what is maximised
+
+    kernel: Any
+    tune: bool
+    standardize: bool
+    n_candidates: Any
+    intercept_scale: float | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_among(self.kernel, ("precomputed",))
+        tags.input_tags.allow_nan &= not tags.input_tags.pairwise
+        return tags
+
+    def _on_device(self) -> bool:
+        return False  # kernel values are computed on the host
+
+    # ----- fitting
+
+    @abstractmethod
+    def _check(self) -> Any:
+        """The settings of the solver, checked."""
+
+    @abstractmethod
+    def _solve(
+        self, settings: Any, data: VectorData, tuned: tuple[Any, float | None], journal: Journal,
+        rng: np.random.Generator,
+    ) -> tuple[Result, Likelihood, dict[str, Any]]:  # fmt: skip
+        """The machines for a tuned kernel, with its amplitude; further attributes of the fit."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows ``X`` with labels ``y``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, n) if precomputed
+            Rows.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 equals the row twice; 0 leaves it out.
+
+        Returns
+        -------
+        self : PCVC or RVC
+            The fitted estimator.
+        """
+        for name, rule in RULES.items():
+            if hasattr(self, name):
+                check_rule(name, getattr(self, name), rule)
+        settings = self._check()
+        reading.check_served(X, type(self).__name__)
+        run = self._run()
+        training = self._read_training(X, y, sample_weight)
+        seeded = self.random_state is not None
+        rng = run.generator("vectors") if seeded else stream(0, "vectors")
+        data = self._merge(training, rng)
+        rows = data.rows
+        tuned: tuple[Any, float | None] = data.kernel, None
 
         def content() -> list[Array]:
             # functions may have the same name, as all lambdas have: their values identify them
-            some = rows.points if self.kernel is None else self.kernel(rows.points[:50])
+            some = rows.points if data.kernel is None else data.kernel(rows.points[:50])
             return [rows.points, rows.at, rows.c, rows.codes, some]
 
-        with self.run, self.run.checkpoint(content) as store:
-            yield Journal(self.run, store)
+        with run, run.checkpoint(content) as store:
+            journal = Journal(run, store)
+            if self.tune and has_length_scale(data.kernel):
+                how = (rows, self.standardize, rng, journal)
+                tuned = tune_kernel(data.kernel, data.per_column, *how)
+            result, likelihood, attributes = self._solve(settings, data, tuned, journal, rng)
+        fit = self._describe(result, data, training, likelihood, run.stopped)
+        self.__dict__.update(attributes)
+        return self._keep(fit, training)
 
-    def tuned(self, journal: Journal) -> tuple[Any, float | None]:
-        """The kernel of most evidence and its amplitude, if it is to be tuned."""
-        if not self.run.params["tune"] or not has_length_scale(self.kernel):
-            return self.kernel, None
-        how = (self.rows, self.run.params["standardize"], self.rng, journal)
-        return tune_kernel(self.kernel, self.per_column, *how)
+    @property
+    def _bias(self) -> Fixed:
+        """Prior of the bias: by default nearly flat."""
+        return intercept_prior(self.intercept_scale, Fixed(1e-8))
 
-    def result(
-        self, found: Found, objective: str, likelihood: Likelihood = PROBIT
-    ) -> tuple[Fit, dict[str, Any]]:
+    @property
+    def _bias_precision(self) -> float:
+        return max(float(self._bias.precision), 1e-24)  # the evidence needs a proper prior
+
+    def _merge(self, training: Training, rng: np.random.Generator) -> VectorData:
+        """Merge equal rows, choose candidates and the first kernel."""
+        kept = np.flatnonzero(training.c > 0)
+        codes, c, unit = training.codes[kept], training.c[kept], training.unit
+        inputs, named = None, False
+        if is_among(self.kernel, ("precomputed",)):
+            data, kernel = _merge_values(check_square(training.X), kept, codes, c), None
+            points = data.X
+        else:
+            data, encoding = merge(training.X[kept], codes, c), self.encoding_
+            blocks = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
+            inputs = fit_columns(blocks, data.c, Serial(), self.standardize, distances=True)
+            inputs = inputs.with_units(encoding.scales if self.standardize else None)
+            points = inputs.columns(data.X)
+            extent = extent_of(points, self.standardize, encoding.groups)
+            kernel, named = options.choose_kernel(self.kernel, extent)
+            kernel = with_groups(kernel, encoding.groups)
+            kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
+            last: Any = self.__dict__.get("kernel_") if self.warm_start else None
+            wide = with_columns(kernel, data.X.shape[1])
+            if type(last) is type(kernel) and last.names in (kernel.names, wide.names):
+                kernel, named = last, False
+        data = data.weighing(unit if isinstance(unit, float) else unit[kept])
+        candidates = choose_candidates(data, self.n_candidates, self._by_label, rng)
+        labels = list(one_against_rest(data.codes, training.n_classes))
+        merged = (points, data.at, data.c, data.codes, labels, candidates)
+        rows = MergedRows(*merged, self._by_label, data.unit)
+        first = kept[np.unique(data.back, return_index=True)[1]]
+        return VectorData(rows, first, inputs, kernel, named)
+
+    def _describe(
+        self,
+        result: Result,
+        data: VectorData,
+        training: Training,
+        likelihood: Likelihood,
+        stopped: bool,
+    ) -> Fit:
         """A machine for each class, of its vectors among those of all; attributes of the vectors.
 
         Warns if a machine has no vectors.
         """
-        used = np.unique(np.concatenate([s.columns for s in found.sparse]).astype(int))
-        rows = self.rows.candidates[used]
-        support, training = self.first[rows], self.training
+        used = np.unique(np.concatenate([s.columns for s in result.sparse]).astype(int))
+        rows = data.rows.candidates[used]
+        support = data.first[rows]
         design: Any = Chosen(support)
-        if self.inputs is not None:
-            design = Basis(self.inputs, found.kernel, self.rows.points[self.rows.at[rows]])
-        terms = (Term("bias", Intercept(), self.bias), Term("vectors", design, Fixed(1.0)))
+        if data.inputs is not None:
+            design = Basis(data.inputs, result.kernel, data.rows.points[data.rows.at[rows]])
+        terms = (Term("bias", Intercept(), self._bias), Term("vectors", design, Fixed(1.0)))
         model, machines = Model(terms, likelihood), []
-        for sparse, held in zip(found.sparse, found.held, strict=True):
+        for sparse, held_out in zip(result.sparse, result.held_out, strict=True):
             columns = np.append(1 + np.searchsorted(used, sparse.columns), 0)
             coef = sparse.among(columns, 1 + used.size)
-            link: Any = plain_link(self.run.params["probability"], model.likelihood)
+            link: Any = plain_link(self.probability, likelihood)
             if link is None:
-                link = ProbitLink() if held is None else CalibratedLink.fit(*held)
+                link = ProbitLink() if held_out is None else CalibratedLink.fit(*held_out)
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
             machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
-        told = training.classes, training.masses, training.chosen, self.run.stopped
-        fit = Fit(machines, *told, objective)
-        if all(held is not None for held in found.held):
-            fit = fit.judged(LooMoments.of([LooMoments(*held) for held in found.held if held]))
-        empty = any(sparse.columns.size == 0 for sparse in found.sparse)
-        if empty:
+        told = training.classes, training.masses, training.chosen, stopped
+        fit = Fit(machines, *told, self._maximised)
+        if all(part is not None for part in result.held_out):
+            moments = [LooMoments(*part) for part in result.held_out if part is not None]
+            fit = fit.judged(LooMoments.of(moments))
+        report = VectorReport(machines, training.classes, support)
+        self.kernel_ = "precomputed" if result.kernel is None else result.kernel
+        self.support_, self.vectors_ = training.rows[support], training.X[support]
+        self.dual_coef_, self.intercept_ = report.weights, report.intercepts
+        self.n_vectors_ = int(used.size)
+        self.empty_ = any(sparse.columns.size == 0 for sparse in result.sparse)
+        if self.empty_:
             warnings.warn(
                 "no vector was kept: the machine predicts about the classes' frequencies "
                 "everywhere. Its kernel may not separate the classes, or its length scale is off.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        report = VectorReport(machines, training.classes, support)
-        return fit, {
-            "kernel_": "precomputed" if found.kernel is None else found.kernel,
-            "support_": training.rows[support],
-            "vectors_": training.X[support],
-            "dual_coef_": report.weights,
-            "intercept_": report.intercepts,
-            "n_vectors_": int(used.size),
-            "empty_": empty,
-        }
+        return fit
+
+    # ----- reports
+
+    def _report(self) -> VectorReport:
+        fit = self._fitted()
+        return VectorReport(fit.machines, fit.classes, self.support_)
+
+    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
+        """Draw from the Gaussian approximation of the posterior.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead of draws of the weights.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+
+        Returns
+        -------
+        draws : array of shape (n, n_vectors), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.  The
+            approximation does not respect signs.
+        """
+        if X is None:
+            return self._report().draws(n, self._generator(random_state, n))
+        out: Array = draw_f(self, n, X, random_state)
+        return out
+
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        return self._report().group(thetas)
+
+    def summary(self, level: float = 0.9) -> Any:
+        """The vectors as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            One line per vector, largest weight first, indexed by its row in the training data:
+            weight, sd, and the ends of the interval, lower and upper, of the Gaussian approximation
+            (such columns for every class when there are more than two).
+        """
+        return self._report().summary(level)
 
 
 def _merge_values(K: Array, kept: Array, codes: Array, c: Array) -> Distinct:
@@ -225,58 +320,3 @@ def _merge_values(K: Array, kept: Array, codes: Array, c: Array) -> Distinct:
     )
     each = np.arange(kept.size)  # the columns of equal rows may differ
     return Distinct(values, each, codes, c, each)
-
-
-# ----- methods of both estimators
-
-
-def _report(self: Any) -> VectorReport:
-    fit = self._fitted()
-    return VectorReport(fit.machines, fit.classes, self.support_)
-
-
-def sample_posterior(self: Any, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
-    """Draw from the Gaussian approximation of the posterior.
-
-    Parameters
-    ----------
-    n : int, default=1000
-        Number of draws.
-    X : array-like of shape (rows, n_features), optional
-        Give draws of f at these rows instead of draws of the weights.
-    random_state : int, RandomState, Generator or None
-        Seed; by default the estimator's.
-
-    Returns
-    -------
-    draws : array of shape (n, n_vectors), or (n, rows) with ``X``
-        One more axis, of classes, after the first when there are more than two.  The approximation
-        does not respect signs.
-    """
-    if X is None:
-        return _report(self).draws(n, self._generator(random_state, n))
-    out: Array = draw_f(self, n, X, random_state)
-    return out
-
-
-def drawn(self: Any, thetas: Sequence[Array], X: Any) -> Draws:
-    """Draws for ArviZ; the approximation does not respect signs."""
-    return _report(self).group(thetas)
-
-
-def summary(self: Any, level: float = 0.9) -> Any:
-    """The vectors as a data frame.
-
-    Parameters
-    ----------
-    level : float, default=0.9
-        Posterior mass of the interval.
-
-    Returns
-    -------
-    frame : pandas.DataFrame
-        One line per vector, largest weight first, indexed by its row in the training data: weight,
-        sd, and the ends of the interval, lower and upper, of the Gaussian approximation (such
-        columns for every class when there are more than two).
-    """
-    return _report(self).summary(level)

@@ -1,6 +1,6 @@
 """Sparse kernel machines: probabilistic classification vector machines and relevance vectors."""
 
 from .nnls import nnls
-from .pcvm_power import Power
+from .pcvm import Power
 
 __all__ = ["Power", "nnls"]

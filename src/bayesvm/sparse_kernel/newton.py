@@ -1,4 +1,4 @@
-"""Penalised likelihood: EM step, Newton's method and working sets of columns."""
+"""Penalised likelihood: EM step, Newton's method, working sets, Laplace's approximation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 
 from ..core.types import Array, Local
 from ..likelihoods import Likelihood, Probit
+from ..predictive.leave_one_out import leave_one_out
 from .nnls import nnls
 
 PROBIT = Probit()
 FLAT = 1e-8  # default prior precision of the bias: a standard deviation of 1e4
-ENTER = 10  # columns that may join a working set at once, or a third of those in it
-FLOOR = 1e-10  # least curvature; it vanishes where all rows are far on their labels' side
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +76,11 @@ class PenalisedLikelihood:
         on = np.flatnonzero(x)
         return self.Q[:, on] @ x[on]
 
+    def leave_one_out(self, f: Array, v: Array, unit: Array | float) -> tuple[Array, Array]:
+        """Moments of f at each row without that row, whose weight is ``unit`` less."""
+        local = self.likelihood.augmented(self.y, f, 0.0)
+        return leave_one_out(f, v, local._replace(w=local.h), np.minimum(self.c, unit))
+
     def _matrix(self) -> Array:
         return np.diag(self.Q) if self.Q.ndim == 1 else self.Q
 
@@ -88,7 +92,7 @@ class PenalisedLikelihood:
         with the normalisation of (23) and the constraint corrected.
         """
         z = self.A @ x
-        target = z + PROBIT.expected(self.y, z, 0.0).g
+        target = z + PROBIT.augmented(self.y, z, 0.0).g
         G = (self.A * self.c[:, None]).T @ self.A + self._matrix()
         return nnls(G, self.A.T @ (self.c * target) - self.t, self.free, x > 0)
 
@@ -99,7 +103,8 @@ class PenalisedLikelihood:
         until they gain, so the value never falls.
         """
         free, z = self.free, self.A @ x
-        floor = np.where(free, 0.0, FLOOR * self._size() ** 2)
+        # the curvature vanishes where all rows are far on their labels' side
+        floor = np.where(free, 0.0, 1e-10 * self._size() ** 2)
         value = self.value(x, z)
         for number in range(max_iter):
             row = self.local(z)
@@ -125,7 +130,8 @@ class PenalisedLikelihood:
         """Maximise over many columns by Newton steps on a working set; also count the steps.
 
         Columns join the set while their gradient exceeds the penalty by more than ``slack`` of it:
-        all optimality conditions then hold to that slack.
+        all optimality conditions then hold to that slack.  At most ten join at once, or a third of
+        those in the set.
         """
         allowed = slack * np.maximum(self.t, 1e-3 * self._size())
         work, steps = np.flatnonzero((x > 0) | self.free), 0
@@ -139,7 +145,7 @@ class PenalisedLikelihood:
             work = np.flatnonzero((x > 0) | self.free)
             gain = self.gradient(x) - allowed
             gain[work] = 0.0
-            more = np.argsort(-gain, kind="stable")[: max(ENTER, work.size // 3)]
+            more = np.argsort(-gain, kind="stable")[: max(10, work.size // 3)]
             more = more[gain[more] > 0]
             if not more.size:
                 break

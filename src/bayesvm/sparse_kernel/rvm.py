@@ -9,7 +9,7 @@ precisions are infinite: those weights are zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,22 +19,9 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
-from ..predictive.leave_one_out import effective, leave_one_out
-from .callback import SILENT, Journal
-from .candidates import MergedRows
-from .folds import Fold, Held
+from ..predictive.leave_one_out import effective
+from .data import SILENT, Fold, HeldOut, Journal, MergedRows, Result, Sparse
 from .newton import FLAT, PROBIT, PenalisedLikelihood
-from .sparse import Found, Sparse
-
-PRUNED = 1e9  # precision from which a weight is zero, with columns of unit size
-LEAST = 1e-12  # smallest precision
-EQUAL = 1e-9  # relative difference of two numbers that may be rounding
-WIDE = 100  # most columns of a wide start,
-SPANNED = 1e-6  # which ends where they leave this share of the largest column's square,
-VARIANCE = 4.0  # and has this prior variance of f
-ROUNDS = 10.0  # rounds of EM that are compared with one round of the sequential algorithm
-HIGHER = 1e-6  # nats by which the end of one start must exceed that of another
-LOOSE = 0.1  # tolerance of machines that are fitted to folds
 
 
 class Start(NamedTuple):
@@ -58,8 +45,8 @@ class Mode(NamedTuple):
 
     def sparse(self, path: list[float], n_iter: int, converged: bool, change: float) -> Sparse:
         theta = self.at.theta[np.append(self.active, -1)]
-        how = (path, n_iter, converged, change)
-        return Sparse(self.active, theta, self.precision, self.evidence, *how)
+        ended = (path, n_iter, converged, change)
+        return Sparse(self.active, theta, self.precision, self.evidence, *ended)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,24 +62,25 @@ class Columns:
     bias: float = FLAT
     likelihood: Likelihood = PROBIT
 
+    def model(self, columns: Array, precision: Array) -> PenalisedLikelihood:
+        C = np.column_stack([self.Phi[:, columns], np.ones(self.y.size)])
+        P = np.append(precision, self.bias)
+        return PenalisedLikelihood(C, self.y, self.c, np.zeros(P.size), P, False, self.likelihood)
+
     def mode(self, start: Start) -> Mode:
         r"""Mode and :math:`\log Z = \log p(y | w) - \frac12 w^\top Aw + \frac12\log|A\Sigma|`."""
         active = np.flatnonzero(np.isfinite(start.alpha))
-        kept = np.append(active, start.alpha.size)
-        C = np.column_stack([self.Phi[:, active], np.ones(self.y.size)])
-        P = np.append(start.alpha[active], self.bias)
-        given = (C, self.y, self.c, np.zeros(P.size), P)
-        model = PenalisedLikelihood(*given, signed=False, likelihood=self.likelihood)
+        model, kept = self.model(active, start.alpha[active]), np.append(active, start.alpha.size)
         theta = np.zeros_like(start.theta)
         theta[kept], _ = model.newton(start.theta[kept], 1e-10)
-        z = C @ theta[kept]
+        z = model.A @ theta[kept]
         row = model.local(z)
         precision = model.curvature(row.h)
         L, _ = scaled_cholesky(precision)
-        evidence = model.value(theta[kept], z) + 0.5 * float(np.log(P).sum())
+        evidence = model.value(theta[kept], z) + 0.5 * float(np.log(model.Q).sum())
         evidence -= float(np.log(np.diag(L)).sum())
         at = Start(start.alpha, theta)
-        return Mode(at, active, C, precision, L, row.g, row.h, evidence)
+        return Mode(at, active, model.A, precision, L, row.g, row.h, evidence)
 
     @cached_property
     def _squares(self) -> Array:
@@ -113,6 +101,11 @@ class Columns:
         return s, q
 
 
+def limited(alpha: Array) -> Array:
+    """Precisions of at least 1e-12; of more than 1e9 a weight is zero, with columns of size one."""
+    return np.where(alpha > 1e9, np.inf, np.maximum(alpha, 1e-12))
+
+
 def gain_of(alpha: Array, s: Array, q: Array) -> Array:
     r"""What a column adds to the log evidence, eq. 16 of Tipping & Faul; 0 at infinity.
 
@@ -127,28 +120,31 @@ def gain_of(alpha: Array, s: Array, q: Array) -> Array:
 def first_of_the_best(x: Array) -> int:
     """The first of the largest entries; those of symmetric columns differ by rounding only."""
     top = float(x.max())
-    return int(np.argmax(x >= top - EQUAL * abs(top)))
+    return int(np.argmax(x >= top - 1e-9 * abs(top)))
 
 
-def wide_start(Phi: Array, c: Array) -> Start:
-    """Up to 100 columns that nearly span the others, each with the same share of f's variance.
+def wide_start(
+    Phi: Array, c: Array, most: int = 100, left_over: float = 1e-6, variance: float = 4.0
+) -> Start:
+    """Columns that nearly span the others, each with the same share of the prior variance of f.
 
-    They are the pivots of a Cholesky factorisation: the next has the largest residual.
+    They are the pivots of a Cholesky factorisation: the next has the largest residual.  It ends
+    after ``most``, or where residuals are below a share ``left_over`` of the largest column.
     """
     n, M = Phi.shape
     A = (Phi - c @ Phi / c.sum()) * np.sqrt(c)[:, None]
     size: Array = np.einsum("ij,ij->j", A, A)
-    left, Q, alpha = size.copy(), np.zeros((min(WIDE, M), n)), np.full(M, np.inf)
+    left, Q, alpha = size.copy(), np.zeros((min(most, M), n)), np.full(M, np.inf)
     for k in range(len(Q)):
         j = first_of_the_best(left)
-        if left[j] <= SPANNED * size.max():
+        if left[j] <= left_over * size.max():
             break
         rest = A[:, j] - Q[:k].T @ (Q[:k] @ A[:, j])
         Q[k] = rest / np.linalg.norm(rest)
         left = np.maximum(left - (Q[k] @ A) ** 2, 0.0)
         left[j], alpha[j] = 0.0, size[j] / c.sum()
     chosen = np.isfinite(alpha)
-    alpha[chosen] *= chosen.sum() / VARIANCE
+    alpha[chosen] *= chosen.sum() / variance
     return Start(alpha, np.zeros(M + 1))
 
 
@@ -175,8 +171,7 @@ def sequential(
     n_iter, converged, most = 0, False, np.inf
     for n_iter in range(1, max_iter + 1):
         alpha, (s, q) = mode.at.alpha, columns.factors(mode)
-        wanted = np.where(q * q > s, s * s / np.maximum(q * q - s, LEAST), np.inf)
-        wanted = np.where(wanted > PRUNED, np.inf, np.maximum(wanted, LEAST))
+        wanted = limited(np.where(q * q > s, s * s / np.maximum(q * q - s, 1e-12), np.inf))
         gain = np.where(barred, 0.0, gain_of(wanted, s, q) - gain_of(alpha, s, q))
         best = first_of_the_best(gain)
         most = float(gain[best])
@@ -217,17 +212,15 @@ def em(
     path, n_iter, change, pruned = [mode.evidence], 0, np.inf, True
     for n_iter in range(1, max_iter + 1):
         if not pruned:
-            change = ROUNDS * abs(path[-1] - path[-2])
+            change = 10.0 * abs(path[-1] - path[-2])
             if change < tol:
                 break
-        on = mode.active
+        on, alpha = mode.active, np.full(M, np.inf)
         root = solve_triangular(mode.L, np.eye(on.size + 1), lower=True, check_finite=False)
         known = 1.0 - mode.at.alpha[on] * np.einsum("ij,ij->j", root, root)[:-1]
         square = np.maximum(mode.at.theta[on] ** 2, np.finfo(float).tiny)
-        new = np.maximum(np.maximum(known, LEAST) / square, LEAST)
-        alpha = np.full(M, np.inf)
-        alpha[on] = np.where(new < PRUNED, new, np.inf)
-        pruned = bool(np.any(new >= PRUNED))
+        alpha[on] = limited(np.maximum(known, 1e-12) / square)
+        pruned = bool(np.any(np.isinf(alpha[on])))
         mode = columns.mode(Start(alpha, mode.at.theta))
         path.append(mode.evidence)
         if watch(Progress("rounds", n_iter, max_iter, path[-1], change), mode.at):
@@ -238,90 +231,69 @@ def em(
 SOLVERS = {"sequential": sequential, "em": em}
 
 
-def best_of_starts(
-    columns: Columns, solver: str, journal: Journal = SILENT, key: str = "", **how: Any
-) -> Sparse:
-    """The machine of most evidence; the sequential algorithm has two starts.
+class Settings(NamedTuple):
+    """What the user chooses."""
 
-    With a ``key``, progress is reported and the states are kept under it.
-    """
-    best: Sparse | None = None
-    for name in ("none", "wide") if solver == "sequential" else ("none",):
-        if key and best is not None and journal.stopped:
+    solver: str = "sequential"
+    likelihood: Likelihood = PROBIT
+    n_folds: int = 0  # that give moments of rows held out; 0: leave-one-out moments of the fit
+    bias: float = FLAT  # prior precision of the bias
+    tol: float = 1e-3
+    max_iter: int = 1000
+
+
+def best_of_starts(columns: Columns, settings: Settings, journal: Journal = SILENT) -> Sparse:
+    """The machine of most evidence; the sequential algorithm has two starts."""
+    found: list[Sparse] = []
+    for name in ("none", "wide") if settings.solver == "sequential" else ("none",):
+        if found and journal.stopped:
             break
-        held = journal.recall(key + name) if key else {}
-        start = Start(**held) if held else None
-        if name == "wide" and start is None:
-            start = wide_start(columns.Phi, columns.c)
-        watch = journal.keeping(key + name) if key else silent
-        found = SOLVERS[solver](columns, start=start, watch=watch, **how)
-        if best is None or found.value > best.value + HIGHER:
-            best = found
-    assert best is not None
-    return best
+        start = wide_start(columns.Phi, columns.c) if name == "wide" else None
+        if state := journal.recall(name):
+            start = Start(**state)
+        how = (settings.tol, settings.max_iter, start, journal.keeping(name))
+        found.append(SOLVERS[settings.solver](columns, *how))
+    # two ends of one height differ by rounding
+    return max(found, key=lambda one: round(one.value, 6))
 
 
 def fit_machines(
-    kernel: Any,
-    data: MergedRows,
-    journal: Journal,
-    rng: np.random.Generator,
-    *,
-    n_folds: int,
-    bias: float,
-    tol: float,
-    likelihood: Likelihood = PROBIT,
-    **how: Any,
-) -> Found:
+    kernel: Any, data: MergedRows, journal: Journal, rng: np.random.Generator, settings: Settings
+) -> Result:
     """The machines of all classes, and moments of f at rows held out by folds.
 
-    With ``n_folds=0``, or where a callback stops the folds, leave-one-out moments of the fit.
+    Without folds, or where a callback stops them, leave-one-out moments of the fit.
     """
     K = data.values(kernel)
     size = float(np.abs(K).max()) or 1.0  # precisions are limited for columns of about one
-    K = K / size
-    folds = data.folds(n_folds, rng)
-    found: list[Sparse] = []
-    held: list[Held | None] = []
+    K, folds = K / size, data.folds(settings.n_folds, rng)
+    rough = settings._replace(tol=max(0.1, settings.tol))
+    sparse: list[Sparse] = []
+    held_out: list[HeldOut | None] = []
     for j, y in enumerate(data.labels):
-        columns = Columns(K, y, data.c, bias, likelihood)
-        sparse = best_of_starts(columns, journal=journal, key=f"machine{j}/", tol=tol, **how)
-        moments = leave_one_out_moments(columns, sparse, data.unit)
-        if folds and not journal.stopped:
-            notes, how_fold = journal.folder(f"folds{j}"), {"tol": max(LOOSE, tol), **how}
-            part = held_out_moments(columns, folds, notes, sparse.value, **how_fold)
-            moments = part or moments
-        found.append(sparse.with_columns_times(size))
-        held.append(moments)
-    return Found(kernel, found, held)
+        columns = Columns(K, y, data.c, settings.bias, settings.likelihood)
+        found = best_of_starts(columns, settings, journal.folder(f"machine{j}"))
+        m, v = found.moments(K)
+        model = columns.model(found.columns, np.ones(found.columns.size))
+        moments = y, *model.leave_one_out(m, v, data.unit), effective(data.c, data.unit)
+        parts: list[HeldOut] = []
+        for k, fold in enumerate(folds, 1):
+            if journal.stopped:
+                break
+            part = journal.cached(f"folds{j}/fold{k}", partial(predict_fold, columns, fold, rough))
+            parts.append((y[fold.out], part["m"], part["v"], fold.c_out))
+            journal(Progress("folds", k, len(folds), found.value, 0.0))
+        if folds and len(parts) == len(folds) and not journal.stopped:
+            y, m, v, c = (np.concatenate(x) for x in zip(*parts, strict=True))
+            moments = y, m, v, c
+        sparse.append(found.with_columns_times(size))
+        held_out.append(moments)
+    return Result(kernel, sparse, held_out)
 
 
-def held_out_moments(
-    columns: Columns, folds: list[Fold], journal: Journal, value: float, **how: Any
-) -> Held | None:
-    """Moments of f at the rows of each fold, from a machine fitted to the others.
-
-    ``None`` if a callback stops the fit in between; ``value`` is reported with the progress.
-    """
-    parts, K, y = [], columns.Phi, columns.y
-    for k, fold in enumerate(folds, 1):
-        rows, out, keep = fold.rows, fold.out, fold.keep
-        held = journal.recall(f"fold{k}")
-        if not held:
-            inside = replace(columns, Phi=K[np.ix_(rows, keep)], y=y[rows], c=fold.left)
-            sparse = best_of_starts(inside, **how)
-            held = dict(zip("mv", sparse.moments(K[np.ix_(out, keep)]), strict=True))
-            journal.note(f"fold{k}", **held)
-        parts.append((y[out], held["m"], held["v"], fold.held))
-        if journal(Progress("folds", k, len(folds), value, 0.0)):
-            return None
-    y, m, v, c = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return y, m, v, c
-
-
-def leave_one_out_moments(columns: Columns, sparse: Sparse, unit: Array | float = 1.0) -> Held:
-    """Leave-one-out moments of f from the fit itself; ``unit`` are class weights."""
-    m, v = sparse.moments(columns.Phi)
-    local = columns.likelihood.augmented(columns.y, m, 0.0)
-    m, v = leave_one_out(m, v, local._replace(w=local.h), np.minimum(columns.c, unit))
-    return columns.y, m, v, effective(columns.c, unit)
+def predict_fold(columns: Columns, fold: Fold, settings: Settings) -> dict[str, Array]:
+    """Moments of f at the rows of a fold, from a machine fitted to the others."""
+    Phi, y = columns.Phi[np.ix_(fold.rows, fold.keep)], columns.y[fold.rows]
+    inside = best_of_starts(replace(columns, Phi=Phi, y=y, c=fold.c), settings)
+    m, v = inside.moments(columns.Phi[np.ix_(fold.out, fold.keep)])
+    return {"m": m, "v": v}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -25,17 +26,21 @@ from ..core.types import Array
 from ..gp.evidence import is_scale
 from ..inference.progress import Progress, Watch, silent
 from . import rvm
-from .callback import Journal
-from .candidates import MergedRows, has_length_scale, is_positive, keeps_size, stretched
-from .folds import Fold, Held, row_losses
+from .data import (
+    Fold,
+    HeldOut,
+    Journal,
+    MergedRows,
+    Result,
+    Sparse,
+    has_length_scale,
+    is_positive,
+    row_losses,
+    stretched,
+)
 from .newton import FLAT, PROBIT, PenalisedLikelihood
-from .sparse import Found, Sparse
 
-SMALL = 1e-6  # |w| / sqrt(2c + 1) below which a weight is zero: alpha above 1e12
-WIDTH_AFTER = 5  # iterations before the width changes
-WIDTH_STEP = 0.3  # largest change of the log width
-SETTLED = 1e-3  # change of the log width after which it is kept
-RAISED = 1e-2  # first weight where another machine's is zero or on the wrong side
+SMALL = 1e-6  # |w| / sqrt(2c + 1) below which a weight is zero: alpha above 1e12 (Appendix C)
 
 
 @dataclass(frozen=True)
@@ -126,35 +131,52 @@ class Power:
         return out - (self.bias_shape + 0.5) * float(np.log(square))
 
 
+class Settings(NamedTuple):
+    """What the user chooses."""
+
+    prior: Power = Power()
+    learn_width: bool = True
+    n_folds: int = 5  # that choose the start
+    tol: float = 1e-5
+    max_iter: int = 500
+    bias: float = FLAT  # precision of a Gaussian prior of the bias
+
+
 class Rows(NamedTuple):
-    """Rows with weights, and candidates; kernel values ``K`` are fixed, or ``None``."""
+    """Some rows with weights, and some of the candidates."""
 
-    X: Array  # (n, p), empty with fixed values
-    Z: Array  # (m, p) candidates, likewise
-    K: Array | None  # (n, m)
-    y: Array  # (n,)
-    c: Array  # (n,)
-    sign: Array  # (m,) labels of the candidates
+    data: MergedRows
+    labels: Array  # -1 and +1, of all rows
+    size: float  # of kernel values, which are divided by it
+    rows: Array
+    columns: Array  # numbers of candidates
+    c: Array
 
-    @classmethod
-    def of(
-        cls, data: MergedRows, K: Array | None, y: Array, rows: Array, c: Array, keep: Array
-    ) -> Rows:
-        """Some rows with weights ``c``, and some of the candidates."""
-        chosen = data.candidates[keep]
-        labels = (y[rows], c, y[chosen])
-        if K is not None:
-            return cls(data.points[:0], data.points[:0], K[np.ix_(rows, keep)], *labels)
-        return cls(data.points[data.at[rows]], data.points[data.at[chosen]], None, *labels)
+    @property
+    def y(self) -> Array:
+        return self.labels[self.rows]
 
-    def signed(self, kernel: Any, columns: Any = slice(None)) -> Array:
+    @property
+    def sign(self) -> Array:
+        """Labels of the candidates."""
+        return self.labels[self.data.candidates[self.columns]]
+
+    def signed(self, kernel: Any, chosen: Any = slice(None)) -> Array:
         """Kernel values with some candidates times their labels, and the constant."""
-        K = kernel(self.X, self.Z[columns]) if self.K is None else self.K[:, columns]
-        return np.column_stack([K * self.sign[columns], np.ones(self.y.size)])
+        K = self.data.values(kernel, self.rows, self.columns[chosen]) / self.size
+        return np.column_stack([K * self.sign[chosen], np.ones(self.rows.size)])
+
+    def slope(self, kernel: Any, chosen: Array, G: Array) -> Array:
+        """Sums of G times the derivatives of the kernel values in the kernel's log parameters."""
+        points, at = self.data.points, self.data.at
+        return np.asarray(
+            kernel.pull(
+                G, points[at[self.rows]], points[at[self.data.candidates[self.columns[chosen]]]]
+            )
+        )
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """First weights: random, or those of a support or relevance vector machine."""
 
     kind: str  # "random", "svm" or "rvm"
@@ -162,6 +184,7 @@ class Start:
     seed: int = 0
 
     def weights(self, A: Array, rows: Rows) -> Array:
+        """Weights on their labels' side; at least 0.01 where those of a machine are not."""
         m = A.shape[1] - 1
         if self.kind == "random":
             return stream(self.seed, "start").uniform(0.05, 0.5, m)
@@ -172,7 +195,7 @@ class Start:
         else:
             found = rvm.sequential(rvm.Columns(K, rows.y, rows.c))
             w[found.columns] = found.mean[:-1]
-        return np.where(w * rows.sign > RAISED, w * rows.sign, RAISED)
+        return np.maximum(w * rows.sign, 0.01)
 
 
 def all_starts(count: int, support: bool, learn_width: bool) -> list[Start]:
@@ -183,21 +206,14 @@ def all_starts(count: int, support: bool, learn_width: bool) -> list[Start]:
 
 
 def fit(
-    kernel: Any,
-    rows: Rows,
-    start: Start | Array,
-    prior: Power,
-    *,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    bias: float = FLAT,
-    watch: Watch = silent,
+    kernel: Any, rows: Rows, start: Start | Array, settings: Settings, watch: Watch = silent
 ) -> tuple[Any, Sparse]:
     r"""Alternate :math:`\bar\alpha` and the weights; remove weights that become zero.
 
     The solver ``"em"`` makes one EM step for each :math:`\bar\alpha`, as the paper does but with
-    the exact M-step; ``"newton"`` maximises over the weights.  Both ascend.  Where kernel values
-    are not fixed, the width is learned too.  ``start`` may be the signed weights and the bias.
+    the exact M-step; ``"newton"`` maximises over the weights.  Both ascend.  The width, if it is
+    learned, moves from the sixth iteration on until it changes by less than a thousandth.
+    ``start`` may be the signed weights and the bias.
 
     Returns
     -------
@@ -206,7 +222,7 @@ def fit(
     sparse : Sparse
         The machine, its weights signed.
     """
-    moving = rows.K is None and has_length_scale(kernel)
+    prior, moving = settings.prior, settings.learn_width
     if isinstance(start, Start):
         kernel = stretched(kernel, start.log_width)
         x = np.append(start.weights(rows.signed(kernel), rows), 0.0)
@@ -221,40 +237,45 @@ def fit(
     def model(Q: Array) -> PenalisedLikelihood:
         return PenalisedLikelihood(A, rows.y, rows.c, np.zeros(Q.size), Q)
 
-    for n_iter in range(1, max_iter + 1):
-        Q = prior.precision(x, bias)
+    for n_iter in range(1, settings.max_iter + 1):
+        Q = prior.precision(x, settings.bias)
         if n_iter == 1 and x[-1] == 0.0:
-            Q[-1] = bias  # at zero the prior of the bias may be infinite
+            Q[-1] = settings.bias  # at zero the prior of the bias may be infinite
         new = model(Q).em_step(x) if prior.solver == "em" else model(Q).newton(x, 1e-10)[0]
         alive = np.append((new[:-1] > zero) | (not prior.removes), True)
         change = float(np.max(np.abs(new - x)[alive] / np.maximum(1.0, np.abs(new[alive]))))
         x, A, columns = new[alive], A[:, alive], columns[alive[:-1]]
-        if moving and n_iter > WIDTH_AFTER and columns.size:
+        if moving and n_iter > 5 and columns.size:
             step = width_step(kernel, rows, columns, x, prior.widths)
-            moving = bool(np.max(np.abs(step)) >= SETTLED)
+            moving = bool(np.max(np.abs(step)) >= 1e-3)
             if np.any(step):
                 kernel = kernel.with_theta(kernel.theta + step)
                 A = rows.signed(kernel, columns)
-        path.append(model(np.zeros(x.size)).value(x) + prior.log_density(x, bias))
-        if alive.all() and change < tol:
+        path.append(model(np.zeros(x.size)).value(x) + prior.log_density(x, settings.bias))
+        if alive.all() and change < settings.tol:
             converged = True
             break
-        if watch(Progress("iterations", n_iter, max_iter, path[-1], change), x):
+        if watch(Progress("iterations", n_iter, settings.max_iter, path[-1], change), x):
             break
     on = np.append(x[:-1] > 0, True)
     x, A, columns = x[on], A[:, on], columns[on[:-1]]
-    last = model(prior.precision(x, bias))
+    last = model(prior.precision(x, settings.bias))
     precision = last.curvature(last.local(A @ x).h)
     return kernel, Sparse(columns, x, precision, path[-1], path, n_iter, converged, change)
 
 
 def width_step(
-    kernel: Any, rows: Rows, columns: Array, x: Array, widths: str = "together"
+    kernel: Any,
+    rows: Rows,
+    columns: Array,
+    x: Array,
+    widths: str = "together",
+    longest: float = 0.3,
 ) -> Array:
     r"""A Gauss-Newton step of the log length scales that raises the likelihood, or zeros.
 
     The gradient is :math:`\sum_{ij} g_i w_j\,\partial\phi_{ij}/\partial\log\ell_k`: Chen et al.,
-    eq. 10, with its sign and bias corrected.
+    eq. 10, with its sign and bias corrected.  No entry is larger than ``longest``.
 
     Returns
     -------
@@ -265,103 +286,90 @@ def width_step(
     ways = np.diag(scales)[scales > 0] if widths == "each" else scales[None]
 
     def predictor(step: Array) -> Array:
-        moved = kernel.with_theta(kernel.theta + step)
-        out: Array = rows.signed(moved, columns) @ x
+        out: Array = rows.signed(kernel.with_theta(kernel.theta + step), columns) @ x
         return out
 
     def log_lik(z: Array) -> float:
         return float(rows.c @ PROBIT.log_prob(rows.y, z))
 
-    z, e = rows.signed(kernel, columns) @ x, 1e-4
-    row = PROBIT.expected(rows.y, z, 0.0).times(rows.c)
-    w = x[:-1] * rows.sign[columns]
-    slope = ways @ kernel.pull(np.outer(row.g, w), rows.X, rows.Z[columns])
+    z, e = predictor(0.0 * scales), 1e-4
+    row = PROBIT.augmented(rows.y, z, 0.0).times(rows.c)
+    slope = ways @ rows.slope(kernel, columns, np.outer(row.g, x[:-1] * rows.sign[columns]))
     J = np.stack([(predictor(e * way) - predictor(-e * way)) / (2 * e) for way in ways])
-    G, none = (J * row.h) @ J.T, np.zeros(scales.size)
-    if not np.trace(G) > 0:
-        return none
+    G = (J * row.h) @ J.T
     part = np.linalg.lstsq(G, slope, rcond=1e-3)[0]  # of a scale without effect, nothing
-    step = ways.T @ (part * min(1.0, WIDTH_STEP / max(float(np.max(np.abs(part))), 1e-300)))
-    value = log_lik(z)
+    step = ways.T @ (part * min(1.0, longest / max(float(np.max(np.abs(part))), 1e-300)))
     for _ in range(10):
-        if log_lik(predictor(step)) > value:
+        if log_lik(predictor(step)) > log_lik(z):
             return np.asarray(step)
         step = 0.5 * step
-    return none
+    return 0.0 * scales
+
+
+def fit_machines(
+    kernel: Any, data: MergedRows, journal: Journal, rng: np.random.Generator, settings: Settings
+) -> Result:
+    """The machines of all classes, each from its best start."""
+    folds, K = data.folds(settings.n_folds, rng), data.values(kernel)
+    few = data.points[:5]
+    moving = settings.learn_width and has_length_scale(kernel)
+    if moving:  # not where the size of f depends on length scales, as with inner products
+        moving = np.allclose(kernel.diag(few), stretched(kernel, 1.0).diag(few))
+    size = 1.0 if moving else float(np.abs(K).max()) or 1.0  # starts expect columns of about one
+    # a support vector machine needs all rows as candidates and a positive kernel
+    support = data.candidates.size == data.c.size and is_positive(kernel, K)
+    everything = np.arange(data.c.size), np.arange(data.candidates.size), data.c
+    while True:
+        how, starts = (
+            settings._replace(learn_width=moving),
+            all_starts(settings.prior.n_starts, support, moving),
+        )
+        fits: list[tuple[Any, Sparse, HeldOut | None]] = []
+        for j, y in enumerate(data.labels):
+            rows, held_out = Rows(data, y, size, *everything), None
+            start = starts[0]
+            if folds:
+                notes = journal.folder(f"machine{j}")
+                start, held_out = choose_start(kernel, rows, folds, starts, how, notes)
+            at, sparse = fit(kernel, rows, start, how, journal)
+            sign = rows.sign[sparse.columns]
+            fits.append((at, sparse.with_columns_times(sign * size), held_out))
+        kernels, machines, moments = zip(*fits, strict=True)
+        if not moving or len(fits) == 1:
+            return Result(kernels[0], list(machines), list(moments))
+        # the machines share their columns: settle on one width
+        kernel = kernel.with_theta(np.mean([at.theta for at in kernels], axis=0))
+        moving, journal = False, journal.folder("shared")
 
 
 def choose_start(
     kernel: Any,
-    data: MergedRows,
-    K: Array | None,
-    y: Array,
+    rows: Rows,
     folds: Sequence[Fold],
     starts: Sequence[Start],
-    prior: Power,
+    settings: Settings,
     journal: Journal,
-    **how: Any,
-) -> tuple[Start, Held]:
+) -> tuple[Start, HeldOut]:
     """The start of least held-out log loss, and the moments of f at the held-out rows."""
-    best, chosen = np.inf, None
-    y_out = np.concatenate([y[f.out] for f in folds])
-    c = np.concatenate([f.held for f in folds])
+
+    def predict_folds(start: Start) -> dict[str, Array]:
+        parts = []
+        for f in folds:
+            inside = rows._replace(rows=f.rows, columns=f.keep, c=f.c)
+            at, sparse = fit(kernel, inside, start, settings)
+            A = inside._replace(rows=f.out).signed(at)
+            parts.append(sparse.moments(A[:, :-1]))
+        m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return {"m": m, "v": v}
+
+    y, c = (np.concatenate(x) for x in zip(*((rows.labels[f.out], f.c_out) for f in folds)))
+    best, chosen = np.inf, (starts[0], (y, y, y, c))
     for number, start in enumerate(starts, 1):
-        held = journal.recall(f"start{number}")
-        new = not held
-        if new:
-            parts = []
-            for f in folds:
-                inside = Rows.of(data, K, y, f.rows, f.left, f.keep)
-                at, sparse = fit(kernel, inside, start, prior, **how)
-                outside = Rows.of(data, K, y, f.out, f.held, f.keep)
-                parts.append(sparse.moments(outside.signed(at)[:, :-1]))
-            held = dict(zip("mv", map(np.concatenate, zip(*parts, strict=True)), strict=True))
-            journal.note(f"start{number}", **held)
-        m, v = held["m"], held["v"]
-        loss = float(c @ row_losses(y_out, m, v, c))
-        if loss < best or chosen is None:
-            best, chosen = loss, (start, (y_out, m, v, c))
-        if new and journal(Progress("starts", number, len(starts), -loss, best - loss)):
+        found = journal.cached(f"start{number}", partial(predict_folds, start))
+        loss = float(c @ row_losses(y, found["m"], found["v"], c))
+        change = best - loss
+        if change > 0:
+            best, chosen = loss, (start, (y, found["m"], found["v"], c))
+        if journal(Progress("starts", number, len(starts), -loss, change)):
             break
-    assert chosen is not None
     return chosen
-
-
-def fit_machines(
-    kernel: Any,
-    data: MergedRows,
-    journal: Journal,
-    rng: np.random.Generator,
-    *,
-    prior: Power,
-    n_folds: int,
-    learn_width: bool,
-    **how: Any,
-) -> Found:
-    """The machines of all classes, each from its best start; options as in :func:`fit`."""
-    folds, K = data.folds(n_folds, rng), data.values(kernel)
-    moving = learn_width and has_length_scale(kernel) and keeps_size(kernel, data.points[:5])
-    # a support vector machine needs all rows as candidates and a positive kernel
-    support = data.candidates.size == data.c.size and is_positive(kernel, K)
-    size = 1.0 if moving else float(np.abs(K).max()) or 1.0  # starts expect columns of about one
-    everything = np.arange(data.c.size), data.c, np.arange(data.candidates.size)
-
-    def fit_all(kernel: Any, K: Array | None, journal: Journal) -> list[Any]:
-        starts, found = all_starts(prior.n_starts, support, K is None), []
-        for j, y in enumerate(data.labels):
-            start, held = starts[0], None
-            if folds:
-                where = (kernel, data, K, y, folds, starts, prior, journal.folder(f"machine{j}"))
-                start, held = choose_start(*where, **how)
-            rows = Rows.of(data, K, y, *everything)
-            at, sparse = fit(kernel, rows, start, prior, watch=journal, **how)
-            sparse = sparse.with_columns_times(rows.sign[sparse.columns] * size)
-            found.append((at, sparse, held))
-        return found
-
-    found = fit_all(kernel, None if moving else K / size, journal)
-    if moving and len(found) > 1:  # the machines share their columns: settle on one width
-        kernel = kernel.with_theta(np.mean([at.theta for at, *_ in found], axis=0))
-        found = fit_all(kernel, data.values(kernel), journal.folder("shared"))
-    kernels, sparse, held = zip(*found, strict=True)
-    return Found(kernels[0], list(sparse), list(held))

@@ -1,0 +1,403 @@
+r"""The convex vector machine: a one-sided Laplace prior of weights and the norm of f.
+
+.. math::
+
+    \max_{x \ge 0,\, b}\; \sum_i c_i \log\Phi(y_i z_i)
+        - \tau\sum_j x_j - \tfrac12\lambda\, w^\top K w, \qquad w_j = y_j x_j .
+
+The norm of *f* in the kernel's space, of weight :math:`\lambda`, makes *f* smooth; with it alone
+*f* is the mode of a Gaussian process and no weight is zero.  The rate :math:`\tau` makes most
+weights zero.  With a norm, two steps leave vectors out (:func:`approach_process`):
+
+1. From large rates to small, machines come closer to the process; the first that is close has few
+   vectors, chosen jointly.  Their weights are found again without the rate, as in the relaxed
+   lasso, since the norm already shrinks them.
+2. Of these, one after another is removed, each time the one that costs least
+   (:func:`remove_vectors`).
+
+With :math:`\lambda = 0` the rate must also make *f* smooth; folds choose it
+(:func:`choose_rate`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from ..core.precision import scaled_cholesky
+from ..core.types import Array
+from ..data import rows_of_all_classes
+from ..inference.progress import Progress
+from ..linalg.covariances import FullCovariance
+from ..predictive.leave_one_out import effective
+from .data import (
+    SILENT,
+    Fold,
+    HeldOut,
+    Journal,
+    MergedRows,
+    Result,
+    Sparse,
+    is_positive,
+    row_losses,
+)
+from .newton import FLAT, PenalisedLikelihood, largest_rate
+
+
+class Settings(NamedTuple):
+    """What the user chooses; ``None`` is chosen here."""
+
+    rate: float | None = None
+    norm_penalty: float | None = None
+    one_standard_error: bool = False  # fewer vectors, at a log loss within one standard error
+    n_folds: int = 5  # that choose the rate without a norm
+    bias: float = FLAT  # prior precision of the bias
+
+
+def fit_machines(
+    kernel: Any,
+    data: MergedRows,
+    journal: Journal,
+    rng: np.random.Generator,
+    settings: Settings,
+    amplitude: float | None = None,
+    last_rates: Sequence[float] = (),
+) -> tuple[Result, Array, Array]:
+    """The machines of all classes, their rates and their penalties of the norm.
+
+    ``amplitude`` is that of the tuned kernel; ``last_rates`` are those of an earlier fit.
+    """
+    K, penalty = data.values(kernel), settings.norm_penalty
+    square = K[data.candidates]
+    smooth = penalty != 0 and is_positive(kernel, square)
+    if penalty and not smooth:
+        raise ValueError(
+            "the kernel matrix is not symmetric and positive, so f has no norm: give "
+            f"norm_penalty=0 or another kernel; got norm_penalty={penalty!r}."
+        )
+    if smooth:
+        everything = np.arange(data.c.size), np.arange(data.candidates.size)
+        some = rows_of_all_classes(data.codes[data.candidates], 1000, rng)
+        near = np.flatnonzero(np.isin(data.at, data.at[data.candidates[some]]))
+        process, small = (Process.of(K, data, *part) for part in (everything, (near, some)))
+        # the mode of a probit process needs ten times the penalty of a logistic process's mean
+        size = max(float(np.abs(np.diag(square)).mean()), np.finfo(float).tiny)
+        centre = 10.0 / (16.0 / size if amplitude is None else amplitude)
+    else:
+        folds = data.folds(settings.n_folds, rng)
+    held_out: HeldOut | None
+    fits: list[tuple[Sparse, float, float, HeldOut | None]] = []
+    for j, y in enumerate(data.labels):
+        sign, notes = y[data.candidates], journal.folder(f"machine{j}")
+        A = np.column_stack([K * sign, np.ones(y.size)])
+        last = last_rates[j] if len(last_rates) else None
+        if smooth:
+            penalty = settings.norm_penalty
+            if penalty is None:
+                penalty = choose_norm_penalty(small, y, centre, settings.bias, notes)
+            Q = penalty * sign[:, None] * square * sign
+            model = convex_model(A, y, data.c, Q, settings.bias)
+            target = process.mode(y, penalty, settings.bias)
+            sparse, rate, held_out = approach_process(model, target, settings, last, notes)
+        else:
+            model, penalty = convex_model(A, y, data.c, None, settings.bias), 0.0
+            rate, held_out = choose_rate(model, folds, settings, last, notes)
+            sparse = fit(model.with_rate(rate))
+        fits.append((sparse.with_columns_times(sign[sparse.columns]), rate, penalty, held_out))
+    machines, rates, penalties, moments = (list(part) for part in zip(*fits, strict=True))
+    return Result(kernel, machines, moments), np.array(rates), np.array(penalties)
+
+
+def convex_model(
+    A: Array, y: Array, c: Array, Q: Array | None = None, bias: float = FLAT
+) -> PenalisedLikelihood:
+    """The log posterior without a rate; ``Q`` is the norm's matrix, ``lambda y K y``."""
+    m = A.shape[1] - 1
+    full = np.append(np.zeros(m), bias)
+    if Q is not None:
+        full = np.diag(full)
+        full[:-1, :-1] = Q
+    return PenalisedLikelihood(A, y, c, np.zeros(m + 1), full)
+
+
+def fit(model: PenalisedLikelihood) -> Sparse:
+    """Maximise; with a norm, find the weights again without the rate."""
+    x, steps = model.maximise(np.zeros(model.t.size))
+    if model.Q.ndim == 1:
+        return approximate(model, x, steps)
+    x, more = relax(model, x)
+    return approximate(model.with_rate(0.0), x, steps + more)
+
+
+def relax(model: PenalisedLikelihood, x: Array, tol: float = 1e-9) -> tuple[Array, int]:
+    """The weights that are not zero, found again without the rate; and the steps."""
+    work = np.flatnonzero(np.append(x[:-1] > 0, True))
+    out = np.zeros_like(x)
+    out[work], steps = model.with_rate(0.0).of(work).newton(x[work], tol)
+    return out, steps
+
+
+def approximate(model: PenalisedLikelihood, x: Array, steps: int = 0) -> Sparse:
+    r"""Laplace's approximation at the weights that are not zero.
+
+    The second derivative of a Laplace prior is zero; without a norm, that of the Gaussian in its
+    mixture, :math:`\tau/x`, takes its place.
+    """
+    columns = np.flatnonzero(x[:-1] > 0)
+    kept = np.append(columns, x.size - 1)
+    part, x = model.of(kept), x[kept]
+    value = part.value(x)
+    if part.Q.ndim == 1:
+        part = replace(part, Q=np.append(part.t[:-1] / x[:-1], part.Q[-1]))
+    precision = part.curvature(part.local(part.A @ x).h)
+    return Sparse(columns, x, precision, value, [value], steps)
+
+
+def falling_rates(
+    model: PenalisedLikelihood, settings: Settings, last: float | None, ratio: float = 0.5
+) -> list[float]:
+    """The rate given, or 24 that fall from just above the ``last`` or from the largest power of two
+    that leaves a vector."""
+    if settings.rate is not None:
+        return [settings.rate]
+    if last is not None:
+        first = last / ratio
+    else:
+        top = largest_rate(model)
+        first = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
+    return [float(first * ratio**k) for k in range(24)]
+
+
+# ----- with a norm: the Gaussian process, and few vectors that approximate it
+
+
+class Process(NamedTuple):
+    r"""The Gaussian process with covariance :math:`K/\lambda` and a nearly flat bias, at rows.
+
+    Its f is a linear model: pivoted Cholesky factors of the kernel matrix of the candidates,
+    :math:`K_{mm} = LL^\top`, give the columns :math:`K_{nm} L^{-\top}`, whose coefficients are
+    independent with precision :math:`\lambda`.
+    """
+
+    A: Array  # (n, r + 1) these columns, then the constant
+    rows: Array  # (n,) numbers of the rows
+    c: Array
+    unit: Array | float
+
+    @staticmethod
+    def of(K: Array, data: MergedRows, rows: Array, columns: Array) -> Process:
+        square = K[np.ix_(data.candidates[columns], columns)]
+        L, pivots, rank, _ = dpstrf(square, tol=1e-10 * np.diag(square).max(), lower=1)
+        kept = K[np.ix_(rows, columns[pivots[:rank] - 1])]
+        W = solve_triangular(L[:rank, :rank], kept.T, lower=True).T
+        unit = data.unit if isinstance(data.unit, float) else data.unit[rows]
+        return Process(np.column_stack([W, np.ones(rows.size)]), rows, data.c[rows], unit)
+
+    def mode(self, y: Array, penalty: float, bias: float, x: Array | None = None) -> ProcessMode:
+        """The mode by Newton steps from x, and Laplace's approximation there; y of all rows."""
+        Q = np.append(np.full(self.A.shape[1] - 1, penalty), bias)
+        model = PenalisedLikelihood(self.A, y[self.rows], self.c, 0.0 * Q, Q, signed=False)
+        x, _ = model.newton(0.0 * Q if x is None else x, 1e-9)
+        f = self.A @ x
+        h = model.local(f).h
+        v = FullCovariance(*scaled_cholesky(model.curvature(h))).quad(self.A)
+        return ProcessMode(model, self.unit, x, f, v, h, model.leave_one_out(f, v, self.unit)[0])
+
+
+class ProcessMode(NamedTuple):
+    """Moments of f at the rows, and its means with each row left out."""
+
+    model: PenalisedLikelihood
+    unit: Array | float
+    x: Array  # coefficients
+    f: Array
+    v: Array
+    h: Array  # curvature of each row's log-likelihood
+    left_out: Array
+
+    def distance(self, f: Array) -> float:
+        r"""Distance of another f, in standard deviations of the posterior.
+
+        The root of :math:`\sum h (\tilde f - f)^2 / \sum h v`: half the numerator is, to second
+        order, the Kullback-Leibler distance of the labels' probabilities, half the denominator that
+        of a draw from the posterior, on average.
+        """
+        return float(np.sqrt(self.h @ (f - self.f) ** 2 / (self.h @ self.v)))
+
+    def leave_one_out(self, f: Array, v: Array) -> HeldOut:
+        """Leave-one-out moments of a machine nearby: its means change as the process's do."""
+        _, variance = self.model.leave_one_out(f, v, self.unit)
+        c = effective(self.model.c, self.unit)
+        return self.model.y, f + self.left_out - self.f, variance, c
+
+    def losses(self, f: Array) -> Array:
+        """Leave-one-out log losses of a machine nearby, times the weights."""
+        y, m, _, c = self.leave_one_out(f, self.v)
+        return c * row_losses(y, m, np.zeros_like(m), c)
+
+
+def choose_norm_penalty(
+    process: Process, y: Array, centre: float, bias: float = FLAT, journal: Journal = SILENT
+) -> float:
+    r"""The penalty of the norm by leave-one-out log loss: a geometric mean under a broad prior.
+
+    Penalties half a decade apart are tried from the centre outwards, up to three decades and until
+    one is six nats worse than the best; each counts :math:`e^{-\text{log loss}}` times a log-normal
+    prior of standard deviation 3.  The mean varies less between samples than the best would.
+    """
+    if known := journal.recall("norm"):
+        return float(known["penalty"])
+    step, tried, x = float(np.log(10.0)) / 2.0, dict[int, float](), None
+    for way in (range(7), range(-1, -7, -1)):
+        for k in way:
+            if tried and journal.stopped:
+                break
+            mode = process.mode(y, centre * float(np.exp(k * step)), bias, x)
+            held_out = mode.leave_one_out(mode.f, mode.v)
+            loss = float(held_out[3] @ row_losses(*held_out)) + 0.5 * (k * step / 3.0) ** 2
+            best, tried[k], x = min(tried.values(), default=np.inf), loss, mode.x
+            journal(Progress("norms", len(tried), 13, -loss, best - loss))
+            if loss > best + 6.0:
+                break
+    weight = np.exp(min(tried.values()) - np.array(list(tried.values())))
+    penalty = centre * float(np.exp(step * (weight @ np.array(list(tried))) / weight.sum()))
+    journal.keep("norm", {"penalty": penalty})
+    return penalty
+
+
+def approach_process(
+    model: PenalisedLikelihood,
+    target: ProcessMode,
+    settings: Settings,
+    last: float | None,
+    journal: Journal = SILENT,
+    close: float = 0.05,
+    near: float = 0.07,
+) -> tuple[Sparse, float, HeldOut]:
+    """Few vectors that approximate the process, their rate, and moments of rows left out.
+
+    The rate falls until f is ``close`` to the process, in its standard deviations; then vectors are
+    removed while f stays ``near``, or while its leave-one-out log loss is within a standard error.
+    A rate that is given alone chooses the vectors.
+    """
+    x, best, rates = np.zeros(model.t.size), np.inf, falling_rates(model, settings, last)
+    for number, rate in enumerate(rates, 1):
+        x, _ = model.with_rate(rate).maximise(x, 1e-5, 1e-3)
+        free, _ = relax(model, x, 1e-5)
+        gap = target.distance(model.A @ free)
+        if gap < best:
+            best, nearest, found = gap, rate, free
+        if journal(Progress("rates", number, len(rates), -gap, gap)) or gap <= close:
+            break
+    if settings.rate is not None:
+        sparse = fit(model.with_rate(nearest))
+    else:
+        losses = target.losses(model.A @ found)
+        error = standard_error(losses, effective(model.c, target.unit))
+
+        def accept(f: Array) -> bool:
+            if settings.one_standard_error:
+                return float(target.losses(f).sum()) <= losses.sum() + error
+            return target.distance(f) <= near
+
+        flat = model.with_rate(0.0)
+        x, steps = relax(model, remove_vectors(model.A, approximate(flat, found), accept))
+        sparse = approximate(flat, x, steps)
+    return sparse, nearest, target.leave_one_out(*sparse.moments(model.A[:, :-1]))
+
+
+def remove_vectors(A: Array, sparse: Sparse, accept: Callable[[Array], bool]) -> Array:
+    r"""Weights after as many vectors are removed as leave f at the rows acceptable; one is kept.
+
+    The log posterior is, to second order, a quadratic with covariance :math:`\Sigma` and maximum
+    *x*; without vector *j*
+
+    .. math::
+
+        x' = x - \Sigma_{\cdot j}\,x_j/\Sigma_{jj}, \qquad
+        \Sigma' = \Sigma - \Sigma_{\cdot j}\Sigma_{j\cdot}/\Sigma_{jj},
+
+    and :math:`x_j^2/2\Sigma_{jj}` nats are lost (Hassibi & Stork 1993).  The cheapest is removed
+    first; weights that become negative on the way are removed next.  ``A`` holds the signed columns
+    of all candidates.
+    """
+    on, x = np.append(sparse.columns, A.shape[1] - 1), sparse.mean
+    S, steps = sparse.covariance().dense(), [(on, x)]
+    while on.size > 2:  # the bias, the last, stays
+        j = int(np.argmin(x[:-1] * np.abs(x[:-1]) / np.diag(S)[:-1]))
+        share, rest = S[:, j] / S[j, j], np.arange(on.size) != j
+        x, S, on = (x - share * x[j])[rest], (S - np.outer(share, S[j]))[rest][:, rest], on[rest]
+        if np.all(x[:-1] >= 0):
+            steps.append((on, x))
+    # the change of f grows with the number removed
+    refused = bisect_left(steps[1:], True, key=lambda step: not accept(A[:, step[0]] @ step[1]))
+    on, x = steps[refused]
+    out = np.zeros(A.shape[1])
+    out[on] = x
+    return out
+
+
+# ----- without a norm: rows held out
+
+
+def choose_rate(
+    model: PenalisedLikelihood,
+    folds: Sequence[Fold],
+    settings: Settings,
+    last: float | None,
+    journal: Journal = SILENT,
+    patience: int = 3,
+    equal: float = 0.15,
+) -> tuple[float, HeldOut | None]:
+    """The rate of least held-out log loss, and moments of f at the rows held out with it.
+
+    Rates fall until the loss has not improved for some of them; the largest is taken whose loss is
+    ``equal``, within this share of a standard error.  Without folds (a class is too
+    small) the rate is the one given, or one.
+    """
+    if not folds:
+        return (1.0 if settings.rate is None else settings.rate), None
+    y, c = (np.concatenate(x) for x in zip(*((model.y[f.out], f.c_out) for f in folds)))
+    if not (chosen := journal.recall("folds")):
+        inside = [np.append(f.keep, model.t.size - 1) for f in folds]
+        outside = [model.A[np.ix_(f.out, at)] for f, at in zip(folds, inside, strict=True)]
+        parts = [
+            replace(part, A=part.A[f.rows], y=part.y[f.rows], c=f.c)
+            for f, part in zip(folds, map(model.of, inside), strict=True)
+        ]
+        xs, totals = [np.zeros(part.t.size) for part in parts], list[float]()
+        tried, rates = [], falling_rates(model, settings, last)
+        for number, rate in enumerate(rates, 1):
+            now = [part.with_rate(rate) for part in parts]
+            xs = [part.maximise(x, 1e-4, 2e-2)[0] for part, x in zip(now, xs, strict=True)]
+            m = np.concatenate([B @ x for B, x in zip(outside, xs, strict=True)])
+            losses = c * row_losses(y, m, np.zeros_like(m), c)
+            change = min(totals, default=np.inf) - float(losses.sum())
+            totals.append(float(losses.sum()))
+            tried.append((now, xs, losses, rate))
+            stop = journal(Progress("folds", number, len(rates), -totals[-1], change))
+            if stop or number > np.argmin(totals) + patience:
+                break
+        share = 1.0 if settings.one_standard_error else equal
+        allowed = min(totals) + share * standard_error(tried[int(np.argmin(totals))][2], c)
+        sparsest = next(k for k, total in enumerate(totals) if total <= allowed)
+        now, xs, _, rate = tried[sparsest]
+        moments = [
+            approximate(part, x).moments(B[:, :-1])
+            for part, x, B in zip(now, xs, outside, strict=True)
+        ]
+        m, v = (np.concatenate(x) for x in zip(*moments, strict=True))
+        chosen = {"rate": np.array(rate), "m": m, "v": v}
+        journal.keep("folds", chosen)
+    return float(chosen["rate"]), (y, chosen["m"], chosen["v"], c)
+
+
+def standard_error(losses: Array, c: Array) -> float:
+    """Of the sum of the weighted losses of rows."""
+    return float(np.sqrt(c @ (losses / c - losses.sum() / c.sum()) ** 2))

@@ -1,0 +1,320 @@
+"""Data of a sparse kernel machine: merged rows, candidates, folds, the tuned kernel, the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from ..core.precision import scaled_cholesky
+from ..core.types import Array, Coef
+from ..data import rows_of_all_classes
+from ..data.checkpoint import Checkpoint
+from ..gp.data import Distinct, TrainingData, extent_of
+from ..gp.evidence import Reporter as KernelReporter
+from ..gp.evidence import is_scale
+from ..gp.kernel_search import KernelSearch, maximise_evidence
+from ..inference.progress import Progress, Reporter, Watch
+from ..kernels import Function, Scaled, groups_of, with_columns
+from ..likelihoods import Logistic
+from ..linalg.covariances import FullCovariance
+from ..predictive.leave_one_out import effective
+from ..predictive.links import CalibratedLink
+
+# of rows that were held out: labels, mean and variance of f, weights
+HeldOut = tuple[Array, Array, Array, Array]
+
+
+# ----- what a solver returns
+
+
+class Sparse(NamedTuple):
+    """A Gaussian approximation of the weights that are not zero."""
+
+    columns: Array  # (k,) numbers of the columns that have a weight
+    mean: Array  # (k + 1,) their weights, then the bias
+    precision: Array  # (k + 1, k + 1) of Laplace's approximation
+    value: float  # log posterior density, or log evidence
+    path: list[float]
+    n_iter: int
+    converged: bool = True
+    change: float = 0.0
+
+    def moments(self, Phi: Array) -> tuple[Array, Array]:
+        """Mean and variance of f at rows whose values in *all* columns are given."""
+        C = np.column_stack([Phi[:, self.columns], np.ones(Phi.shape[0])])
+        return C @ self.mean, self.covariance().quad(C)
+
+    def covariance(self) -> FullCovariance:
+        return FullCovariance(*scaled_cholesky(self.precision))
+
+    def among(self, columns: Array, width: int) -> Coef:
+        """The coefficients at these places of a design that has more columns."""
+        mean = np.zeros(width)
+        mean[columns] = self.mean
+        return Coef(mean, SparseCovariance(*scaled_cholesky(self.precision), columns, width))
+
+    def with_columns_times(self, factor: Array | float) -> Sparse:
+        """The same f when the columns are multiplied by a factor."""
+        s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
+        return self._replace(mean=self.mean / s, precision=self.precision * np.outer(s, s))
+
+
+@dataclass(frozen=True)
+class SparseCovariance(FullCovariance):
+    """Covariance of some of a design's coefficients; the others are zero."""
+
+    columns: Array = field(default_factory=lambda: np.arange(0))
+    width: int = 0
+
+    @cached_property
+    def root(self) -> Array:
+        out = np.zeros((self.width, self.L.shape[0]))
+        out[self.columns] = FullCovariance(self.L).root
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"columns": self.columns, "width": self.width}
+
+
+class Result(NamedTuple):
+    """The machines of all classes, their kernel, and moments of f to calibrate them."""
+
+    kernel: Any  # None if precomputed
+    sparse: list[Sparse]  # columns are numbers of candidates
+    held_out: list[HeldOut | None]
+
+
+# ----- progress and checkpoint
+
+
+class Journal:
+    """Reports progress to callbacks and keeps intermediate results in a checkpoint, if any.
+
+    Calling it reports progress; it returns whether a callback has stopped the fit.  Nothing is kept
+    after that: a resumed fit would have found something else.
+    """
+
+    def __init__(
+        self, report: Reporter | None = None, store: Checkpoint | None = None, prefix: str = ""
+    ) -> None:
+        self.report, self.store, self.prefix = report, store, prefix
+
+    def folder(self, name: str) -> Journal:
+        """A journal whose keys begin with a name."""
+        return Journal(self.report, self.store, f"{self.prefix}{name}/")
+
+    @property
+    def stopped(self) -> bool:
+        return self.report is not None and self.report.stopped
+
+    def __call__(self, progress: Progress, state: Any = None) -> bool:
+        return self.report is not None and self.report(progress)
+
+    def recall(self, key: str) -> dict[str, Array]:
+        """Arrays in the checkpoint; empty if none."""
+        return {} if self.store is None else self.store.get(self.prefix + key)
+
+    def keep(self, key: str, arrays: dict[str, Any], now: bool = True) -> None:
+        """Arrays into the checkpoint: ``now``, or if the last writing was some seconds ago."""
+        if self.store is not None and not self.stopped:
+            self.store.put(self.prefix + key, lambda: arrays, now=now)
+
+    def cached(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The arrays in the checkpoint, or else those computed, which are then kept."""
+        found: dict[str, Any] = self.recall(key)
+        if not found:
+            found = compute()
+            self.keep(key, found)
+        return found
+
+    def keeping(self, key: str) -> Watch:
+        """The same report, which also keeps the state of a solver, a named tuple, under a key."""
+
+        def watch(progress: Progress, state: Any) -> bool:
+            self.keep(key, state._asdict(), now=False)
+            return self(progress)
+
+        return watch
+
+
+SILENT = Journal()
+
+
+# ----- rows
+
+
+class Fold(NamedTuple):
+    """Rows fitted, rows held out, candidates among the rows fitted, and weights."""
+
+    rows: Array
+    out: Array
+    keep: Array  # numbers of candidates
+    c: Array  # weights of the rows fitted
+    c_out: Array  # effective weights of the rows held out
+
+
+class MergedRows(NamedTuple):
+    """Merged rows with weights, labels of each machine, and the rows that may become vectors."""
+
+    points: Array  # (points, p), standardised; kernel values if precomputed
+    at: Array  # (rows,) point of each row
+    c: Array  # (rows,) weight
+    codes: Array  # (rows,) class
+    labels: list[Array]  # -1 and +1, for each machine
+    candidates: Array  # (m,) rows
+    by_label: bool = True  # whether a point that occurs with two labels is two candidates
+    unit: Array | float = 1.0  # (rows,) class weights, which are in c
+
+    def values(self, kernel: Any, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
+        """Kernel values of rows with candidates, by default of all, ``(rows, m)``."""
+        here, at = self.at[rows], self.at[self.candidates[columns]]
+        point, row = np.unique(here, return_inverse=True)
+        points = self.points[point]
+        K: Array = points[:, at] if kernel is None else kernel(points, self.points[at])
+        if not np.all(np.isfinite(K)):
+            raise ValueError(
+                f"the kernel {kernel} is not finite at the data; check its parameters and inputs."
+            )
+        return K if np.array_equal(row, np.arange(len(K))) else K[row]
+
+    def folds(self, most: int, rng: np.random.Generator) -> list[Fold]:
+        """At most this number of folds of the rows; none where a class is too small."""
+        count, folds = fold_count(self.codes, self.c / self.unit, most), []
+        share = float(effective(self.c, self.unit).sum() / self.c.sum())
+        for out in split_weights(self.codes, self.c, count, rng, self.unit).T if count else ():
+            left = self.c - out
+            own = left if self.by_label else np.bincount(self.at, left)[self.at]
+            fitted, tested = np.flatnonzero(left > 0), np.flatnonzero(out > 0)
+            keep = np.flatnonzero(own[self.candidates] > 0)
+            folds.append(Fold(fitted, tested, keep, left[fitted], out[tested] * share))
+        return folds
+
+
+def choose_candidates(
+    data: Distinct, most: int | str, by_label: bool, rng: np.random.Generator
+) -> Array:
+    """Rows that may become vectors: all, or a random part of every class.
+
+    ``"auto"`` is 3000 rows, fewer where their kernel values with all rows exceed 3e7, at least 500.
+    """
+    rows = np.arange(data.c.size)
+    if not by_label:
+        rows = rows[np.unique(data.at, return_index=True)[1]]
+    if most == "auto":
+        most = min(3000, max(500, 3 * 10**7 // data.c.size))
+    return rows[rows_of_all_classes(data.codes[rows], min(int(most), rows.size), rng)]
+
+
+def split_weights(
+    y: Array,
+    c: Array,
+    count: int,
+    rng: np.random.Generator,
+    unit: Array | float = 1.0,
+    most_pieces: int = 10**6,
+) -> Array:
+    """Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
+
+    A row of weight seven is cut into seven pieces, as if it were seven rows (a class has at most
+    ``most_pieces``), and the pieces are distributed at random; one of class weight seven, ``unit``,
+    is not cut.  The rest of each row is fitted.
+    """
+    _, code = np.unique(y, return_inverse=True)
+    given, c = c, c / unit
+    size = np.maximum(_piece(c), np.bincount(code, c)[code] / most_pieces)
+    copies = np.maximum(np.ceil(c / size - 1e-9), 1).astype(int)
+    pieces = np.repeat(np.arange(y.size), copies)
+    split = StratifiedKFold(count, shuffle=True, random_state=int(rng.integers(2**31)))
+    folds = [pieces[out] for _, out in split.split(pieces, y[pieces])]
+    H = np.stack([np.bincount(fold, minlength=y.size) for fold in folds], axis=1)
+    H = H * (given / copies)[:, None]
+    whole = (1.0 - 1e-9) * given[:, None] < H  # a row held out leaves no rounding behind
+    return np.where(whole, given[:, None], H)
+
+
+def _piece(c: Array) -> float:
+    """The weight of one row: rows of weights below one are not cut."""
+    return min(1.0, float(c.mean()))
+
+
+def fold_count(y: Array, c: Array, most: int) -> int:
+    """The number of folds, at most ``most``, that all contain every class; else zero."""
+    _, code = np.unique(y, return_inverse=True)
+    weights = np.bincount(code, c)
+    count = min(most, int(np.floor(weights.min() / _piece(c) + 1e-9)))
+    return count if count >= 2 and weights.size >= 2 else 0
+
+
+def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
+    """Log loss of each row, counted once, under the link fitted to all of them."""
+    p = CalibratedLink.fit(y, m, v, c).proba(m, v)
+    out: Array = -np.log(np.where(y > 0, p, 1.0 - p))
+    return out
+
+
+# ----- the kernel
+
+
+def tune_kernel(
+    kernel: Any,
+    per_column: bool,
+    data: MergedRows,
+    standardised: bool,
+    rng: np.random.Generator,
+    journal: Journal = SILENT,
+) -> tuple[Any, float]:
+    """The kernel of most evidence under a logistic Gaussian process, and the amplitude there.
+
+    The kernel keeps the amplitude it came with; the one returned is in units of it.
+    ``per_column`` allows a length scale for every column.
+    """
+    weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
+    plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+
+    def search() -> dict[str, Any]:
+        extent = extent_of(data.points, standardised, groups_of(kernel))
+        rows = Distinct(data.points, data.at, data.codes, data.c, np.empty(0), data.unit)
+        seen = TrainingData.of(data.points, rows, 9.0, extent)  # sd 3 of the level of f
+        how = (Logistic(), KernelSearch(), per_column, KernelReporter(journal))
+        found = maximise_evidence(Scaled(16.0, plain), seen, *how)
+        return {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
+
+    found = journal.cached("kernel", search)
+    if plain.theta.size != found["theta"].size:
+        plain = with_columns(plain, data.points.shape[1])
+    plain = plain.with_theta(found["theta"])
+    kernel = Scaled(weight, plain) if isinstance(kernel, Scaled) else plain
+    return kernel, float(found["amplitude"]) / weight
+
+
+def has_length_scale(kernel: Any) -> bool:
+    return kernel is not None and bool(np.any(is_scale(kernel)))
+
+
+def stretched(kernel: Any, log_factor: float) -> Any:
+    """The kernel with all its length scales multiplied by ``exp(log_factor)``."""
+    if log_factor == 0.0 or not has_length_scale(kernel):
+        return kernel
+    return kernel.with_theta(kernel.theta + log_factor * is_scale(kernel))
+
+
+def is_positive(kernel: Any, K: Array) -> bool:
+    """Whether kernel values at candidates are those of a positive kernel, so that f has a norm.
+
+    Only functions and matrices from users are tested: symmetric and, but for rounding, positive.
+    """
+    if kernel is not None and not isinstance(kernel, Function):
+        return True
+    size = float(np.abs(K).max(initial=np.finfo(float).tiny))
+    if not np.allclose(K, K.T, rtol=0.0, atol=1e-8 * size):
+        return False
+    try:
+        np.linalg.cholesky(K + 1e-8 * size * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
