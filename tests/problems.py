@@ -154,14 +154,14 @@ def z_score(draws, expected):
 
 def fitted_problem(model, X, y):
     """A model fitted, and the problem that it was fitted to with its penalty chosen."""
-    found, plain = [], fitting._from_ascent
+    found, plain = [], fitting.machine_of
 
     def keep(problem, ascent):
         found.append(problem)
         return plain(problem, ascent)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "_from_ascent", keep)
+        patch.setattr(fitting, "machine_of", keep)
         return model.fit(X, y), found[0]
 
 

@@ -8,7 +8,7 @@ from tests.groups import grouped, make_grouped, simulate_groups
 
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.predictive.fitting import _from_ascent
+from bayesvm.predictive.fitting import machine_of
 from bayesvm.priors import Fixed, InverseWishart
 
 
@@ -21,7 +21,7 @@ def test_left_out_means_are_those_of_fits_without_the_row(lik, slopes):
     prior = Fixed(0.5) if not slopes else InverseWishart(2, freedom=1e6, scale=2e6)
     problem = make_grouped(X, y, c, groups=[(design, prior)], prior=Fixed(1.0), likelihood=lik)
     scheme, rng = VB(tol=1e-9, warm_rows=0), np.random.default_rng(0)
-    post = _from_ascent(problem, scheme.fit(problem, rng)).posterior
+    post = machine_of(problem, scheme.fit(problem, rng)).posterior
     m = problem.moments(post.coef)[0]
     left = post.left_out(problem)[0]
     by_covariance = replace(post, response=None).left_out(problem)[0]
@@ -45,4 +45,4 @@ def test_only_rows_in_groups_ask_for_the_response():
     X, y, c = simulate_groups(60, 2, (10,), seed=1)
     problem = make_grouped(X, y, c, groups=[(grouped(0, 10), Fixed(0.5))], form="dense")
     found = VB().fit(problem, np.random.default_rng(0))
-    assert _from_ascent(problem, found).posterior.response is None
+    assert machine_of(problem, found).posterior.response is None

@@ -11,7 +11,6 @@ from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.data import reading
 from bayesvm.inference import Gibbs
 from bayesvm.predictive.links import (
-    AveragedSoftmaxLink,
     CalibratedLink,
     SoftmaxLink,
     bent,
@@ -380,10 +379,12 @@ def test_averaged_softmax_of_least_loss_is_found():
     m, v = 2.0 * rng.standard_normal((200, 4)), rng.uniform(0.1, 3.0, (200, 4))
     codes, copies = (1.5 * m + rng.gumbel(size=m.shape)).argmax(axis=1), rng.integers(1, 4, 200)
     n = copies.sum()
-    link = AveragedSoftmaxLink.fit(codes, m, v, copies.astype(float))
+    link = SoftmaxLink.fit(codes, m, v, copies.astype(float), averaged=True)
 
     def loss(x):
-        p = AveragedSoftmaxLink(4, *np.exp(x)).proba(m, v)[np.arange(200), codes]
+        a, weight = np.exp(x)
+        link = SoftmaxLink(a, np.zeros(4), weight, averaged=True)
+        p = link.proba(m, v)[np.arange(200), codes]
         prior = 0.5 * (x[0] / 0.5) ** 2 + 0.5 * ((x[1] - np.log(0.4)) / 1.5) ** 2
         return -copies @ np.log(floored(p, n, 4)) + prior
 
@@ -391,5 +392,5 @@ def test_averaged_softmax_of_least_loss_is_found():
     np.testing.assert_allclose(np.log([link.a, link.c]), best.x, atol=1e-3)
     assert link.loss <= best.fun + 1e-6
     at = np.repeat(np.arange(200), copies)
-    again = AveragedSoftmaxLink.fit(codes[at], m[at], v[at], np.ones(at.size))
+    again = SoftmaxLink.fit(codes[at], m[at], v[at], np.ones(at.size), averaged=True)
     assert (again.a, again.c) == pytest.approx((link.a, link.c), rel=1e-5)

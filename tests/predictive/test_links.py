@@ -11,17 +11,15 @@ from tests.problems import Z, frozen
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.predictive import links
 from bayesvm.predictive.links import (
-    AveragedSoftmaxLink,
     CalibratedLink,
     NormalisedLink,
     ProbitLink,
     SeparateLinks,
+    SoftmaxLink,
     bent,
     class_bands,
     class_odds,
-    decisive,
     floored,
-    normalised,
     plain_link,
     stretched,
     unseen_rate,
@@ -98,14 +96,6 @@ def test_plain_links():
     assert plain_link("normalised", Hinge()) == NormalisedLink(Hinge())
 
 
-def test_decisive_never_contradicts_the_sign():
-    score = np.array([-1e-300, 0.0, 1e-300, 2.0, -2.0, 5.0, -5.0])
-    p = decisive(frozen(np.array([0.5, 0.5, 0.5, 0.4999999, 0.500001, 0.9, 0.1])), frozen(score))
-    np.testing.assert_array_equal(p > 0.5, score > 0)
-    np.testing.assert_array_equal(p[-2:], [0.9, 0.1])  # where there is no conflict, untouched
-    np.testing.assert_allclose(p, [0.5, 0.5, 0.5, 0.5, 0.5, 0.9, 0.1], atol=1e-15)
-
-
 # ----- the curve
 
 
@@ -173,11 +163,11 @@ def test_separate_links_are_normalised():
 def test_odds_of_certain_classes_are_accurate():
     logs = np.array([[0.0, -1.0, -2.0], [0.0, -50.0, -60.0], [0.0, -800.0, -900.0]])
     odds = class_odds(logs)
-    np.testing.assert_allclose(odds[0], logit(normalised(logs[0])), rtol=1e-12)
+    np.testing.assert_allclose(odds[0], logit(softmax(logs[0])), rtol=1e-12)
     np.testing.assert_allclose(odds[1], [50.0, -50.0, -60.0], rtol=1e-4)
     np.testing.assert_allclose(odds[2], [800.0, -800.0, -900.0])
     many = log_expit(np.random.default_rng(0).normal(size=(4, 5, 3)))
-    np.testing.assert_allclose(class_odds(many), logit(normalised(many)), rtol=1e-9)
+    np.testing.assert_allclose(class_odds(many), logit(softmax(many, axis=-1)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("count", "sd"), [(3, 0.5), (3, 1.5), (8, 0.7)])
@@ -215,32 +205,33 @@ RNG = np.random.default_rng(0)
 MEANS, VARIANCES = 2.0 * RNG.standard_normal((200, 4)), RNG.uniform(0.1, 3.0, (200, 4))
 
 
+def averaged(a=1.0, c=np.pi / 8.0):
+    return SoftmaxLink(a, np.zeros(4), c, averaged=True)
+
+
 def test_without_variance_it_is_the_softmax():
     none, little = np.zeros_like(MEANS), np.full_like(MEANS, 1e-14)
+    np.testing.assert_allclose(averaged().proba(MEANS, none), softmax(MEANS, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(averaged().proba(MEANS, little), softmax(MEANS, axis=1), rtol=1e-9)
     np.testing.assert_allclose(
-        AveragedSoftmaxLink(4).proba(MEANS, none), softmax(MEANS, axis=1), rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        AveragedSoftmaxLink(4).proba(MEANS, little), softmax(MEANS, axis=1), rtol=1e-9
-    )
-    np.testing.assert_allclose(
-        AveragedSoftmaxLink(4, 2.0).proba(MEANS, none), softmax(2 * MEANS, axis=1), rtol=1e-12
+        averaged(2.0).proba(MEANS, none), softmax(2 * MEANS, axis=1), rtol=1e-12
     )
 
 
 def test_it_is_close_to_the_average():
     noise = np.sqrt(VARIANCES) * RNG.standard_normal((4000, *MEANS.shape))
     exact = softmax(MEANS + noise, axis=2).mean(axis=0)
-    assert np.abs(AveragedSoftmaxLink(4).proba(MEANS, VARIANCES) - exact).max() < 0.08
+    assert np.abs(averaged().proba(MEANS, VARIANCES) - exact).max() < 0.08
     plain = np.abs(softmax(MEANS, axis=1) - exact).mean()
-    assert np.abs(AveragedSoftmaxLink(4).proba(MEANS, VARIANCES) - exact).mean() < 0.5 * plain
+    assert np.abs(averaged().proba(MEANS, VARIANCES) - exact).mean() < 0.5 * plain
 
 
 def test_probabilities_and_odds_agree_in_any_shape():
-    link = AveragedSoftmaxLink(4, 1.3, 0.2)
+    link = averaged(1.3, 0.2)
     p = link.proba(MEANS, VARIANCES)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    np.testing.assert_allclose(link.odds(MEANS, VARIANCES), np.log(p) - np.log1p(-p), rtol=1e-8)
+    odds = class_odds(link.logs(MEANS, VARIANCES))
+    np.testing.assert_allclose(odds, np.log(p) - np.log1p(-p), rtol=1e-8)
     deep = link.proba(MEANS.reshape(20, 10, 4), VARIANCES.reshape(20, 10, 4))
     np.testing.assert_allclose(deep.reshape(-1, 4), p)
     turn = [2, 0, 3, 1]

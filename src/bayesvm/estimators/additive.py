@@ -26,7 +26,7 @@ from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.tables import Draws
 from ..inspection.terms import Terms
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier

@@ -13,8 +13,7 @@ from scipy.special import logsumexp
 from ..core import arrays
 from ..core.types import Array
 from ..inspection.tables import arviz_tree
-from ..predictive.fit import Fit
-from ..predictive.machine import Machine, covariances
+from ..predictive.fitted import Fit, Machine, covariances
 from ..predictive.posterior import DrawsPosterior
 
 ROWS = ["obs"]

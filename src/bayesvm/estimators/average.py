@@ -18,9 +18,8 @@ from ..data.reading import column_names, column_of
 from ..data.tables import cells_of
 from ..inference.latent import predict_rows
 from ..inspection.tables import pandas_for, stacked, tails
-from ..predictive.fit import DRAWS
+from ..predictive.fitted import DRAWS, Machine
 from ..predictive.links import CalibratedLink
-from ..predictive.machine import Machine
 from .predictions import pieces, proba
 
 CHANGES = ("sd", "unit", "slope")
@@ -145,7 +144,7 @@ def fitted_link(fit: Any) -> CalibratedLink | None:
     machine = fit.machines[0]
     counts = has_spread(fit) and fit.is_binary and machine.width is not None
     link = machine.link if counts and isinstance(machine.link, CalibratedLink) else None
-    return None if link is None or link.uncertainty is None else link
+    return None if link is None or link.cov is None else link
 
 
 def _columns(machine: Any, rows: Any) -> Any:
@@ -184,7 +183,7 @@ def table_of(
                 post, link, S = fit.machines[0].reported, fitted_link(fit), slopes[0]
                 if link is not None:  # what it corrects is not counted twice
                     post = fit.machines[0].width.posterior(fit.machines[0].posterior, "effect_root")
-                    cov: Any = link.uncertainty
+                    cov = link.counted * np.asarray(link.cov)
                     error = error + np.einsum("ei,ij,ej->e", slopes[1], cov, slopes[1])
                 table["sd"] = np.sqrt(post.reported(S)[1] + error)
                 gap = post.quantiles(S, tails(level)) - S @ post.mean

@@ -37,9 +37,8 @@ from ..inference import Gibbs
 from ..inference.problem import Problem
 from ..inference.state import State
 from ..inspection.tables import Draws
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit, Machine
 from ..predictive.leave_one_out import LooPredictions
-from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
 from . import arviz, average, predictions
 from .missing import MissingCells

@@ -16,7 +16,7 @@ from ..data import reading
 from ..data.labels import whole
 from ..inference.progress import Progress
 from ..inspection.factors import FactorReport
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit
 from .base import BayesianClassifier
 from .factor_fit import choose_columns, cross_fitted, learn_table, merged, prepare
 

@@ -39,10 +39,10 @@ from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..likelihoods import Hinge
 from ..predictive.diagnostics import r_hat
+from ..predictive.fitted import Machine
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import LooMoments, effective
 from ..predictive.links import CalibratedLink, plain_link
-from ..predictive.machine import Machine
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
 from . import options as check

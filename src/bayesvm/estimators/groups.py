@@ -14,7 +14,7 @@ from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout
 from ..inference import SVI, Gibbs
 from ..inspection.effects import GroupEffects
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit
 from ..priors import Fixed, InverseWishart, Ridge
 from . import options as check
 from .build import FULL_COLUMNS

@@ -43,9 +43,9 @@ from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.algebra import is_definite
 from ..kernels.precomputed import check_gram
 from ..likelihoods import Logistic
+from ..predictive.fitted import Machine
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
-from ..predictive.machine import Machine
 from . import options as check
 from .build import choose_engine, in_blocks
 from .run import Run

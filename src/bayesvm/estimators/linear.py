@@ -19,7 +19,7 @@ from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
 from ..inspection.tables import Draws
 from ..likelihoods import Logistic
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit
 from . import options as check
 from .base import BayesianClassifier
 from .build import in_blocks, pose

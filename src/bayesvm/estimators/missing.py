@@ -19,7 +19,7 @@ from ..inference import VB, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inference.latent import fit_params
 from ..inference.problem import Latent, Problem
-from ..predictive.machine import Machine
+from ..predictive.fitted import Machine
 from . import options as check
 
 

@@ -20,7 +20,7 @@ from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.tables import Draws
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit
 from ..priors import Fixed
 from . import average, predictions
 from . import options as check

@@ -24,11 +24,16 @@ from ..inference.problem import Problem
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
 from ..inference.state import State
-from ..predictive.fitting import find_posterior, moments_of_classes, with_link
-from ..predictive.joint import can_join, fit_classes
+from ..predictive.fitted import Machine
+from ..predictive.fitting import (
+    can_join,
+    find_posterior,
+    fit_classes,
+    moments_of_classes,
+    with_link,
+)
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import ClassLink
-from ..predictive.machine import Machine
 from ..predictive.regression import LeftOutResiduals, with_residuals
 from .build import closed
 

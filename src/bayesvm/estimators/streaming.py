@@ -29,12 +29,10 @@ from ..inference.progress import Progress, Reporter
 from ..inference.state import State, bound_of
 from ..inference.streaming import update_posterior
 from ..linalg.covariances import DiagonalCovariance, RootCovariance
-from ..predictive.fit import Fit
-from ..predictive.fitting import Found, find_posterior, with_link
-from ..predictive.joint import against_rest
+from ..predictive.fitted import Fit, Machine
+from ..predictive.fitting import Found, against_rest, find_posterior, with_link
 from ..predictive.leave_one_out import LooMoments, effective, masses
 from ..predictive.links import CalibratedLink, ProbitLink, SoftmaxLink
-from ..predictive.machine import Machine
 from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPosterior
 from .build import choose_engine
 

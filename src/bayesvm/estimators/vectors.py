@@ -26,10 +26,9 @@ from ..inspection.vectors import VectorReport
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Likelihood
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit, Machine
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, ProbitLink, plain_link
-from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior

@@ -121,10 +121,8 @@ def band(link: Any, f: Spread, levels: tuple[float, float]) -> Spread:
 def class_logs(link: Any, m: Value, v: Any, classes: int) -> Value:
     """Logs of the probabilities of several classes up to a constant."""
     if isinstance(link, links.SoftmaxLink):
-        return (link.a * m + link.b) / sqrt(1.0 + link.c * v + 0.0 * m)
-    if isinstance(link, links.AveragedSoftmaxLink):
-        if not isinstance(v, Value):
-            return link.a * m
+        if not link.averaged or not isinstance(v, Value):
+            return (link.a * m + link.b) / sqrt(1.0 + link.c * v + 0.0 * m)
         gaps = ((m - m[k]) / sqrt(1.0 + link.c * (v + v[k])) for k in range(classes))
         return beside([-logsumexp(link.a * gap) for gap in gaps])
     v = v + 0.0 * m

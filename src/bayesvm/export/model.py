@@ -349,7 +349,7 @@ def _spread(
     levels = (ends[0], 0.5, ends[1])
     if not fit.is_joint and machine.width is not None:
         of_link = fit.is_binary and isinstance(machine.link, CalibratedLink)
-        post = machine._of_link if of_link else machine.reported
+        post = machine.width.posterior(machine.posterior, "link_root" if of_link else "root")
     else:
         post = machine.posterior
     if isinstance(machine, ExactMachine):

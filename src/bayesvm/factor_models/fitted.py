@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
+from ..predictive.fitted import Machine
 from ..predictive.links import Link
-from ..predictive.machine import Machine
 from .alignment import aligned, places
 from .kernel import KernelDraw, KernelFactors, KernelState, collapse
 from .kernel_predictor import Pair, kernel_functions, kernel_moments, kernel_slopes
@@ -390,11 +390,10 @@ class KernelMachine:
     def band(
         self,
         X: Array,
-        tails: tuple[float, float],
+        levels: tuple[float, float, float],
         rows: Rows | None = None,
         moments: Pair | None = None,
-        centre: Array | None = None,
     ) -> Array:
         """Log odds at lower end, median and upper end of f, ``(3, n)``."""
-        f = self.quantiles(X, (tails[0], 0.5, tails[1]), moments=moments)
+        f = self.quantiles(X, levels, moments=moments)
         return self.link.logit(f, np.zeros_like(f))

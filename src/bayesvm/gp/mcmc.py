@@ -35,10 +35,10 @@ from ..inference.progress import Progress, Watch, silent
 from ..inference.state import State
 from ..linalg.covariances import Point
 from ..predictive.diagnostics import r_hat
+from ..predictive.fitted import Machine
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import leave_one_out_draws
 from ..predictive.links import CalibratedLink, plain_link
-from ..predictive.machine import Machine
 from ..predictive.posterior import DrawsPosterior, Posterior
 from ..predictive.robust_covariance import RobustCovariance, factor
 from ..priors import Fixed

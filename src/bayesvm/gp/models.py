@@ -21,9 +21,8 @@ from ..designs import Intercept
 from ..inference.model import Model
 from ..inference.state import State
 from ..linalg.covariances import DualCovariance, FullCovariance
-from ..predictive.fit import Fit
+from ..predictive.fitted import Fit, Machine
 from ..predictive.links import CalibratedLink, plain_link
-from ..predictive.machine import Machine
 from ..predictive.posterior import GaussianPosterior, PointPosterior
 from ..predictive.robust_covariance import RobustCovariance
 from ..predictive.robust_covariance import factor as width_factor
@@ -156,8 +155,8 @@ class ExactMachine(Machine):
         X: Any,
         levels: tuple[float, ...],
         rows: Rows | None = None,
-        of_link: bool = False,
         moments: tuple[Array, Array] | None = None,
+        of_link: bool = False,
     ) -> Array:
         m, v = self.reported_moments(X, rows, moments)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]

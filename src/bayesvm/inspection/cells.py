@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import inner
 from ..core.types import Array
 from ..designs import Filled, Missing
-from ..predictive.machine import Machine
+from ..predictive.fitted import Machine
 from ..predictive.posterior import mixture
 
 NO_CELLS = "missing cells are modelled with missing='model' only."

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from ..core.types import Array
 from ..predictive.diagnostics import ess, r_hat
-from ..predictive.machine import Machine
+from ..predictive.fitted import Machine
 from .tables import Draws, contrasts, pandas_for, stacked, tails
 
 

@@ -14,8 +14,7 @@ from ..core.random import stream
 from ..core.types import Array, Block, Term
 from ..data.levels import Levels
 from ..inference.problem import Problem
-from ..predictive.fit import Fit
-from ..predictive.machine import Machine, covariances
+from ..predictive.fitted import Fit, Machine, covariances
 from .tables import Draws, pandas_for, stacked, tails
 
 VARIANCES = 4000  # draws of a variational factor from which an interval is computed

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.types import Array
 from ..kernels import Precomputed, Scaled
 from ..predictive.diagnostics import ess, r_hat
-from ..predictive.machine import Machine
+from ..predictive.fitted import Machine
 from .display import Inside
 from .tables import Draws, pandas_for, stacked, tails
 

@@ -14,7 +14,7 @@ from ..inference.design_matrix import moments
 from ..inference.latent import predict_rows
 from ..linalg.columns import Arrow, plain
 from ..predictive.diagnostics import ess, r_hat
-from ..predictive.machine import Machine
+from ..predictive.fitted import Machine
 from ..predictive.posterior import GaussianPosterior
 from .tables import Draws, contrasts, pandas_for, stacked, tails
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Array
-from ..predictive.machine import Machine
+from ..predictive.fitted import Machine
 from .tables import Draws, pandas_for, tails
 
 

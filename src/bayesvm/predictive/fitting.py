@@ -1,4 +1,4 @@
-"""Fitting one binary machine: its posterior, its link and its width."""
+"""From a problem to fitted machines: posterior, link and width; and all classes together."""
 
 from __future__ import annotations
 
@@ -7,111 +7,56 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
-from ..core.arrays import one_against_rest
-from ..core.types import Array, Coef
-from ..data import rows_of_all_classes
+from ..core.arrays import one_against_rest, to_numpy
+from ..core.precision import scaled_cholesky
+from ..core.types import Array, Coef, Local
+from ..data import Serial, rows_of_all_classes
+from ..inference import EM, VB, Gibbs
 from ..inference.draws import Draws
 from ..inference.em import Mode
-from ..inference.gibbs import Gibbs
-from ..inference.group_quadrature import Integrated, Marginal, integrate_groups
+from ..inference.group_quadrature import Marginal, integrate_groups
+from ..inference.model import Model
+from ..inference.multinomial import draw_classes, fit_em, fit_vb
 from ..inference.problem import Problem
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
 from ..inference.state import State, bound_of
-from ..inference.vb import VB, learned
-from ..linalg.covariances import Point, covariance
+from ..inference.vb import learned
+from ..likelihoods import Logistic
+from ..likelihoods.multinomial import expected, log_prob
+from ..linalg.covariances import FullCovariance, Point, covariance
 from ..linalg.spike_slab import gated_coef
+from ..priors import Fixed, Ridge
 from .diagnostics import r_hat_of
-from .leave_one_out import LooMoments, effect_scale, effective, masses
-from .links import CalibratedLink, ProbitLink, plain_link
-from .machine import Machine
+from .fitted import Fit, Machine
+from .leave_one_out import LooMoments, effect_scale, effective, leave_one_out, masses
+from .links import (
+    CalibratedLink,
+    ClassLink,
+    Link,
+    ProbitLink,
+    SeparateLinks,
+    SoftmaxLink,
+    plain_link,
+)
 from .posterior import (
+    HELD,
+    CentredPosterior,
     DrawsPosterior,
     GaussianPosterior,
     PointPosterior,
     Posterior,
     response,
 )
-from .ridge_selection import select_ridge, with_priors
 from .robust_covariance import robust_covariance
 
 AGREED = 1.1  # largest R-hat at which chains are taken to agree
 
 
-def with_link(
-    found: Found,
-    probability: str,
-    width: str = "data",
-    curved: bool = True,
-    max_rows: int = 50_000,
-) -> tuple[Machine, LooMoments]:
-    """The machine with its link and width, and leave-one-out moments of at most ``max_rows`` rows.
-
-    ``curved`` links are for two classes: those of a class against the rest are normalised over
-    classes, or replaced by one link over classes.  Where rows have groups, a likelihood that is
-    normalised is its own link: a link fitted to rows whose groups are known would not hold for new
-    groups, whose effects vary much more.
-    """
-    machine, problem, marginal = found
-    likelihood, fitted = problem.model.likelihood, probability == "calibrated"
-    if fitted and problem.model.grouped and likelihood.normalised and machine.posterior.has_spread:
-        fitted, probability = False, "normalised"
-
-    some, share = problem.balanced(max_rows, np.random.default_rng(0))
-    m, v = machine.posterior.left_out(some)
-    c = some.c * share
-    held = LooMoments(some.y, m, v, effective(c, some.unit))
-    link, scale = None if fitted else plain_link(probability, likelihood), 1.0
-    if link is None:
-        shown = _with_new_groups(machine, some, held) if problem.model.grouped else held
-        link = CalibratedLink.fit(*shown, curved=curved)
-        if curved and not (problem.model.grouped or problem.model.is_latent):
-            inside = some.matrix.matvec(machine.posterior.mean)
-            scale = effect_scale(held[0] > 0, link.proba(inside, v), inside, held[3])
-    kind = "model" if width == "model" else "clustered" if problem.model.grouped else "robust"
-    rare = float(masses(some.y, c / some.unit).min())
-    post, priors = machine.posterior, machine.state.priors
-    wide = robust_covariance(problem, post, priors, some, held, rare, kind, marginal)
-    return replace(machine, link=link, width=wide, effect_scale=scale), held
-
-
-def _with_new_groups(machine: Machine, problem: Problem, held: LooMoments) -> LooMoments:
-    """Rows left out to which a link is fitted.
-
-    Where rows have groups, half the weight is on rows whose groups count as new: their effects vary
-    more, and what that does to probabilities cannot be seen at rows of known groups.
-    """
-    if not problem.model.grouped or problem.latents or not machine.posterior.has_spread:
-        return held
-    y, m, v, c = held
-    blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in problem.blocks)
-    outside = zip(*(machine.moments(X) for X in blocks), strict=True)
-    m, v = (np.concatenate([x, *new]) for x, new in zip((m, v), outside, strict=True))
-    return LooMoments(np.tile(y, 2), m, v, np.tile(0.5 * c, 2))
-
-
-def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> LooMoments:
-    """Leave-one-out moments of machines of each class against the rest, of classes ``codes``."""
-    problem, rows, weight = _rows_of_classes(problem, codes, len(machines))
-    codes = codes[rows]
-    pairs = []
-    for machine, y in zip(machines, one_against_rest(codes, len(machines)), strict=True):
-        pairs.append(machine.posterior.left_out(problem.replaced(model=machine.model, y=y)))
-    m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    return LooMoments(codes, m, v, weight)
-
-
-def _rows_of_classes(
-    problem: Problem, codes: Array, classes: int, max_rows: int = 20_000
-) -> tuple[Problem, Array, Array]:
-    """The problem of some rows on the host, their numbers, and weights that count all."""
-    rows = rows_of_all_classes(codes, min(codes.size, max_rows), np.random.default_rng(0))
-    if rows.size < codes.size or not problem.blocks.in_memory:
-        problem = problem.some(rows)
-    problem, some = problem.on_host(), codes[rows]
-    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
-    return problem, rows, effective(problem.c * share[some], problem.unit)
+# ---------------------------------------------------------------------------------------------
+# The posterior
 
 
 class Found(NamedTuple):
@@ -153,8 +98,15 @@ def find_posterior(
         turn = turn and replace(turn, whole=problem)
     if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
         whole = integrate_groups(problem, start, watch, scheme.max_iter)
-        if whole is not None:
-            return _integrated(problem, whole)
+        if whole is not None:  # rows contribute their expected likelihood
+            likelihood = problem.model.likelihood
+            if likelihood.implements("tight"):
+                problem = problem.with_likelihood(likelihood.tightened())
+            bound = bound_of(problem, whole.state)
+            ascent = replace(whole.ascent, state=whole.state, bound=bound, path=[bound])
+            own = {problem.model.terms[-1].name: whole.variances}
+            machine = replace(machine_of(problem, ascent), variances=own)
+            return Found(machine, problem, whole.marginal)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
     if isinstance(found, Draws):
         draws = found if turn is None else turn.draws(found, rng)
@@ -162,20 +114,8 @@ def find_posterior(
         machine = from_draws(problem, draws, float(np.max(r_hat_of(found))))
     else:
         ascent = found if turn is None else replace(found, state=turn.state(found.state))
-        machine = _from_ascent(problem, ascent)
+        machine = machine_of(problem, ascent)
     return Found(machine, problem.at(machine.state.latents))
-
-
-def _integrated(problem: Problem, found: Integrated) -> Found:
-    """The machine with groups integrated out, whose rows contribute their expected likelihood."""
-    likelihood = problem.model.likelihood
-    if likelihood.implements("tight"):
-        problem = problem.with_likelihood(likelihood.tightened())
-    bound = bound_of(problem, found.state)
-    ascent = replace(found.ascent, state=found.state, bound=bound, path=[bound])
-    machine = _from_ascent(problem, ascent)
-    name = problem.model.terms[-1].name
-    return Found(replace(machine, variances={name: found.variances}), problem, found.marginal)
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
@@ -186,7 +126,8 @@ def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
     return Machine(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
 
 
-def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
+def machine_of(problem: Problem, ascent: Ascent) -> Machine:
+    """The machine of a deterministic scheme."""
     coef, priors = ascent.state.coef, ascent.state.priors
     if coef.cov.is_point:
         rough = Coef(coef.mean, Point(coef.mean.size, PointPosterior.eps))
@@ -204,3 +145,254 @@ def _from_ascent(problem: Problem, ascent: Ascent) -> Machine:
     if isinstance(ascent, Mode):
         return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
     return machine
+
+
+def select_ridge(
+    problem: Problem,
+    factors: Sequence[float] = (4.0**-6, 0.25, 1.0, 4.0, 16.0, 64.0),
+    rows_per_coefficient: int = 10,
+) -> tuple[Problem, State | None]:
+    r"""The problem with the variances of its open ridges chosen, and a state to start from.
+
+    1. A variance :math:`\sigma_0^2` by the evidence of a normalised likelihood: that of the model,
+       or the logistic one in place of a pseudo-likelihood, whose evidence is no guide.
+    2. For each factor *k* of a short grid the posterior under the variance :math:`\sigma_0^2 / k`,
+       the moments of f at each row left out, in closed form, and the log loss of a link fitted to
+       them.  The factor of least loss is chosen, with a weak prior about 4.
+
+    The link has a slope of its own, so that the direction of the coefficients is chosen rather than
+    their size.  At most ``rows_per_coefficient`` rows for each coefficient (and at least 2,000)
+    choose; if these are not all rows the state is ``None``.  The first factor, almost without a
+    penalty, is for columns with outliers, which need a coefficient of dozens; it is tried where the
+    rarer class has that many rows.
+    """
+    width, rng = problem.model.width, np.random.default_rng(0)
+    some, share = problem.balanced(max(2000, rows_per_coefficient * width), rng)
+    # rows of the label that is thinned less count once
+    some = some.replaced(
+        model=replace(some.model, dtype="float64"),
+        engine=problem.engine if problem.is_held else Serial(),
+        c=some.c * (share / share.min()),
+    )
+    some = some if some.blocks.ready else some.assembled()
+    likelihood = some.model.likelihood
+    guide = likelihood if likelihood.normalised else Logistic()
+    weight = effective(some.c, some.unit)  # class weights are not more rows
+    terms = [t._replace(prior=Ridge()) if t.prior.is_open else t for t in some.model.terms]
+    opened = replace(some.model, terms=tuple(terms), likelihood=guide)
+    rng = np.random.default_rng(0)
+    state = VB(bound="augmented", tol=1e-6).fit(replace(some, c=weight, model=opened), rng).state
+    if masses(some.y, some.copies).min() <= rows_per_coefficient * width:
+        factors = factors[1:]
+    best = (np.inf, some, state)
+    evidence = state.priors
+    for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # neighbours start each other
+        terms = [
+            t._replace(prior=Fixed(k / s.variance)) if t.prior.is_open else t
+            for t, s in zip(some.model.terms, evidence, strict=True)
+        ]
+        tight = likelihood.tightened()
+        one = replace(some, model=replace(some.model, terms=tuple(terms), likelihood=tight))
+        start = State(state.coef, one.model.init())
+        state = VB(bound="tight", tol=1e-4).fit(one, rng, start).state
+        m, v = GaussianPosterior(state.coef).left_out(one)
+        loss = CalibratedLink.fit(some.y, m, v, weight).loss
+        loss += min(0.5 * np.log(k / 4.0) ** 2, 5.0)
+        best = min(best, (loss, one, state), key=lambda x: x[0])
+    _, one, state = best
+    return with_priors(problem, one.model), state if some.n == problem.n else None
+
+
+def with_priors(problem: Problem, like: Model) -> Problem:
+    """The problem with the priors of a model of the same terms."""
+    pairs = zip(problem.model.terms, like.terms, strict=True)
+    terms = tuple(term._replace(prior=other.prior) for term, other in pairs)
+    return replace(problem, model=replace(problem.model, terms=terms))
+
+
+# ---------------------------------------------------------------------------------------------
+# Links and widths
+
+
+def with_link(
+    found: Found,
+    probability: str,
+    width: str = "data",
+    curved: bool = True,
+    max_rows: int = 50_000,
+) -> tuple[Machine, LooMoments]:
+    """The machine with its link and width, and leave-one-out moments of at most ``max_rows`` rows.
+
+    ``curved`` links are for two classes: those of a class against the rest are normalised over
+    classes, or replaced by one link over classes.  Where rows have groups, a likelihood that is
+    normalised is its own link; any other link is fitted with half the weight on rows whose groups
+    count as new: their effects vary more, which cannot be seen at rows of known groups.
+    """
+    machine, problem, marginal = found
+    likelihood, grouped, post = problem.model.likelihood, problem.model.grouped, machine.posterior
+    if probability == "calibrated" and grouped and likelihood.normalised and post.has_spread:
+        probability = "normalised"
+    some, share = problem.balanced(max_rows, np.random.default_rng(0))
+    m, v = post.left_out(some)
+    c = some.c * share
+    held = LooMoments(some.y, m, v, effective(c, some.unit))
+    link, scale = plain_link(probability, likelihood), 1.0
+    if link is None:
+        shown = held
+        if grouped and not some.latents and post.has_spread:
+            blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in some.blocks)
+            new = zip(*(machine.moments(X) for X in blocks), strict=True)
+            M, V = (np.concatenate([x, *more]) for x, more in zip((m, v), new, strict=True))
+            shown = LooMoments(np.tile(some.y, 2), M, V, np.tile(0.5 * held.c, 2))
+        link = CalibratedLink.fit(*shown, curved=curved)
+        if curved and not (grouped or problem.model.is_latent):
+            inside = some.matrix.matvec(post.mean)
+            scale = effect_scale(some.y > 0, link.proba(inside, v), inside, held.c)
+    kind = "model" if width == "model" else "clustered" if grouped else "robust"
+    rare = float(masses(some.y, c / some.unit).min())
+    wide = robust_covariance(problem, post, machine.state.priors, some, held, rare, kind, marginal)
+    return replace(machine, link=link, width=wide, effect_scale=scale), held
+
+
+def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> LooMoments:
+    """Leave-one-out moments of machines of each class against the rest, of classes ``codes``."""
+    problem, rows, weight = _rows_of_classes(problem, codes, len(machines))
+    codes = codes[rows]
+    pairs = []
+    for machine, y in zip(machines, one_against_rest(codes, len(machines)), strict=True):
+        pairs.append(machine.posterior.left_out(problem.replaced(model=machine.model, y=y)))
+    m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
+    return LooMoments(codes, m, v, weight)
+
+
+def _rows_of_classes(
+    problem: Problem, codes: Array, classes: int, max_rows: int = 20_000
+) -> tuple[Problem, Array, Array]:
+    """The problem of some rows on the host, their numbers, and weights that count all."""
+    rows = rows_of_all_classes(codes, min(codes.size, max_rows), np.random.default_rng(0))
+    if rows.size < codes.size or not problem.blocks.in_memory:
+        problem = problem.some(rows)
+    problem, some = problem.on_host(), codes[rows]
+    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
+    return problem, rows, effective(problem.c * share[some], problem.unit)
+
+
+# ---------------------------------------------------------------------------------------------
+# All classes by their joint likelihood
+
+
+def can_join(problem: Problem, scheme: Any) -> bool:
+    """Whether more than two classes have a joint likelihood that the scheme can fit."""
+    model, likelihood = problem.model, problem.model.likelihood
+    simple = not (model.is_latent or model.has_gates) and problem.form != "diagonal"
+    return isinstance(likelihood, Logistic) and isinstance(scheme, VB | EM | Gibbs) and simple
+
+
+def fit_classes(
+    problem: Problem,
+    n_classes: int,
+    scheme: Any,
+    probability: str,
+    rng: np.random.Generator,
+    starts: Sequence[State | None] = (),
+    watch: Watch = silent,
+    **options: Any,
+) -> tuple[list[Machine], ClassLink, LooMoments]:
+    """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
+
+    Returned with their link and moments at rows left out.
+    """
+    K, weights = n_classes, None
+    if isinstance(scheme, Gibbs):
+        drawn = draw_classes(problem, K, scheme, rng, starts, watch, **options)
+        machines = [from_draws(problem, each, float(np.max(r_hat_of(each)))) for each in drawn]
+    else:
+        fit = fit_vb if isinstance(scheme, VB) else fit_em
+        run, covs, weights = fit(problem, K, scheme, starts, watch)
+        coefs = tuple(state.coef for state in run.state)
+        end = (run.bound, run.path, run.n_iter, run.converged, run.change)
+        machines = []
+        for k, state in enumerate(run.state):
+            post: Posterior = CentredPosterior(coefs[k], every=coefs, number=k)
+            if coefs[k].cov.is_point:
+                post = PointPosterior(coefs[k].mean, covs[k])
+            machines.append(
+                Machine(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
+            )
+    moments, inside = left_out_classes(machines, problem, weights)
+    own: Link = ProbitLink()  # of each class as a function of its own f, that of the others fixed
+    scale = 1.0
+    if probability == "probit":
+        link: ClassLink = SeparateLinks([own] * K)
+    else:
+        # draws of f sum to zero, so that they are correlated: differences vary K / (K - 1) times as
+        # much as if they were not
+        weight = np.pi / 8.0 * (1.0 if machines[0].draws is None else K / (K - 1.0))
+        link = SoftmaxLink(1.0, np.zeros(K), weight, averaged=True)
+        if probability == "calibrated":
+            # each row has an exponential for every pair of classes, and two numbers need few rows
+            few = moments.thinned(max(2000, 2**20 // K**2))
+            link = SoftmaxLink.fit(*few, averaged=True)
+            if not problem.model.grouped:
+                proba = softmax(link.logs(inside, moments.v), axis=1)
+                scale = effect_scale(np.eye(K)[moments.codes], proba, inside, moments.c)
+        own = CalibratedLink(link.a, 0.0, link.c)
+    return [replace(m, link=own, effect_scale=scale) for m in machines], link, moments
+
+
+def left_out_classes(
+    machines: Sequence[Machine], problem: Problem, weights: Array | None
+) -> tuple[LooMoments, Array]:
+    """Moments of f of all classes at some rows, each left out; and means with all rows.
+
+    ``weights`` are the weights of all rows, (n, classes), of which the covariances are made; of
+    draws there are none, and each is weighted by one over the likelihood of the row.
+    """
+    codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
+    problem, rows, weight = _rows_of_classes(problem, codes, K)
+    some, gone, posts = codes[rows], problem.gone, [m.posterior for m in machines]
+    inside = np.stack([problem.matrix.matvec(post.mean) for post in posts], axis=1)
+    if weights is None:
+        flat = [post.flat for post in posts if isinstance(post, DrawsPosterior)]
+        thetas = [each[:: max(1, len(each) // 1000)] for each in flat]  # a thousand draws, about
+        parts = []
+        for b in replace(problem.blocks, size=max(1, HELD // (K * len(thetas[0])))):
+            C = problem.rows(b).C
+            f = np.stack([np.asarray(C @ theta.T) for theta in thetas], axis=-1)  # (n, draws, K)
+            n, draws, _ = f.shape
+            logs = log_prob(np.repeat(some[b.at], draws), f.reshape(-1, K)).reshape(n, draws)
+            share = softmax(-gone[b.at, None] * logs, axis=1)
+            mean = np.einsum("ij,ijk->ik", share, f)
+            parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))
+        out_m, out_v = (np.concatenate(x) for x in zip(*parts, strict=True))
+        return LooMoments(some, out_m, out_v, weight), inside
+    point = isinstance(posts[0], PointPosterior)
+    coefs = [Coef(p.mean, p.curvature) if isinstance(p, PointPosterior) else p.coef for p in posts]  # type: ignore[attr-defined]
+    m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
+    g, w = expected(some.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
+    rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
+    out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), gone[:, None])
+    return LooMoments(some, out_m, np.zeros_like(v) if point else out_v + rest, weight), inside
+
+
+def against_rest(fit: Fit) -> Fit:
+    r"""Machines of each class against the rest from those of a joint likelihood, for a stream.
+
+    The log odds :math:`f_k - \log\sum_{j\ne k} e^{f_j}` are expanded where the others are equal:
+    :math:`\frac{K}{K-1} f_k - \log(K - 1)` for f that sum to zero.  They have no bound.
+    """
+    K, machines, link = len(fit.classes), [], fit.link
+    grow = K / (K - 1.0)
+    for machine in fit.machines:
+        post: Any = machine.posterior
+        cov = post.curvature.dense() if isinstance(post, PointPosterior) else post.covariance()
+        mean = grow * post.mean
+        for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+            if term.name == "intercept":
+                mean[where] -= np.log(K - 1.0)
+        coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
+        state, new = machine.state._replace(coef=coef), GaussianPosterior(coef)
+        machines.append(replace(machine, posterior=new, state=state, bound=np.nan))
+    if isinstance(link, SoftmaxLink):
+        link = replace(link, a=link.a / grow, c=link.c / grow**2)
+    return replace(fit, machines=machines, link=link, is_joint=False, left_out=None)

@@ -1,11 +1,8 @@
 r"""Links: class probabilities from the posterior of f, and their fit.
 
 The hinge is not a model of *y*: the pseudo-likelihoods of the labels do not sum to one.  The
-default links are therefore fitted to leave-one-out moments of f at the training rows.
-:class:`Link` is for two labels, :class:`ClassLink` for more.
-
-All fits minimise one loss, :func:`penalised_fit`: the weighted log loss minus the log prior of a
-few parameters, by L-BFGS with its analytic gradient.
+default links are therefore fitted to leave-one-out moments of f at the training rows, all by
+:func:`penalised_fit`.  :class:`Link` is for two labels, :class:`ClassLink` for more.
 
 No probability is more certain than *n* rows allow: :func:`floored` keeps those of a fitted link
 above a floor that follows from *n*.
@@ -20,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import minimize, root
 from scipy.special import betaincinv, expit, log_expit, log_ndtr, logsumexp, ndtri
+from scipy.special import softmax as shares
 
 from ..core.arrays import to_numpy
 from ..core.types import Array
@@ -28,15 +26,33 @@ from ..likelihoods import Likelihood
 LARGE = 350.0  # exponents beyond would overflow when they are squared
 
 
+def unseen_rate(rows: float, level: float) -> float:
+    """Posterior quantile of the rate of an event that was not seen in ``rows`` observations.
+
+    Under Jeffreys' prior the rate is Beta(1/2, rows + 1/2).
+    """
+    return 0.0 if np.isinf(rows) else float(betaincinv(0.5, rows + 0.5, level))
+
+
+def floored(p: Array, rows: float, classes: int) -> Array:
+    """Probabilities of classes shrunk towards equal ones, so that each is at least a floor.
+
+    The floor is the lower end of Jeffreys' 90 % interval for the rate of a class that none of the
+    rows has shown, about 0.002 / rows.  Sums over the classes stay one.
+    """
+    floor = unseen_rate(rows, 0.05)
+    return floor + (1.0 - classes * floor) * p
+
+
+# ---------------------------------------------------------------------------------------------
+# Two classes
+
+
 class Link:
     """Probability of the positive label where f ~ N(m, v)."""
 
     rows: float = np.inf  # weight of the rows to which the link was fitted
-
-    @property
-    def offset(self) -> float:
-        """What is added to f before its sign decides."""
-        return 0.0
+    offset: float = 0.0  # what is added to f before its sign decides
 
     def logit(self, m: Array, v: Array) -> Array:
         """Log odds of the positive label, without the floor."""
@@ -77,6 +93,13 @@ class ProbitLink(Link):
         z = self.score(m, v)
         out: Array = log_ndtr(z) - log_ndtr(-z)
         return out
+
+
+def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
+    """A link that needs no fitting; ``None`` for the calibrated one."""
+    if probability == "calibrated":
+        return None
+    return ProbitLink() if probability == "probit" else NormalisedLink(likelihood)
 
 
 @dataclass(frozen=True)
@@ -176,7 +199,7 @@ class CalibratedLink(Link):
         return cls(a, b, kappa * a * a, skew, tail, float(c.sum()), centre, cov, loss)
 
     @property
-    def offset(self) -> float:
+    def offset(self) -> float:  # type: ignore[override]
         return self.b / self.a
 
     @property
@@ -185,11 +208,6 @@ class CalibratedLink(Link):
         log_a, b = np.log(self.a), self.b + self.a * self.centre
         with np.errstate(divide="ignore"):  # without a variance its weight may be zero
             return np.array([log_a, b, np.log(self.c) - 2.0 * log_a, self.skew, self.tail])
-
-    @property
-    def uncertainty(self) -> Array | None:
-        """The covariance that counts in intervals; ``None`` if it is not known."""
-        return None if self.cov is None else self.counted * self.cov
 
     def logit(self, m: Array, v: Array) -> Array:
         # the offset is added to m, so that the sign is that of m + offset
@@ -265,31 +283,6 @@ def stretched(r: Array, tail: Array | float) -> Array:
     return out
 
 
-def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
-    """A link that needs no fitting; ``None`` for the calibrated one."""
-    if probability == "calibrated":
-        return None
-    return ProbitLink() if probability == "probit" else NormalisedLink(likelihood)
-
-
-def unseen_rate(rows: float, level: float) -> float:
-    """Posterior quantile of the rate of an event that was not seen in ``rows`` observations.
-
-    Under Jeffreys' prior the rate is Beta(1/2, rows + 1/2).
-    """
-    return 0.0 if np.isinf(rows) else float(betaincinv(0.5, rows + 0.5, level))
-
-
-def floored(p: Array, rows: float, classes: int) -> Array:
-    """Probabilities of classes shrunk towards equal ones, so that each is at least a floor.
-
-    The floor is the lower end of Jeffreys' 90 % interval for the rate of a class that none of the
-    rows has shown, about 0.002 / rows.  Sums over the classes stay one.
-    """
-    floor = unseen_rate(rows, 0.05)
-    return floor + (1.0 - classes * floor) * p
-
-
 # ---------------------------------------------------------------------------------------------
 # More than two classes
 
@@ -310,12 +303,7 @@ class ClassLink:
 
     def proba(self, m: Array, v: Array) -> Array:
         """Probabilities of the classes."""
-        p = normalised(self.logs(m, v))
-        return floored(p, self.rows, p.shape[-1])
-
-    def odds(self, m: Array, v: Array) -> Array:
-        """Log odds of each class against the others, without the floor."""
-        return class_odds(self.logs(m, v))
+        return floored(shares(self.logs(m, v), axis=-1), self.rows, m.shape[-1])
 
 
 @dataclass(frozen=True)
@@ -340,32 +328,48 @@ class SeparateLinks(ClassLink):
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxLink(ClassLink):
-    r"""The softmax of :math:`z_k = (a m_k + b_k)/\sqrt{1 + c v_k}`.
+    r"""The softmax of :math:`af + b`, with a slope that the classes share and offsets.
 
-    Slope and weight of the variance are shared, every class has an offset.
+    For classes that were fitted one by one it is the softmax of
+    :math:`(a m_k + b_k)/\sqrt{1 + c v_k}`.  For f of a joint likelihood, ``averaged``, it is the
+    mean-field average over independent f, without variance the softmax again,
+
+    .. math::
+
+        p_k \propto \Big(\sum_j e^{z_{kj}}\Big)^{-1}, \qquad
+        z_{kj} = \frac{a(m_j - m_k)}{\sqrt{1 + c(v_j + v_k)}},\quad z_{kk} = 0 .
+
+    References
+    ----------
+    Lu, Ie & Sha (2020), *Mean-field approximation to Gaussian-softmax integral with application to
+    uncertainty estimation*.
     """
 
     a: float
-    b: Array  # (classes,)
+    b: Array  # (classes,), zero if averaged
     c: float
+    averaged: bool = False
     rows: float = np.inf
     loss: float = np.nan
 
     @classmethod
-    def fit(cls, codes: Array, m: Array, v: Array, c: Array) -> Self:
+    def fit(cls, codes: Array, m: Array, v: Array, c: Array, averaged: bool = False) -> Self:
         r"""The link of least penalised log loss, from moments of f of shape ``(n, classes)``.
 
         In units of the spread *s* of f (the root of its variance over rows, averaged over classes)
         :math:`\log as \sim N(\log 2, 0.5^2)`, :math:`\log cs^2 \sim N(\log 0.4, 1.5^2)` and
-        :math:`b_k \sim N(0, 4^2)`, so wide that a class of few rows can have an offset.
+        :math:`b_k \sim N(0, 4^2)`, so wide that a class of few rows can have an offset.  The f of a
+        joint likelihood have a scale: there *s* is one and :math:`\log a \sim N(0, 0.5^2)`.
         """
         codes, m, v, c = (to_numpy(x) for x in (codes, m, v, c))
-        K, share = m.shape[1], c / c.sum()
-        s = float(np.sqrt(np.mean(share @ np.square(m - share @ m))))
-        s = s if s > 1e-12 * float(np.abs(m).max()) else 1.0  # rounding
+        K, s = m.shape[1], 1.0
+        if not averaged:
+            share = c / c.sum()
+            s = float(np.sqrt(np.mean(share @ np.square(m - share @ m))))
+            s = s if s > 1e-12 * float(np.abs(m).max()) else 1.0  # rounding
         m, v = m.T / s, v.T / s**2
 
-        def logs(x: Array) -> tuple[Array, Callable[[Array], Array]]:
+        def simple(x: Array) -> tuple[Array, Callable[[Array], Array]]:
             q = 1.0 + np.exp(x[1]) * v
             inverse = 1.0 / np.sqrt(q)
             by_a = np.exp(x[0]) * m * inverse
@@ -377,91 +381,39 @@ class SoftmaxLink(ClassLink):
 
             return z, pullback
 
-        mean = np.r_[np.log(2.0), np.log(0.4), np.zeros(K)]
-        sd = np.r_[0.5, 1.5, np.full(K, 4.0)]
-        x, loss = penalised_fit(logs, mean, sd, targets(codes, c, K, 0.1), c)
+        def mean_field(x: Array) -> tuple[Array, Callable[[Array], Array]]:
+            out, D = np.empty_like(m), np.empty((2, *m.shape))
+            for k in range(K):
+                q = 1.0 + np.exp(x[1]) * (v + v[k])
+                z = np.exp(x[0]) * (m - m[k]) / np.sqrt(q)
+                out[k], p = -logsumexp(z, axis=0), shares(z, axis=0)
+                D[0, k] = -(p * z).sum(axis=0)
+                D[1, k] = 0.5 * (p * z * (1.0 - 1.0 / q)).sum(axis=0)
+            return out, lambda e: np.einsum("ikn,kn->i", D, e)
+
+        mean = np.r_[np.log([1.0 if averaged else 2.0, 0.4]), np.zeros(K)]
+        sd, free = np.r_[0.5, 1.5, np.full(K, 4.0)], slice(2 if averaged else 2 + K)
+        t = targets(codes, c, K, 0.0 if averaged else 0.1)
+        logs = mean_field if averaged else simple
+        x, loss = penalised_fit(logs, mean[free], sd[free], t, c, np.zeros((1, mean[free].size)))
         a, weight = map(float, np.exp(x[:2]))
-        return cls(a / s, x[2:], weight / s**2, float(c.sum()), loss)
+        b = np.zeros(K) if averaged else x[2:]
+        return cls(a / s, b, weight / s**2, averaged, float(c.sum()), loss)
 
     @property
     def offsets(self) -> Array:
         return self.b / self.a
 
     def logs(self, m: Array, v: Array) -> Array:
-        out: Array = (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
-        return out
-
-
-@dataclass(frozen=True)
-class AveragedSoftmaxLink(ClassLink):
-    r"""The softmax of :math:`af` averaged over independent f, approximately.
-
-    .. math::
-
-        p_k \propto \Big(\sum_j e^{z_{kj}}\Big)^{-1}, \qquad
-        z_{kj} = \frac{a(m_j - m_k)}{\sqrt{1 + c(v_j + v_k)}},\quad z_{kk} = 0 .
-
-    Without variance it is the softmax, of two classes the usual approximation of an averaged
-    logistic function.
-
-    References
-    ----------
-    Lu, Ie & Sha (2020), *Mean-field approximation to Gaussian-softmax integral with application to
-    uncertainty estimation*.
-    """
-
-    classes: int
-    a: float = 1.0
-    c: float = np.pi / 8.0
-    rows: float = np.inf
-    loss: float = field(default=np.nan, compare=False)
-
-    @classmethod
-    def fit(cls, codes: Array, m: Array, v: Array, c: Array) -> Self:
-        r"""The link of least penalised log loss, from moments of f of shape ``(n, classes)``.
-
-        Under :math:`\log a \sim N(0, 0.5^2)` and :math:`\log c \sim N(\log 0.4, 1.5^2)`: slope and
-        weight of an exact average would be 1 and about 0.4.
-        """
-        codes, m, v, c = (to_numpy(x) for x in (codes, m.T, v.T, c))
-        K = len(m)
-
-        def logs(x: Array) -> tuple[Array, Callable[[Array], Array]]:
-            a, weight = np.exp(x)
-            out, D = np.empty_like(m), np.empty((2, *m.shape))
-            for k in range(K):
-                q = 1.0 + weight * (v + v[k])
-                z = a * (m - m[k]) / np.sqrt(q)
-                z[k] = 0.0
-                out[k], p = _softmax(z)
-                D[0, k] = -(p * z).sum(axis=0)
-                D[1, k] = 0.5 * (p * z * (1.0 - 1.0 / q)).sum(axis=0)
-            return -out, lambda e: np.einsum("ikn,kn->i", D, e)
-
-        mean, sd = np.array([0.0, np.log(0.4)]), np.array([0.5, 1.5])
-        x, loss = penalised_fit(logs, mean, sd, targets(codes, c, K, 0.0), c)
-        a, weight = map(float, np.exp(x))
-        return cls(K, a, weight, float(c.sum()), loss)
-
-    @property
-    def offsets(self) -> Array:
-        return np.zeros(self.classes)
-
-    def logs(self, m: Array, v: Array) -> Array:
-        if not np.any(v):
-            return self.a * m
+        if not self.averaged or not np.any(v):
+            out: Array = (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
+            return out
         each = []
-        for k in range(self.classes):
+        for k in range(m.shape[-1]):
             own = slice(k, k + 1)
             z = self.a * (m - m[..., own]) / np.sqrt(1.0 + self.c * (v + v[..., own]))
             each.append(-logsumexp(z, axis=-1))
         return np.stack(each, axis=-1)
-
-
-def normalised(logs: Array) -> Array:
-    """Probabilities from their logs up to a constant, along the last axis."""
-    out: Array = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
-    return out
 
 
 def class_odds(logs: Array) -> Array:
@@ -499,26 +451,6 @@ def class_bands(logs: Array) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------
-# From log odds to what is reported
-
-
-def enclosing(odds: Array, low: Array, middle: Array, high: Array) -> tuple[Array, Array]:
-    """Ends of an interval of log odds that has those of the averaged probability inside.
-
-    ``odds`` averages over f; the others are lower end, median and upper end of the distribution of
-    f.  As far as averaging moves the median, it moves the end on that side.
-    """
-    moved = odds - middle
-    return low + np.minimum(moved, 0.0), high + np.maximum(moved, 0.0)
-
-
-def decisive(p: Array, score: Array) -> Array:
-    """Probabilities that agree with the sign of the score, ties and rounding included."""
-    half_up = np.nextafter(0.5, 1.0)
-    return np.where(score > 0, np.maximum(p, half_up), np.minimum(p, 0.5))
-
-
-# ---------------------------------------------------------------------------------------------
 # Fitting
 
 
@@ -528,7 +460,7 @@ def penalised_fit(
     sd: Array,
     t: Array,
     c: Array,
-    starts: Array | None = None,
+    starts: Array,
 ) -> tuple[Array, float]:
     """The parameters x of least penalised log loss, and the loss.
 
@@ -546,15 +478,15 @@ def penalised_fit(
         Target probabilities.
     c : array of shape (n,)
         Weights.
-    starts : array of shape (k, parameters), optional
-        Where searches start, in standard deviations of the prior from its mean, the default.
+    starts : array of shape (k, parameters)
+        Where searches start, in standard deviations of the prior from its mean.
     """
     n, K = float(c.sum()), len(t)
     shrunk = 1.0 - K * unseen_rate(n, 0.05)  # slope of floored
 
     def loss(u: Array) -> tuple[float, Array]:
         z, pullback = logs(mean + sd * u)
-        p = _softmax(z)[1]
+        p = shares(z, axis=0)
         q = floored(p, n, K)
         value = -float(c @ (t * np.log(q)).sum(axis=0))
         slope = -shrunk * c * t / q  # in p
@@ -564,7 +496,7 @@ def penalised_fit(
     bounds, options = [(-6.0, 6.0)] * mean.size, {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 500}
     best: Any = None
     with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
-        for u in np.zeros((1, mean.size)) if starts is None else starts:
+        for u in starts:
             found = minimize(loss, u, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
             best = found if best is None or found.fun < best.fun else best
         # the rounding of the loss hides half of the digits, which the gradient has
@@ -608,11 +540,3 @@ def _median(x: Array, c: Array) -> float:
     half = 0.5 * mass[-1] * np.array([1.0 - 1e-9, 1.0 + 1e-9])
     at = np.minimum(np.searchsorted(mass, half), x.size - 1)
     return float(x[order][at].mean())
-
-
-def _softmax(z: Array) -> tuple[Array, Array]:
-    """Log of the sum of exponentials over the first axis, and their shares."""
-    top = z.max(axis=0)
-    p = np.exp(z - top)
-    total = p.sum(axis=0)
-    return top + np.log(total), p / total

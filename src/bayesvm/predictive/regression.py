@@ -24,10 +24,9 @@ from ..core.types import Array
 from ..inference.problem import Problem
 from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
-from .fit import Fit
+from .fitted import Fit, Machine
 from .fitting import Found, find_posterior
 from .leave_one_out import LooMoments
-from .machine import Machine
 from .robust_covariance import robust_covariance
 
 

@@ -74,11 +74,6 @@ class RobustCovariance:
     effect_root: Array | None = None
     link_root: Array | None = None
 
-    @property
-    def is_factor(self) -> bool:
-        """Whether all variances are multiplied by one number."""
-        return self.root is None
-
     def posterior(self, post: Any, which: str = "root") -> Any:
         """A posterior of this width, by one of the roots."""
         root = self.root if getattr(self, which) is None else getattr(self, which)

@@ -1,0 +1,528 @@
+"""What a fit returns: a machine for each class (one for two classes), and their predictions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, ndtr, ndtri, softmax
+
+from ..core.types import Array, Coef, Rows, Term
+from ..inference.design_matrix import latent_variance
+from ..inference.draws import Draws, Pair
+from ..inference.em import Certificate
+from ..inference.latent import predict_rows, rows_with_entries
+from ..inference.model import Model
+from ..inference.state import State
+from ..linalg.columns import plain
+from ..linalg.covariances import Point
+from .diagnostics import r_hat_of
+from .leave_one_out import Extrapolation, LooMoments, LooPredictions
+from .links import (
+    CalibratedLink,
+    ClassLink,
+    Link,
+    SeparateLinks,
+    class_bands,
+    class_odds,
+    floored,
+    unseen_rate,
+)
+from .posterior import HELD, GaussianPosterior, Posterior, by_pairs, mixture
+from .robust_covariance import RobustCovariance
+
+DRAWS = 2000  # joint draws of several classes from which an interval is taken, about
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Result of a fit for one pair of classes, or of numbers.
+
+    ``change`` is the last change of the bound, or the largest R-hat of draws.
+    """
+
+    model: Model
+    posterior: Posterior
+    state: State
+    link: Link
+    bound: float
+    path: list[float]
+    n_iter: int
+    converged: bool
+    change: float = np.nan
+    draws: Draws | None = None  # of a sampler
+    shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
+    certificate: Certificate | None = None  # of the optimality of a mode
+    dual: Array | None = None  # variables of a mode
+    # covariances of groups' effects, (m, r, r), by term: draws where these were integrated out
+    variances: Mapping[str, Array] = field(default_factory=dict)
+    # of the data; without it the covariance of the posterior is reported
+    width: RobustCovariance | None = None
+    effect_scale: float = 1.0  # of effects on probabilities, which a fitted link shrinks
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        """Parameters of latent entries, one for each term."""
+        return tuple(each and each.params for each in self.state.latents)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return self.model.terms
+
+    @cached_property
+    def reported(self) -> Posterior:
+        """The posterior as it is reported: with the width of the data, or with the model's."""
+        return self.posterior if self.width is None else self.width.posterior(self.posterior)
+
+    # ----- f at new rows
+
+    def columns(self, X: Any) -> Rows | None:
+        """Columns at new rows; ``None`` where entries are latent."""
+        return None if self.model.is_latent else self.model.rows(X)
+
+    def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
+        """Mean and variance of f at new rows, whose columns may be given."""
+        post = self.posterior
+        if self.model.is_latent:
+            rows = predict_rows(self.model, X, self.params)
+        elif rows is None:
+            rows = self.model.rows(X)
+        m, v = post.moments(rows.C)
+        v = v + rows.extra
+        if rows.V and isinstance(post, GaussianPosterior):
+            v = v + latent_variance(rows, post.coef)
+        elif rows.V:
+            some = rows_with_entries(part for h in rows.V for part in h.cells)
+            m[some], v[some] = mixture(*by_pairs(self.model, X[some], post.pairs))
+        return m, v + self.absent(X)
+
+    def reported_moments(
+        self, X: Any, rows: Rows | None = None, moments: tuple[Array, Array] | None = None
+    ) -> tuple[Array, Array]:
+        """Mean and variance of f at new rows, as they are reported; from moments if known."""
+        rows = self.columns(X) if rows is None else rows
+        m, v = self.moments(X, rows) if moments is None else moments
+        if self.width is None:
+            return m, v
+        if self.width.root is not None and rows is not None:
+            own, data = self.posterior.moments(rows.C)[1], self.reported.moments(rows.C)[1]
+            return m, v - own + data
+        rest = self.absent(X)
+        if rows is None:
+            known = Coef(self.posterior.mean, Point(self.model.width))
+            rest = rest + latent_variance(predict_rows(self.model, X, self.params), known)
+        return m, rest + self.width.by * (v - rest)
+
+    def quantiles(
+        self,
+        X: Any,
+        levels: tuple[float, ...],
+        rows: Rows | None = None,
+        moments: tuple[Array, Array] | None = None,
+        of_link: bool = False,
+    ) -> Array:
+        """Of f at new rows, ``(levels, n)``; those of a Gaussian where entries are latent.
+
+        ``of_link``: without what the link corrects.
+        """
+        if self.model.is_latent:
+            m, v = self.reported_moments(X, None, moments)
+            return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
+        rows, post = self.model.rows(X) if rows is None else rows, self.reported
+        if self.width is not None and of_link:
+            post = self.width.posterior(self.posterior, "link_root")
+        return post.quantiles(rows.C, levels, rows.extra + self.absent(X))
+
+    def band(
+        self,
+        X: Any,
+        levels: tuple[float, float, float],
+        rows: Rows | None = None,
+        moments: tuple[Array, Array] | None = None,
+    ) -> Array:
+        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+
+        With a robust width the centre is the prediction, which averages over f, and the
+        uncertainty of the link is added.
+        """
+        moments = self.moments(X, rows) if moments is None else moments
+        f = self.quantiles(X, levels, rows, moments, isinstance(self.link, CalibratedLink))
+        if self.width is None:
+            return self.link.logit(f, np.zeros_like(f))
+        low, _, high = self.link.band(f, levels)
+        middle = self.link.logit(*moments)
+        gap = 1e-3 * (high - low)  # the prediction is strictly inside
+        return np.stack([np.minimum(low, middle - gap), middle, np.maximum(high, middle + gap)])
+
+    def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
+        """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""
+        outside = self.absent(X)
+        if not self.model.is_latent:
+            rows = self.model.rows(X)
+            f, outside = np.asarray(rows.C @ thetas.T).T, outside + rows.extra
+        else:
+            pairs, which = self.posterior.pairs, np.arange(len(thetas))
+            if pairs:
+                which = rng.integers(len(pairs), size=len(thetas))
+            else:
+                params = self.params
+                pairs = tuple(Pair(theta, params) for theta in thetas)
+            m, v = by_pairs(self.model, X, pairs)
+            f, outside = m[which], outside + v[which]
+        return f + np.sqrt(outside) * rng.standard_normal(f.shape) if np.any(outside) else f
+
+    def absent(self, X: Any) -> Array | float:
+        """Variance of f from groups not seen in training, and from entries that were filled in."""
+        total: Array | float = 0.0
+        for term, where in zip(self.model.terms, self.model.slices, strict=True):
+            cells = term.design.variances(X)
+            if cells is not None:
+                square = self.posterior.mean[where] ** 2 + self.posterior.variance()[where]
+                total = total + cells @ square
+        for k in self.model.grouped:
+            total = total + self.model.terms[k].design.absent(X, self.spread(k))
+        return total
+
+    def entries(self, X: Any, k: int) -> tuple[Array, Array]:
+        """Columns of term ``k`` at new rows, with latent entries filled in, and their variances."""
+        where, count, first, second = self.model.slices[k], 0, np.zeros(()), np.zeros(())
+        params = [pair.params for pair in self.posterior.pairs] or [self.params]
+        for each in {id(p[k]): p for p in params}.values():  # chains may share one
+            rows = predict_rows(self.model, X, each)
+            C = plain(rows.C)[:, where]
+            count, first, second = count + 1, first + C, second + C * C
+            for part in (part for h in rows.V if h.where == where for part in h.cells):
+                assert part.cov is not None
+                var = np.diagonal(part.cov, axis1=1, axis2=2)
+                second[part.rows[:, None], part.columns] += var
+        mean = first / count
+        return mean, np.maximum(second / count - mean**2, 0.0)
+
+    # ----- coefficients
+
+    def spread(self, k: int) -> Array:
+        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
+        term, held = self.model.terms[k], self.draws
+        if held is not None and term.name in held.hyper:
+            return covariances(term, held.hyper[term.name]).mean(axis=0)
+        if term.name in self.variances:
+            return np.asarray(self.variances[term.name].mean(axis=0))
+        out = term.prior.spread(self.state.priors[k], term.design.width)
+        return np.asarray(out if np.ndim(out) else out * np.eye(term.design.r))
+
+    @property
+    def inclusion(self) -> Array | None:
+        """Posterior probability of each coefficient not to be zero; ``None`` without selection."""
+        if self.draws is None:
+            return self.model.gates(self.state.priors)
+        chance = self.draws.inclusion
+        return None if chance is None else chance.mean(axis=0)
+
+    def sign_proba(self) -> Array:
+        """Probability of each coefficient to be positive, if it is not zero."""
+        if self.draws is None:
+            coef = self.state.coef
+            return ndtr(coef.mean / np.sqrt(coef.cov.diag()))
+        flat = self.draws.theta.reshape(-1, self.draws.theta.shape[-1])
+        inside = np.count_nonzero(flat, axis=0)
+        with np.errstate(invalid="ignore"):
+            return np.where(inside > 0, (flat > 0).sum(axis=0) / inside, 0.5)
+
+    def slab_quantiles(self, levels: tuple[float, ...], chance: Array, where: slice) -> Array:
+        """Quantiles of coefficients that are not zero with probability ``chance``, ``(levels, p)``.
+
+        A probability of one gives those of the coefficient behind the gate.
+        """
+        if self.draws is not None:
+            flat = self.draws.theta.reshape(-1, self.draws.theta.shape[-1])[:, where]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # a column never included has none
+                return np.nanquantile(np.where(flat == 0, np.nan, flat), levels, axis=0)
+        coef, q = self.state.coef, np.array(levels)[:, None]
+        mean, sd = coef.mean[where], np.sqrt(coef.cov.diag()[where])
+        below = chance * ndtr(-mean / sd)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = mean + sd * ndtri(q / chance)
+            right = mean + sd * ndtri((q - (1.0 - chance)) / chance)
+        out: Array = np.where(q < below, left, np.where(q <= below + 1.0 - chance, 0.0, right))
+        return out
+
+
+def covariances(term: Term, hyper: Array) -> Array:
+    """Covariances of a group's effects from kept draws of their prior's state, ``(m, r, r)``."""
+    r = term.design.r
+    if term.prior.is_blocked:
+        return hyper.reshape(-1, r, r)
+    return hyper[..., 0].reshape(-1, 1, 1) * np.eye(r)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted machines: one for two classes, else one for each class against the rest.
+
+    Parameters
+    ----------
+    machines : list of Machine
+        In the order of the classes.
+    classes : array of shape (n_classes,)
+        Labels, sorted.
+    masses : array of shape (n_classes,)
+        Total weight of the training rows of each class.
+    rows : array of int, optional
+        Numbers of the training rows in the input, unless they are all of it in order.
+    stopped : bool
+        Whether a callback has ended the fit.
+    objective : {"elbo", "log_posterior", "log_likelihood"}, optional
+        What ``bound`` and ``path`` are; by default as posteriors are variational, points or draws.
+    link : ClassLink, optional
+        Probabilities of more than two classes from their f; by default by the machines' own links.
+    is_joint : bool
+        Whether the machines were fitted together: they have one bound and one history.
+    left_out : LooPredictions, optional
+        Training rows, each predicted without itself; see :meth:`judged`.
+    far : Extrapolation, optional
+        Probabilities far from the training rows.
+    """
+
+    machines: list[Machine]
+    classes: Array
+    masses: Array = field(default_factory=lambda: np.empty(0))
+    rows: Array | None = None
+    stopped: bool = False
+    objective: str = ""
+    link: ClassLink | None = None
+    is_joint: bool = False
+    left_out: LooPredictions | None = None
+    far: Extrapolation | None = None
+
+    def judged(self, moments: LooMoments | None, limit: float | None = None) -> Self:
+        """The fit with its predictions of training rows left out, from moments of f there.
+
+        With ``limit``, the largest variance of f or infinity, probabilities of a link that is
+        fitted to these rows go to the shares of the classes far from them.
+        """
+        if moments is None:
+            return self
+        far = None
+        if not np.isinf(self.over_classes.rows) and limit is not None:
+            far = Extrapolation.of(moments, self.masses, limit)
+        fit = replace(self, far=far)
+        return replace(fit, left_out=LooPredictions.of(moments, fit.proba))
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the training rows."""
+        return float(self.masses.sum())
+
+    @property
+    def kind(self) -> str:
+        """The objective: as given, or by the kind of posterior."""
+        first = self.machines[0]
+        kind = "elbo" if first.posterior.has_spread else "log_posterior"
+        return self.objective or ("log_likelihood" if first.draws is not None else kind)
+
+    @property
+    def is_binary(self) -> bool:
+        return len(self.machines) == 1
+
+    @property
+    def n_iter(self) -> int:
+        return max(m.n_iter for m in self.machines)
+
+    @property
+    def converged(self) -> bool:
+        return all(m.converged for m in self.machines) and not self.stopped
+
+    @property
+    def bound(self) -> float:
+        some = self.machines[:1] if self.is_joint else self.machines
+        return float(sum(m.bound for m in some))
+
+    @property
+    def path(self) -> Any:
+        """History of the objective; a list of them for classes that were fitted one by one."""
+        paths = [np.asarray(m.path) for m in self.machines]
+        return paths[0] if self.is_binary or self.is_joint else paths
+
+    def unfinished(self, name: str, columns: Sequence[str] = ()) -> str:
+        """A warning if the fit has not converged; none if a callback has ended it.
+
+        ``columns`` are names of the columns that have coefficients.
+        """
+        if self.converged or self.stopped:
+            return ""
+        worst = max(abs(m.change) for m in self.machines)
+        if any(m.draws is not None for m in self.machines):
+            few = "too few draws to judge the chains. " if np.isnan(worst) else ""
+            return (
+                f"{few}the chains do not agree yet (R-hat up to {worst:.3g}"
+                f"{self._least_agreed(columns)}). Draw more, burn in longer, or give the prior a "
+                "lighter tail."
+            )
+        return (
+            f"{name} stopped after {self.n_iter} iterations with the bound still moving by "
+            f"{worst:.3g}. Raise max_iter or loosen tol if it matters."
+        )
+
+    def _least_agreed(self, columns: Sequence[str]) -> str:
+        """Which coefficient has the largest R-hat, in words; empty if that is not known."""
+        machine = max(self.machines, key=lambda m: abs(m.change))
+        if not isinstance(machine, Machine) or machine.draws is None or np.isnan(machine.change):
+            return ""
+        each = r_hat_of(machine.draws)
+        if each.size != machine.model.width or not np.any(np.isfinite(each)):
+            return ""
+        j = int(np.nanargmax(each))
+        pairs = zip(machine.model.terms, machine.model.slices, strict=True)
+        term, where = next(pair for pair in pairs if pair[1].start <= j < pair[1].stop)
+        design, width = term.design, where.stop - where.start
+        if term.design.is_grouped:
+            return f", of an effect of the groups {term.name!r}"
+        if term.name == "intercept":
+            return ", of the intercept"
+        own = design.has_labels and columns and len(columns) != width
+        labels = design.labels(columns) if own else list(columns)
+        if len(labels) == width:
+            return f", of {str(labels[j - where.start])!r}"
+        return f", of a coefficient of the term {term.name!r}"
+
+    # ----- f at new rows
+
+    def columns_at(self, X: Any) -> list[Rows | None]:
+        """Columns at new rows for each machine; made once where machines have them in common.
+
+        ``None`` where entries are latent: each machine has its own distribution of them.
+        """
+        made: dict[int, Rows | None] = {}
+        for machine in self.machines:
+            if id(machine.terms) not in made:
+                made[id(machine.terms)] = machine.columns(X)
+        return [made[id(machine.terms)] for machine in self.machines]
+
+    def moments_at(self, X: Any, reported: bool = False) -> list[tuple[Array, Array]]:
+        """Mean and variance of f at a block of rows, for each machine; or those ``reported``."""
+        pairs = zip(self.machines, self.columns_at(X), strict=True)
+        return [m.reported_moments(X, C) if reported else m.moments(X, C) for m, C in pairs]
+
+    def thetas(self, n: int, rng: np.random.Generator) -> list[Array]:
+        """Draws of each machine's coefficients, ``(n, K)``; together if they were fitted so."""
+        posts: list[Any] = [m.reported for m in self.machines]
+        if not self.is_joint or not posts[0].has_spread:
+            return [post.sample(n, rng) for post in posts]
+        if self.machines[0].draws is None:
+            return list(posts[0].sample_all(n, rng))
+        some = rng.integers(posts[0].flat.shape[0], size=n)
+        return [post.flat[some] for post in posts]
+
+    def draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
+        """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
+        return [m.predictors(X, t, rng) for m, t in zip(self.machines, thetas, strict=True)]
+
+    # ----- from moments of f, (n, machines), to probabilities
+
+    @property
+    def over_classes(self) -> ClassLink:
+        """The link of more than two classes."""
+        return self.link or SeparateLinks([m.link for m in self.machines])
+
+    @property
+    def offsets(self) -> Array:
+        """What the link adds to f, of each machine."""
+        if self.is_binary:
+            return np.array([self.machines[0].link.offset])
+        return self.over_classes.offsets
+
+    def logs(self, m: Array, v: Array) -> Array:
+        """Logs of the probabilities up to a constant, without the floor, ``(n, classes)``."""
+        if self.is_binary:
+            z = self.machines[0].link.logit(m[:, 0], v[:, 0])
+            logs = np.stack([np.zeros_like(z), z], axis=1)
+        else:
+            logs = self.over_classes.logs(m, v)
+        return logs if self.far is None else self.far.mixed(logs, v)
+
+    def odds(self, m: Array, v: Array) -> Array:
+        """Log odds of each class against the others, ``(n, classes)``, however certain."""
+        logs = self.logs(m, v)
+        if not self.is_binary:
+            return class_odds(logs)
+        z = logs[:, 1:] - logs[:, :1]
+        return np.hstack([-z, z])
+
+    def scores(self, m: Array, v: Array) -> Array:
+        """Decision values: of two classes one, which is positive where the second is likelier."""
+        if not self.is_binary:
+            certain = np.isinf(self.over_classes.rows)
+            return class_odds(self.logs(m, v) if certain else np.log(self.proba(m, v)))
+        link: Any = self.machines[0].link
+        if self.far is None:
+            return link.score(m[:, 0], v[:, 0])  # type: ignore[no-any-return]
+        return self.odds(m, v)[:, 1] / link.a  # type: ignore[no-any-return]
+
+    def proba(self, m: Array, v: Array) -> Array:
+        """Class probabilities, which agree with the sign of the scores, ties included."""
+        rows, K = self.over_classes.rows, len(self.classes)
+        if not self.is_binary:
+            return floored(softmax(self.logs(m, v), axis=1), rows, K)
+        p = floored(expit(self.odds(m, v)[:, 1]), rows, K)
+        half_up = np.nextafter(0.5, 1.0)
+        p = np.where(self.scores(m, v) > 0, np.maximum(p, half_up), np.minimum(p, 0.5))
+        return np.stack([1.0 - p, p], axis=1)
+
+    def interval_at(self, X: Any, tails: tuple[float, float]) -> tuple[Array, Array]:
+        """Lower and upper probabilities of all classes at a block of rows, ``(n, classes)`` each.
+
+        They have the probabilities inside, which have the same floor.  An interval of a certain
+        class is not narrower than Jeffreys' for an event that was not seen in as many rows.
+        """
+        columns, rows, K = self.columns_at(X), self.over_classes.rows, len(self.classes)
+        each = [m.moments(X, C) for m, C in zip(self.machines, columns, strict=True)]
+        odds = self.odds(*(np.stack(part, axis=1) for part in zip(*each, strict=True)))
+        low, middle, high = self._bands(X, (tails[0], 0.5, tails[1]), columns, each)
+        # as far as averaging over f moves the median, it moves the end on that side
+        moved = odds - middle
+        least = floored(expit(low + np.minimum(moved, 0.0)), rows, K)
+        most = floored(expit(high + np.maximum(moved, 0.0)), rows, K)
+        unseen = unseen_rate(rows, tails[1])
+        return np.minimum(least, 1.0 - unseen), np.maximum(most, unseen)
+
+    def _bands(
+        self,
+        X: Any,
+        levels: tuple[float, float, float],
+        columns: list[Rows | None],
+        moments: list[tuple[Array, Array]],
+    ) -> Array:
+        """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
+
+        Of several classes see :func:`.class_bands`; draws of a joint likelihood are taken as they
+        are.
+        """
+        if self.is_binary:
+            logit = self.machines[0].band(X, levels, columns[0], moments[0])
+            return np.stack([-logit[::-1], logit], axis=2)
+        if not self.is_joint:
+            known = zip(self.machines, columns, moments, strict=True)
+            f = np.stack([m.quantiles(X, levels, C, own) for m, C, own in known], axis=-1)
+            return class_bands(self.over_classes.logs(f, np.zeros_like(f)))
+        if self.machines[0].draws is None:
+            # of independent f: coefficients are reported less their mean, which is correlated
+            z = ndtri(np.array(levels))[:, None]
+            f = np.stack([m + np.sqrt(v) * z for m, v in moments], axis=-1)
+            return class_bands(self.over_classes.logs(f, np.zeros_like(f)))
+        posts: list[Any] = [m.reported for m in self.machines]
+        thetas = [post.flat[:: -(-len(post.flat) // DRAWS)] for post in posts]
+        rng, size = np.random.default_rng(0), max(1, HELD // (DRAWS * len(thetas)))
+        parts = []
+        for first in range(0, X.shape[0], size):
+            f = np.stack(self.draws_at(X[first : first + size], thetas, rng), axis=-1)
+            odds = class_odds(self.over_classes.logs(f, np.zeros_like(f)))  # (draws, rows, classes)
+            parts.append(np.quantile(odds, levels, axis=0))
+        return np.concatenate(parts, axis=1)
