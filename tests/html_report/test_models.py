@@ -15,9 +15,8 @@ from sklearn.preprocessing import StandardScaler
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.html_report import words
-from bayesvm.html_report.making import Maker
+from bayesvm.html_report.scores import thinned
 from bayesvm.inference import Gibbs
-from bayesvm.inspection.display import Inside
 from bayesvm.terms import Columns, Intercept, Process
 
 VOID = {"meta", "input", "br", "path", "circle", "rect", "link"}
@@ -177,61 +176,22 @@ def test_new_rows_are_not_fitted_to():
 
 def test_columns_that_factors_are_of_are_not_those_of_the_table():
     X, y = rows()
-    model = FactorSVC(1, columns="all").fit(X, y)
-    assert Maker(model, Inside.of(model), None, False, 0.9, None, None, None).n_columns() == 3
+    assert bayesvm.report(FactorSVC(1, columns="all").fit(X, y)).facts["n_columns"] == 3
 
 
-@pytest.mark.parametrize(
-    ("n", "limit"), [(120, 100), pytest.param(1600, 1500, marks=pytest.mark.slow)]
-)
-def test_effects_of_a_large_model_are_its_own(n, limit, monkeypatch):
-    """Not those of a refit: the change of its own mean probability, and ``average_effects``."""
-    from bayesvm.html_report import effects
-    from bayesvm.html_report.judged import thinned
-
-    monkeypatch.setattr(effects, "LARGE", limit)
-    monkeypatch.setattr(effects, "FEW", 2)
-    monkeypatch.setattr(effects, "ROWS_LARGE", n)
-    rng = np.random.default_rng(0)
-    X, _ = rows(n)
-    X["site"] = rng.choice(["a", "b", "c"], n)
-    y = 2 * np.sin(X["age"]) - 2 * X["dose"] + (X["site"] == "b") / 4 + rng.logistic(size=n) > 0
-    model = BayesianSVC(n_inducing=None, random_state=0).fit(X, y)
-    report = bayesvm.report(model, X, y)
-    assert effects.width_of(model) > limit
-    assert report.facts["screened"] == 4
-    some = X.iloc[thinned(y.to_numpy().astype(int), report.facts["averaged"])]
-    own = model.average_effects(some).loc[report.effects.index]
-    if len(some) == n:
-        pd.testing.assert_frame_equal(report.effects[own.columns], own)
-    assert set(report.effects.index.get_level_values("name")) == {"age", "dose"}
-    step = 0.5 * np.std(X["dose"])
-    high, low = (some.assign(dose=some["dose"] + s) for s in (step, -step))
-    change = (model.predict_proba(high) - model.predict_proba(low))[:, 1].mean()
-    assert report.effects.loc[("dose", "+1 sd"), "mean"] == pytest.approx(change, rel=1e-9)
-    curve = report.partial["age"]
-    at = some.assign(age=curve.index[2])
-    assert curve["mean"].iloc[2] == pytest.approx(model.predict_proba(at)[:, 1].mean(), rel=1e-9)
-
-
-def test_effects_of_few_rows_stand_for_those_of_all(monkeypatch):
+def test_effects_of_a_sample_of_rows_stand_for_those_of_all():
     """The step is the standard deviation of all rows, and intervals count the draw of rows."""
-    from bayesvm.html_report import effects
-    from bayesvm.html_report.judged import thinned
-
     rng = np.random.default_rng(3)
-    n = 600
+    n = 2000
     X = pd.DataFrame({"paid": np.exp(rng.normal(9, 1.2, n)), "age": rng.standard_normal(n)})
     y = np.log(X["paid"]) - 9 + X["age"] + rng.logistic(size=n) > 0
     model = BayesianLinearSVC().fit(X, y)
     key = ("paid", "+1 sd")
     whole = model.average_effects(X).loc[key]
-    monkeypatch.setattr(effects, "MOST", 40)
-    monkeypatch.setattr(effects, "FEWEST", 40)
     report = bayesvm.report(model, X, y)
     found = report.effects.loc[key]
-    some = X.iloc[thinned(y.to_numpy().astype(int), 40)]
-    assert report.facts["averaged"] == 40
+    some = X.iloc[thinned(y.to_numpy().astype(int), 1000)]
+    assert report.facts["averaged"] == 1000
     step = 0.5 * np.std(X["paid"])
     high, low = (some.assign(paid=some["paid"] + s) for s in (step, -step))
     rise = (model.predict_proba(high) - model.predict_proba(low))[:, 1]
@@ -239,7 +199,7 @@ def test_effects_of_few_rows_stand_for_those_of_all(monkeypatch):
     assert found["mean"] == pytest.approx(rise.mean(), rel=1e-9)
     assert found["lower"] < whole["mean"] < found["upper"]
     same = model.average_effects(some, "paid", change=2 * step).iloc[0]
-    drawn = np.sqrt((1 - 40 / n) * rise.var() / 40)
+    drawn = np.sqrt((1 - 1000 / n) * rise.var() / 1000)
     assert found["sd"] == pytest.approx(np.hypot(same["sd"], drawn), rel=1e-6)
     assert found["upper"] - found["lower"] > same["upper"] - same["lower"]
 

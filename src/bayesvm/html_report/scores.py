@@ -1,150 +1,401 @@
-"""Scores of predictions of rows left out, with intervals by resampling of rows."""
+"""Predictions of rows that a model was not fitted to, beside simple models, and their scores."""
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
+from scipy import sparse
 from scipy.stats import beta
+from sklearn.base import clone
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import precision_recall_curve, roc_curve
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.utils import get_tags
+from threadpoolctl import threadpool_limits
 
 from ..core.types import Array
+from ..inspection.display import Inside
 from ..inspection.tables import pandas_for, tails
-from .judged import MODEL, Judged
 
-REPEATS = 400  # of the resampling: ends of 90 % intervals vary by a twentieth of their width
-BINS, BIN_ROWS = 10, 20  # of the reliability curve: bins, and rows in each at least
+MODEL, BOOSTING, LOGISTIC, BASE = "this model", "boosting", "logistic regression", "base rate"
 METRICS = ("log_loss", "brier", "error", "auc")
-LEAST = 1e-15  # probability below which a log loss is cut
 
 
-def scores(judged: Judged, level: float = 0.9) -> Any:
+@dataclass(frozen=True)
+class Rows:
+    """A labelled table: cells, positions of labels in ``classes``, and what else a fit takes."""
+
+    X: Any
+    codes: Array
+    classes: Array
+    groups: Any = None
+    weights: Array | None = None
+
+    def take(self, some: Array) -> Rows:
+        """Rows by their positions."""
+        X, groups = (x.iloc[some] if hasattr(x, "iloc") else x if x is None else x[some]
+                     for x in (self.X, self.groups))  # fmt: skip
+        weights = None if self.weights is None else self.weights[some]
+        return replace(self, X=X, codes=self.codes[some], groups=groups, weights=weights)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Groups, as an option of predictions."""
+        return {} if self.groups is None else {"groups": self.groups}
+
+    @property
+    def mass(self) -> Array:
+        """Weights of the rows, 1 by default."""
+        return np.ones(self.codes.size) if self.weights is None else self.weights
+
+
+class Predictions(NamedTuple):
+    """Probabilities of rows by a fitted model, with intervals and novelty where it has them."""
+
+    P: Array
+    lower: Array | None = None
+    upper: Array | None = None
+    novelty: Array | None = None
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Predictions of rows by models that were not fitted to them.
+
+    Parameters
+    ----------
+    rows : array of shape (n,)
+        Positions of the rows in the table.
+    codes, folds, weights : arrays of shape (n,)
+        Classes by position, number of the fold that left each row out, weights.
+    units : array of shape (n,)
+        What was sampled independently: rows, or groups of them, by number.
+    proba : dict of arrays of shape (n, n_classes)
+        By name of the model: this one and simple ones.
+    total : int
+        Rows of the whole table.
+    how : {"folds", "groups", "new"}
+        Left out by folds of rows or of groups, or never part of the training rows.
+    fitted : Predictions, optional
+        The same rows as predicted by the model itself.
+    """
+
+    rows: Array
+    codes: Array
+    folds: Array
+    weights: Array
+    units: Array
+    proba: Mapping[str, Array]
+    total: int
+    how: str = "folds"
+    fitted: Predictions | None = None
+
+    @property
+    def P(self) -> Array:
+        """Probabilities by this model."""
+        return self.proba[MODEL]
+
+
+def thinned(codes: Array, most: int) -> Array:
+    """Positions of at most ``most`` rows, drawn in proportion to the classes, in order."""
+    if codes.size <= most:
+        return np.arange(codes.size)
+    order = np.random.default_rng(0).permutation(codes.size)
+    order = order[np.argsort(codes[order], kind="stable")]
+    return np.sort(order[np.linspace(0, codes.size - 1, most).astype(int)])
+
+
+def is_pairwise(model: Any) -> bool:
+    """Whether a model is given kernel values in place of rows."""
+    return bool(get_tags(Inside.of(model).model).input_tags.pairwise)
+
+
+# ---------------------------------------------------------------------------------------------
+# Predictions
+
+
+def predict(model: Any, data: Rows, level: float | None) -> Predictions:
+    """What a model predicts of rows; with a ``level`` intervals and novelty, if it has them."""
+    inside = Inside.of(model)
+    inner, X = inside.model, inside.rows(data.X)
+    at = np.searchsorted(data.classes, inner.classes_)
+
+    def in_all_classes(P: Array) -> Array:
+        out = np.zeros((data.codes.size, len(data.classes)))
+        out[:, at] = P
+        return out
+
+    P = in_all_classes(inner.predict_proba(X, **data.options))
+    posterior = getattr(inner.machines_[0], "posterior", None)
+    if level is None or not (posterior is None or posterior.has_spread):
+        return Predictions(P)
+    lower, upper = inner.predict_interval(X, level=level, **data.options)
+    known = inner.fit_.left_out is not None and inner._knows_novelty
+    novelty = inner.novelty(X, **data.options) if known else None
+    return Predictions(P, in_all_classes(lower), in_all_classes(upper), novelty)
+
+
+def cross_validated(
+    model: Any,
+    data: Rows,
+    by_group: bool = True,
+    n_folds: int = 5,
+    jobs: int = 1,
+    callbacks: Any = None,
+    ready: Callable[[], bool] = lambda: True,
+) -> HeldOut | None:
+    """Predictions of each row by a fit to the other folds; ``None`` if there are too few rows.
+
+    Folds leave out whole groups if ``by_group`` and there are at least ten.  A fold begins only
+    where ``ready``, so that there may be predictions of fewer rows.
+    """
+    n, second = data.codes.size, int(np.sort(np.bincount(data.codes, minlength=2))[-2])
+    if second < 2:
+        return None
+    units, how = np.arange(n), "folds"
+    splitter: Any = StratifiedKFold(min(n_folds, second), shuffle=True, random_state=0)
+    if data.groups is not None and by_group:
+        first = np.asarray(data.groups).reshape(n, -1)[:, 0].astype(str)
+        codes = np.unique(first, return_inverse=True)[1]
+        if codes.max() >= 2 * n_folds:
+            units, how = codes, "groups"
+            splitter = StratifiedGroupKFold(min(n_folds, second), shuffle=True, random_state=0)
+    model = clone(model)
+    inner = model[-1] if isinstance(model, Pipeline) else model
+    own = {"verbose": 0, "checkpoint": None, "callbacks": callbacks}
+    own |= {"n_jobs": 1} if jobs > 1 else {}
+    inner.set_params(**{name: own[name] for name in own.keys() & inner.get_params(deep=False)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rare classes in folds
+        pairs = splitter.split(units, data.codes, units)
+        tasks = (delayed(one_fold)(model, data, *pair) for pair in pairs if ready())
+        done = list(Parallel(n_jobs=jobs, pre_dispatch=jobs)(tasks))
+    if not done:
+        return None
+    rows = np.concatenate([test for test, _ in done])
+    order = np.argsort(rows)
+    folds = np.repeat(np.arange(len(done)), [test.size for test, _ in done])[order]
+    proba = {name: np.concatenate([P[name] for _, P in done])[order] for name in done[0][1]}
+    at = rows[order]
+    return HeldOut(at, data.codes[at], folds, data.mass[at], units[at], proba, n, how)
+
+
+def one_fold(model: Any, data: Rows, train: Array, test: Array) -> tuple[Array, dict[str, Array]]:
+    """Positions and probabilities of the rows ``test`` by models fitted to the rows ``train``."""
+    inner, outer = data.take(train), data.take(test)
+    if is_pairwise(model):
+        inner, outer = (replace(part, X=part.X[:, train]) for part in (inner, outer))
+    new = clone(model)
+    options = inner.options | ({} if data.weights is None else {"sample_weight": inner.weights})
+    if isinstance(new, Pipeline):
+        options = {f"{new.steps[-1][0]}__{name}": value for name, value in options.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit to all rows has warned
+        new.fit(inner.X, data.classes[inner.codes], **options)
+        proba = {MODEL: predict(new, outer, None).P}
+        if not is_pairwise(model):
+            inside = Inside.of(new)
+            seen, unseen = (as_frame(inside.rows(part.X), inside.model) for part in (inner, outer))
+            with threadpool_limits(1):  # threads of boosting wait longer than they work
+                proba |= rivals(seen, unseen, inner)
+    shares = np.bincount(inner.codes, inner.mass, minlength=len(data.classes)) + 0.5
+    return test, proba | {BASE: np.tile(shares / shares.sum(), (test.size, 1))}
+
+
+def recorded(held: Any, data: Rows | None) -> HeldOut | None:
+    """Predictions that ``bayesvm fit`` has kept; ``None`` if they are not of these rows."""
+    if held is None or not held.rows.size:
+        return None
+    n = held.rows.size if data is None else data.codes.size
+    if data is not None and (
+        data.groups is not None
+        or held.rows.max() >= n
+        or not np.array_equal(data.codes[held.rows], held.codes)
+    ):
+        return None
+    proba = {MODEL if name == "model" else name: P for name, P in held.proba.items()}
+    return HeldOut(held.rows, held.codes, held.folds, held.weights, np.arange(held.rows.size),
+                   proba, n)  # fmt: skip
+
+
+def held_out(
+    model: Any, data: Rows, new: bool, kept: Any, level: float,
+    most: int = 5000, most_slow: int = 1500,
+) -> HeldOut | None:  # fmt: skip
+    """Predictions of rows that are new, whose predictions are known, or by cross-validation.
+
+    Of large tables at most ``most`` rows; where the model is fitted again and has a kernel or
+    draws, ``most_slow``.
+    """
+    inner = Inside.of(model).model
+    found = None if new else recorded(kept, data)
+    if found is not None:
+        some = thinned(found.codes, most)
+        names = ("rows", "codes", "folds", "weights", "units")
+        each: dict[str, Any] = {name: getattr(found, name)[some] for name in names}
+        found = replace(found, proba={name: P[some] for name, P in found.proba.items()}, **each)
+    else:
+        drawn = getattr(inner.machines_[0], "draws", None) is not None
+        slow = drawn or hasattr(inner, "kernel_") or hasattr(inner, "n_vectors_")
+        some = thinned(data.codes, most_slow if slow and not new else most)
+        if new:
+            zero, part = np.zeros(some.size, int), data.take(some)
+            found = HeldOut(some, part.codes, zero, part.mass, np.arange(some.size), {},
+                            data.codes.size, "new")  # fmt: skip
+        elif (found := cross_validated(model, data.take(some))) is not None:
+            found = replace(found, rows=some[found.rows], total=data.codes.size)
+    if found is None:
+        return None
+    fitted, proba = predict(model, data.take(found.rows), level), found.proba
+    if new:
+        shares = inner.fit_.masses / inner.fit_.masses.sum()
+        proba = {MODEL: fitted.P, BASE: np.tile(shares, (some.size, 1))}
+    return replace(found, fitted=fitted, proba=proba)
+
+
+def as_frame(X: Any, model: Any) -> Any:
+    """A table of a fitted model's columns, for other models; without the label of a formula."""
+    if sparse.issparse(X):
+        return X
+    frame = pandas_for("report").DataFrame(X)
+    formula = getattr(model, "_formula", None)
+    frame = frame if formula is None else frame.drop(columns=[formula.response], errors="ignore")
+    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+
+
+def rivals(train: Any, test: Any, data: Rows) -> dict[str, Array]:
+    """Probabilities by logistic regression and gradient boosting, default settings."""
+    models: dict[str, Any] = {}
+    if sparse.issparse(train):
+        models[LOGISTIC] = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1000))
+    else:
+        numbers = make_column_selector(dtype_include=["number", "bool"])
+        others = make_column_selector(dtype_exclude=["number", "bool"])
+        levels: Any = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=5)
+        codes: Any = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1,
+                                    encoded_missing_value=-1, min_frequency=5)  # fmt: skip
+        filled = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+        columns = make_column_transformer((filled, numbers), (levels, others), sparse_threshold=0)
+        models[LOGISTIC] = make_pipeline(columns, LogisticRegression(max_iter=1000))
+        coded = make_column_transformer((codes, others), remainder="passthrough")
+        models[BOOSTING] = make_pipeline(coded, HistGradientBoostingClassifier(random_state=0))
+    out = {}
+    for name, model in models.items():
+        weights = {f"{model.steps[-1][0]}__sample_weight": data.weights}
+        model.fit(train, data.codes, **weights)
+        out[name] = np.zeros((test.shape[0], len(data.classes)))
+        out[name][:, model.classes_] = model.predict_proba(test)
+    return out
+
+
+# ---------------------------------------------------------------------------------------------
+# Scores
+
+
+def scores(held: HeldOut, level: float = 0.9, repeats: int = 400) -> Any:
     """Log loss, Brier score, error and AUC of each model, as a data frame.
 
     Intervals are percentiles over resampled rows (groups of them, where folds leave out groups);
     the resampled rows are the same for all models, so that differences are compared in pairs.
     """
-    pd, ends = pandas_for("scores"), tails(level)
-    draws = _resampled(judged)
-    values = {name: _all(judged, P, draws) for name, P in judged.proba.items()}
-    rows = []
-    for name, (point, repeated) in values.items():
-        for j, metric in enumerate(METRICS):
-            gap = repeated[:, j] - values[MODEL][1][:, j]
-            row = [name, metric, point[j], *np.quantile(repeated[:, j], ends)]
-            row += [point[j] - values[MODEL][0][j], *np.quantile(gap, ends)]
-            rows.append(row)
-    stems = ["", "difference"]
-    names = [f"{stem}{end}" for stem in stems for end in ("", "_lower", "_upper")]
-    names[:3] = ["value", "lower", "upper"]
-    return pd.DataFrame(rows, columns=["model", "metric", *names]).set_index(["model", "metric"])
+    pd, n = pandas_for("scores"), int(held.units.max()) + 1
+    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=repeats)
+    counts = np.vstack([np.ones(held.units.size), drawn[:, held.units]]) * held.weights
+    values = {name: metrics(held.codes, P, counts) for name, P in held.proba.items()}
+    names = ["value", "lower", "upper", "difference", "difference_lower", "difference_upper"]
+    frames = []
+    for found in values.values():
+        parts = (np.vstack([x[:1], np.quantile(x[1:], tails(level), axis=0)])
+                 for x in (found, found - values[MODEL]))  # fmt: skip
+        frames.append(pd.DataFrame(np.vstack(list(parts)).T, METRICS, names))
+    return pd.concat(frames, keys=values, names=["model", "metric"])
 
 
-def by_fold(judged: Judged) -> Any:
+def by_fold(held: HeldOut) -> Any:
     """The same scores in each fold, a row for each fold and model."""
-    pd, rows = pandas_for("scores"), []
-    for fold in np.unique(judged.folds):
-        some = judged.folds == fold
-        weights = judged.weights[None, some]
-        for name, P in judged.proba.items():
-            found = _repeated(judged.codes[some], P[some], weights)[0]
+    rows = []
+    for fold in np.unique(held.folds):
+        some = held.folds == fold
+        for name, P in held.proba.items():
+            found = metrics(held.codes[some], P[some], held.weights[None, some])[0]
             rows.append([fold, name, *found])
-    return pd.DataFrame(rows, columns=["fold", "model", *METRICS])
+    return pandas_for("scores").DataFrame(rows, columns=["fold", "model", *METRICS])
 
 
-def _resampled(judged: Judged) -> Array:
-    """How often each row counts: as given in the first line, then resampled."""
-    n = int(judged.units.max()) + 1
-    drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=REPEATS)
-    return np.vstack([np.ones(judged.units.size), drawn[:, judged.units]]) * judged.weights
-
-
-def _all(judged: Judged, P: Array, draws: Array) -> tuple[Array, Array]:
-    found = _repeated(judged.codes, P, draws)
-    return found[0], found[1:]
-
-
-def _repeated(codes: Array, P: Array, draws: Array) -> Array:
-    """Scores for each line of weights, ``(lines, metrics)``."""
+def metrics(codes: Array, P: Array, counts: Array) -> Array:
+    """Log loss, Brier score, error and AUC for each line of weights, ``(lines, metrics)``."""
     n, K = P.shape
     hit = codes[:, None] == np.arange(K)
-    loss = -np.log(np.clip(P[np.arange(n), codes], LEAST, None))
+    loss = -np.log(np.maximum(P[np.arange(n), codes], 1e-15))
     brier = np.sum((P - hit) ** 2, axis=1) / (2 if K == 2 else 1)
     each = np.stack([loss, brier, P.argmax(axis=1) != codes], axis=1)
-    plain = draws @ each / draws.sum(axis=1, keepdims=True)
+    plain = counts @ each / counts.sum(axis=1, keepdims=True)
     some = [1] if K == 2 else [k for k in range(K) if 0 < hit[:, k].sum() < n]
-    areas = np.mean([auc(hit[:, k], P[:, k], draws) for k in some], axis=0) if some else np.nan
+    areas = np.mean([auc(hit[:, k], P[:, k], counts) for k in some], axis=0) if some else np.nan
     return np.column_stack([plain, np.broadcast_to(areas, len(plain))])
 
 
-def auc(hit: Array, p: Array, draws: Array) -> Array:
+def auc(hit: Array, p: Array, counts: Array) -> Array:
     """Area under the ROC curve for each line of weights: ties count half."""
     order = np.argsort(p, kind="stable")
     first = np.flatnonzero(np.diff(p[order], prepend=-1.0))  # of each run of equal values
-    yes = np.add.reduceat(np.where(hit[order], draws[:, order], 0.0), first, axis=1)
-    no = np.add.reduceat(np.where(hit[order], 0.0, draws[:, order]), first, axis=1)
+    yes = np.add.reduceat(np.where(hit[order], counts[:, order], 0.0), first, axis=1)
+    no = np.add.reduceat(np.where(hit[order], 0.0, counts[:, order]), first, axis=1)
     below = np.cumsum(no, axis=1) - 0.5 * no
     pairs = yes.sum(axis=1) * no.sum(axis=1)
     out: Array = np.sum(yes * below, axis=1) / np.where(pairs > 0, pairs, np.nan)
     return out
 
 
-def reliability(judged: Judged, level: float = 0.9) -> Any:
+def reliability(held: HeldOut, level: float = 0.9, bins: int = 10, least: int = 20) -> Any:
     """Observed frequency against predicted probability in bins of equally many rows.
 
-    Of two classes the probability of the second; of more that of the label given.  Intervals of
-    frequencies are Jeffreys'; ``sure_lower`` and ``sure_upper`` are the mean ends of the intervals
-    of the probabilities.
+    Of two classes the probability of the second; of more that of the label given.  A bin has at
+    least ``least`` rows; intervals of frequencies are Jeffreys'.
     """
-    pd, (low, high) = pandas_for("reliability"), tails(level)
-    n, K = judged.P.shape
-    label = np.full(n, 1) if K == 2 else judged.P.argmax(axis=1)
-    at = np.arange(n), label
-    p, hit = judged.P[at], (judged.codes == label).astype(float)
-    bins = max(1, min(BINS, n // BIN_ROWS))
-    order, rows = np.argsort(p, kind="stable"), []
-    for some in np.array_split(order, bins):
-        w = judged.weights[some] * (some.size / judged.weights[some].sum())
-        yes = float(w @ hit[some])
-        ends = beta.ppf([low, high], yes + 0.5, some.size - yes + 0.5)
-        row = [some.size, float(w @ p[some]) / some.size, yes / some.size, *ends]
-        if judged.lower is not None and judged.upper is not None:
-            row += [float(w @ end[at][some]) / some.size for end in (judged.lower, judged.upper)]
-        rows.append(row)
-    names = ["rows", "predicted", "observed", "lower", "upper", "sure_lower", "sure_upper"]
-    return pd.DataFrame(rows, columns=names[: len(rows[0])])
+    n, K = held.P.shape
+    label = np.full(n, 1) if K == 2 else held.P.argmax(axis=1)
+    p, hit = held.P[np.arange(n), label], held.codes == label
+    rows = []
+    for some in np.array_split(np.argsort(p, kind="stable"), max(1, min(bins, n // least))):
+        w = held.weights[some] / held.weights[some].sum()
+        yes = some.size * float(w @ hit[some])
+        ends = beta.ppf(tails(level), yes + 0.5, some.size - yes + 0.5)
+        rows.append([some.size, float(w @ p[some]), yes / some.size, *ends])
+    names = ["rows", "predicted", "observed", "lower", "upper"]
+    return pandas_for("reliability").DataFrame(rows, columns=names)
 
 
-def curves(judged: Judged, classes: Array) -> tuple[Any, Any]:
+def curves(held: HeldOut, classes: Array) -> tuple[Any, Any]:
     """ROC and precision-recall curves of each class (of two, the second), as data frames."""
-    pd, K = pandas_for("curves"), len(classes)
-    roc, pr = [], []
-    for k in [1] if K == 2 else range(K):
-        hit, p = judged.codes == k, judged.P[:, k]
+    pd = pandas_for("curves")
+    roc, pr = [pd.DataFrame()], [pd.DataFrame()]
+    for k in [1] if len(classes) == 2 else range(len(classes)):
+        hit, p = held.codes == k, held.P[:, k]
         if not 0 < hit.sum() < hit.size:
             continue
-        x, y, t = roc_curve(hit, p, sample_weight=judged.weights)
+        x, y, t = roc_curve(hit, p, sample_weight=held.weights)
         roc.append(pd.DataFrame({"class": classes[k], "threshold": t, "fpr": x, "tpr": y}))
-        y, x, t = precision_recall_curve(hit, p, sample_weight=judged.weights)
-        t = np.append(t, np.inf)
-        frame = {"class": classes[k], "threshold": t, "recall": x, "precision": y}
-        pr.append(pd.DataFrame(frame))
-    empty = pd.DataFrame()
-    return (
-        (pd.concat(roc, ignore_index=True), pd.concat(pr, ignore_index=True))
-        if roc
-        else (
-            empty,
-            empty,
-        )
-    )
+        y, x, t = precision_recall_curve(hit, p, sample_weight=held.weights)
+        table = {"class": classes[k], "threshold": [*t, np.inf], "recall": x, "precision": y}
+        pr.append(pd.DataFrame(table))
+    return pd.concat(roc, ignore_index=True), pd.concat(pr, ignore_index=True)
 
 
-def thresholds(judged: Judged) -> Any:
+def thresholds(held: HeldOut) -> Any:
     """Rows of two classes by their label and by whether P reaches a threshold, as a data frame."""
     pd, grid = pandas_for("thresholds"), np.arange(1, 100) / 100
-    p, hit = judged.P[:, 1], judged.codes == 1
-    above = p[None] >= grid[:, None] - 1e-12
+    above, hit = held.P[:, 1] >= grid[:, None] - 1e-12, held.codes == 1
     table = {
         "tp": (above & hit).sum(axis=1),
         "fp": (above & ~hit).sum(axis=1),
@@ -154,9 +405,9 @@ def thresholds(judged: Judged) -> Any:
     return pd.DataFrame(table, index=pd.Index(grid, name="threshold"))
 
 
-def confusion(judged: Judged, classes: Array) -> Any:
+def confusion(held: HeldOut, classes: Array) -> Any:
     """Rows by true class (lines) and most probable class (columns), as a data frame."""
     pd, K = pandas_for("confusion"), len(classes)
-    counts = np.bincount(judged.codes * K + judged.P.argmax(axis=1), minlength=K * K)
+    counts = np.bincount(held.codes * K + held.P.argmax(axis=1), minlength=K * K)
     index, columns = pd.Index(classes, name="true"), pd.Index(classes, name="given")
     return pd.DataFrame(counts.reshape(K, K), index=index, columns=columns)

@@ -1,13 +1,15 @@
-"""What a report has in words: three sentences, short numbers, and what needs attention."""
+"""What a report says: sentences, notes and cards, each by a rule; and short numbers."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .judged import BASE, BOOSTING, LOGISTIC, MODEL
+from .scores import BASE, BOOSTING, LOGISTIC, MODEL
 
 KINDS = {
     "BayesianLinearSVC": "a linear model",
@@ -18,9 +20,7 @@ KINDS = {
     "PCVC": "a kernel model with few vectors",
     "RVC": "a kernel model with few vectors",
 }
-EQUAL = 0.01  # log losses that differ by less are equal: 1 % in the probability of the true label
-MOVES = 0.02  # of a probability, that a column with an effect moves on average at least
-RATIO = 1.01  # R-hat above which chains count as different
+OTHERS = {BASE: "the base rate", LOGISTIC: LOGISTIC, BOOSTING: "gradient boosting"}
 
 
 class Card(NamedTuple):
@@ -49,6 +49,10 @@ class Effect(NamedTuple):
     label: str = ""  # the class, if there are more than two
 
 
+# ---------------------------------------------------------------------------------------------
+# Names and numbers
+
+
 def plain(name: Any, most: int = 60) -> str:
     """A name on one line, without control characters, cut if it is long."""
     text = "".join(c if c.isprintable() else " " for c in str(name))
@@ -60,11 +64,18 @@ def percent(x: float, digits: int = 1) -> str:
     return f"{100 * x:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
-def short(x: float, digits: int = 3) -> str:
-    """A number in few significant digits, with a proper minus.
+def signed(x: float, digits: int = 3) -> str:
+    return f"{x:+.{digits}f}".replace("-", "−")
 
-    Thousands are separated from 10,000 on: smaller numbers may be years.
-    """
+
+def points(x: float) -> str:
+    """A difference of probabilities in percentage points, signed."""
+    text = signed(100 * x, 1)
+    return "0.0" if text[1:] == "0.0" else text
+
+
+def short(x: float, digits: int = 3) -> str:
+    """A number in few significant digits; thousands are separated from 10,000 on, past years."""
     x = float(x)
     if not np.isfinite(x):
         return "–" if np.isnan(x) else f"{x}"
@@ -76,35 +87,135 @@ def short(x: float, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def points(x: float) -> str:
-    """A difference of probabilities, signed."""
-    text = f"{100 * x:+.1f}".replace("-", "−")
-    return "0.0" if text[1:] == "0.0" else text
-
-
 def listed(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
 
 
-def against(scores: Any, name: str) -> str:
-    """How the log loss of this model compares with another's, by the interval of the difference."""
+# ---------------------------------------------------------------------------------------------
+# Conditions
+
+
+def against(scores: Any, name: str, equal: float = 0.01) -> str:
+    """How the log loss of this model compares with another's, by the interval of the difference.
+
+    Differences below ``equal``, 1 % in the probability of the true label, do not matter.
+    """
+    if name not in scores.index.get_level_values("model"):
+        return ""
     row = scores.loc[(name, "log_loss")]
     gap, lower, upper = row["difference"], row["difference_lower"], row["difference_upper"]
-    if abs(gap) >= EQUAL and (lower > 0 or upper < 0):
+    if abs(gap) >= equal and (lower > 0 or upper < 0):
         return "better than" if gap > 0 else "worse than"
-    if lower > 0 or -EQUAL < lower <= upper < EQUAL:
+    if lower > 0 or -equal < lower <= upper < equal:
         return "about as good as"
-    return "no better than" if upper < EQUAL else "not clearly different from"
+    return "no better than" if upper < equal else "not clearly different from"
 
 
-def sentences(facts: dict[str, Any]) -> list[str]:
+def is_clear(row: Any) -> bool:
+    """Whether the interval of an effect does not hold zero."""
+    return "lower" not in row or bool(row["lower"] > 0 or row["upper"] < 0)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules read."""
+
+    about: dict[str, Any]  # facts of the page by name
+    scores: Any = None  # data frames of the report
+    reliability: Any = None
+    chains: Any = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.about[name]
+
+    def versus(self, name: str) -> str:
+        """How the model compares with another; empty if that is not known."""
+        return "" if self.scores is None else against(self.scores, name)
+
+
+# ---------------------------------------------------------------------------------------------
+# Notes: kind, when, and the text
+
+
+def _gap(facts: Facts) -> str:
+    row = facts.scores.loc[(BASE, "log_loss")]
+    gap, low, high = (signed(row[f"difference{end}"]) for end in ("", "_lower", "_upper"))
+    return (
+        "There are too few cases to tell whether the probabilities are better than the base rate: "
+        f"its log loss less the model's is {gap} ({facts['level']} interval {low} to {high}). "
+        "Judge the model on more rows."
+    )
+
+
+def _rival(name: str) -> Callable[[Facts], str]:
+    def text(facts: Facts) -> str:
+        other = "a kernel model" if facts["estimator"] != "BayesianSVC" else "other columns"
+        return f"The log loss of {OTHERS[name]} is lower: consider {other}, or {OTHERS[name]}."
+
+    return text
+
+
+def _leaks(facts: Facts, left_out: bool) -> list[tuple[str, str]]:
+    return [(plain(name), plain(why, 160)) for name, why, gone in facts["leaks"]
+            if gone == left_out]  # fmt: skip
+
+
+RULES: list[tuple[str, Callable[[Facts], Any], str | Callable[[Facts], str]]] = [
+    (
+        "bad", lambda f: f.versus(BASE) in ("worse than", "about as good as", "no better than"),
+        "The probabilities are no better than the base rate: the columns say little about the "
+        "labels, or the model does not suit them. Try another model or more rows.",
+    ),
+    (
+        "bad", lambda f: _leaks(f, False),
+        lambda f: " ".join(
+            f"{name} may give the label away ({why}): is it known in advance?"
+            for name, why in _leaks(f, False)
+        ),
+    ),
+    ("bad", lambda f: not f["converged"], "The fit has not converged; see The fit."),
+    ("fair", lambda f: f.versus(BASE) == "not clearly different from", _gap),
+    ("fair", lambda f: f.versus(LOGISTIC) == "worse than", _rival(LOGISTIC)),
+    ("fair", lambda f: f.versus(BOOSTING) == "worse than", _rival(BOOSTING)),
+    (
+        "fair", lambda f: _leaks(f, True),
+        lambda f: f"{listed([name for name, _ in _leaks(f, True)])} "
+        f"{'give' if len(_leaks(f, True)) > 1 else 'gives'} the label away and "
+        f"{'were' if len(_leaks(f, True)) > 1 else 'was'} left out.",
+    ),
+    (
+        "fair", lambda f: f.chains is not None and f.chains["largest_r_hat"].max() > 1.01,
+        "Chains differ (R-hat above 1.01): draw more before the numbers are quoted.",
+    ),
+    (
+        "fair", lambda f: (f["novel_share"] or 0) > 0.05,
+        lambda f: f"{percent(f['novel_share'], 0)} of the new rows are unlike the training rows "
+        "(1 % expected).",
+    ),
+]  # fmt: skip
+
+
+def notes(facts: Facts) -> list[Note]:
+    """What needs attention, the worst first; one good word if nothing does."""
+    out = [Note(kind, text if isinstance(text, str) else text(facts))
+           for kind, when, text in RULES if when(facts)]  # fmt: skip
+    if not out and facts.scores is not None:
+        text = "No problem was found: better than the base rate, converged, no column gives the "
+        out.append(Note("good", text + "label away."))
+    return out
+
+
+# ---------------------------------------------------------------------------------------------
+# Sentences and cards
+
+
+def sentences(facts: Facts) -> list[str]:
     """What was fitted and on what, how good it is, what matters most."""
-    kind = KINDS.get(facts["estimator"], "a model")
     target, classes = facts["target"], [plain(k, 40) for k in facts["classes"]]
+    what = f"the probability of each of {len(classes)} classes of {target}"
     if len(classes) == 2:
         what = f"the probability that {target} is {classes[1]}"
-    else:
-        what = f"the probability of each of {len(classes)} classes of {target}"
+    kind = KINDS.get(facts["estimator"], "a model")
     first = f"This is {kind} that gives {what} from {facts['n_columns']} columns"
     if facts["n_rows"]:
         first += f", fitted to {facts['n_rows']:,} rows"
@@ -112,23 +223,19 @@ def sentences(facts: dict[str, Any]) -> list[str]:
         k = 1 if len(classes) == 2 else int(np.argmax(facts["shares"]))
         first += f" of which {percent(facts['shares'][k], 0)} are {classes[k]}"
     out = [first + "."]
-    scores = facts["scores"]
-    if scores is not None:
-        right = 1 - scores.loc[(MODEL, "error"), "value"]
-        usual = 1 - scores.loc[(BASE, "error"), "value"]
-        text = (
-            f"On rows it had not seen it named the right class {percent(right, 0)} of the time "
-            f"({percent(usual, 0)} by always guessing the most frequent one)"
-        )
+    if facts.scores is not None:
+        right, usual = (1 - facts.scores.loc[(name, "error"), "value"] for name in (MODEL, BASE))
+        # to a tenth: a difference of less than a percent is seen
+        text = f"Accuracy on rows it had not seen is {percent(right)}; always guessing the most "
+        text += f"frequent class gives {percent(usual)}. Its probabilities are "
         parts: dict[str, list[str]] = {}
-        for name in (BASE, LOGISTIC, BOOSTING):
-            if name in scores.index.get_level_values("model"):
-                shown = "the base rate" if name == BASE else name
-                parts.setdefault(against(scores, name), []).append(shown)
-        each = [f"{how} those of {listed(names)}" for how, names in parts.items()]
-        out.append(f"{text}, and its probabilities are {listed(each)}.")
-    better = scores is None or against(scores, BASE) == "better than"
-    clear = [e for e in facts["top"] if is_clear(e.row) or (better and e.moved >= MOVES)]
+        for name, shown in OTHERS.items():
+            if how := facts.versus(name):
+                parts.setdefault(how, []).append(shown)
+        out.append(text + listed([f"{k} those of {listed(v)}" for k, v in parts.items()]) + ".")
+    better = facts.scores is None or facts.versus(BASE) == "better than"
+    # of a column whose effects cancel, two points of the probability are worth a sentence
+    clear = [e for e in facts["top"] if is_clear(e.row) or (better and e.moved >= 0.02)]
     if clear:
         out.append(what_matters(clear, facts["level"]))
     elif facts["top"]:
@@ -143,111 +250,51 @@ def what_matters(effects: list[Effect], level: str) -> str:
         f"What matters most is {plain(name, 40)}: shuffling this column changes the predicted "
         f"probability by {100 * moved:.1f} points on average, up or down"
     )
+    step = f"going from {plain(change, 40)}"
+    if change == "+1 sd":
+        step = "going from half a standard deviation below its value to half above"
+    elif " against " in change:
+        high, _, low = change.partition(" against ")
+        step = f"{plain(high, 30)} instead of {plain(low, 30)}"
     of = f"the probability of {label}" if label else "it"
-    signed = f"{_change(change)} changes {of} by {points(row['mean'])} points on average"
+    moving = f"{step} changes {of} by {points(row['mean'])} points on average"
     if "lower" in row:
-        ends = f"{points(row['lower'])} to {points(row['upper'])}"
-        signed += f" ({level} interval {ends})"
+        moving += f" ({level} interval {points(row['lower'])} to {points(row['upper'])})"
     if not is_clear(row):
         up, down = row.get("rises", np.nan), row.get("falls", np.nan)
         if min(up, down) >= 0.005:  # one percent as it is printed
-            signed += f", up for {percent(up, 0)} of the rows and down for {percent(down, 0)}"
+            moving += f", up for {percent(up, 0)} of the rows and down for {percent(down, 0)}"
         else:
-            signed += ", so that its sign is uncertain"
+            moving += ", so that its sign is uncertain"
     rest = [plain(e.name, 40) for e in effects[1:3]]
     more = f" Then {'comes' if len(rest) == 1 else 'come'} {listed(rest)}." if rest else ""
-    return f"{text}; {signed}.{more}"
+    return f"{text}; {moving}.{more}"
 
 
-def is_clear(row: Any) -> bool:
-    """Whether the interval of an effect does not hold zero."""
-    return "lower" not in row or bool(row["lower"] > 0 or row["upper"] < 0)
-
-
-def _change(change: str) -> str:
-    if change == "+1 sd":
-        return "going from half a standard deviation below its value to half above"
-    if " against " in change:
-        level, _, first = change.partition(" against ")
-        return f"{plain(level, 30)} instead of {plain(first, 30)}"
-    return f"going from {plain(change, 40)}"
-
-
-def cards(facts: dict[str, Any]) -> list[Card]:
-    """Numbers at the top."""
-    out, scores = [], facts["scores"]
+def cards(facts: Facts) -> list[Card]:
+    """Numbers at the top; green or red only where the interval of a difference says so."""
+    out, scores = [], facts.scores
     if scores is not None:
-        value, base = (scores["value"].unstack()[m] for m in ("error", "log_loss"))
-        right, usual = 1 - value[MODEL], 1 - value[BASE]
-        gap = scores.loc[(BASE, "error")]
+        value, gap = scores["value"], scores.loc[(BASE, "error")]
         good = True if gap["difference_lower"] > 0 else None
         good = False if gap["difference_upper"] < 0 else good
-        out.append(Card("Right class", percent(right), f"{percent(usual)} by the base rate", good))
-        row = scores.loc[(MODEL, "auc")]
-        if np.isfinite(row["value"]):
-            ends = f"{facts['level']} interval {row['lower']:.3f} to {row['upper']:.3f}"
-            out.append(Card("Ranking (AUC)", f"{row['value']:.3f}", ends))
-        good = {"better than": True, "worse than": False}.get(against(scores, BASE))
-        note = f"{base[BASE]:.3f} by the base rate"
-        out.append(Card("Log loss", f"{base[MODEL]:.3f}", note, good))
-    if facts["reliability"] is not None:
-        frame = facts["reliability"]
-        gap = float(
-            np.average(np.abs(frame["predicted"] - frame["observed"]), weights=frame["rows"])
-        )
-        inside = (frame["lower"] <= frame["predicted"]) & (frame["predicted"] <= frame["upper"])
-        note = f"{int(inside.sum())} of {len(frame)} bins within their interval"
-        good = bool(inside.mean() >= 0.7)
-        out.append(Card("Calibration", f"±{100 * gap:.1f} points", note, good))
+        usual = f"{percent(1 - value[BASE, 'error'])} by the base rate"
+        out.append(Card("Right class", percent(1 - value[MODEL, "error"]), usual, good))
+        area = scores.loc[(MODEL, "auc")]
+        if np.isfinite(area["value"]):
+            ends = f"{facts['level']} interval {area['lower']:.3f} to {area['upper']:.3f}"
+            out.append(Card("Ranking (AUC)", f"{area['value']:.3f}", ends))
+        good = {"better than": True, "worse than": False}.get(facts.versus(BASE))
+        usual = f"{value[BASE, 'log_loss']:.3f} by the base rate"
+        out.append(Card("Log loss", f"{value[MODEL, 'log_loss']:.3f}", usual, good))
+    if facts.reliability is not None:
+        frame = facts.reliability
+        gaps = (frame["predicted"] - frame["observed"]).abs()
+        inside = frame["predicted"].between(frame["lower"], frame["upper"])
+        note = f"{inside.sum()} of {len(frame)} bins within their interval"
+        size = 100 * float(np.average(gaps, weights=frame["rows"]))
+        # ten bins of a calibrated model have three misses at most, but once in 80 reports
+        out.append(Card("Calibration", f"±{size:.1f} points", note, bool(inside.mean() >= 0.7)))
     if facts["n_rows"]:
         out.append(Card("Data", f"{facts['n_rows']:,} rows", f"{facts['n_columns']} columns"))
-    return out
-
-
-def notes(facts: dict[str, Any]) -> list[Note]:
-    """What needs attention, the worst first; one good word if nothing does."""
-    out = []
-    scores = facts["scores"]
-    if scores is not None:
-        found = against(scores, BASE)
-        if found == "not clearly different from":
-            row = scores.loc[(BASE, "log_loss")]
-            gaps = [f"{row[k]:+.3f}".replace("-", "−") for k in ("difference", "difference_lower",
-                    "difference_upper")]  # fmt: skip
-            out.append(Note("fair", (
-                "There are too few cases to tell whether the probabilities are better than the "
-                f"base rate: its log loss less the model's is {gaps[0]} ({facts['level']} interval "
-                f"{gaps[1]} to {gaps[2]}). Judge the model on more rows."
-            )))  # fmt: skip
-        elif found != "better than":
-            out.append(Note("bad", (
-                "The probabilities are no better than the base rate: the columns say little about "
-                "the labels, or the model does not suit them. Try another model or more rows."
-            )))  # fmt: skip
-        for name in (LOGISTIC, BOOSTING):
-            known = name in scores.index.get_level_values("model")
-            if known and against(scores, name) == "worse than":
-                other = "a kernel model" if facts["estimator"] != "BayesianSVC" else "other columns"
-                text = f"The log loss of {name} is lower: consider {other}, or {name} itself."
-                out.append(Note("fair", text))
-    for name, why, left_out in facts["leaks"]:
-        if left_out:
-            out.append(Note("fair", f"{plain(name)} gives the label away and was left out."))
-        else:
-            why = f"{plain(name)} may give the label away ({plain(why, 160)})"
-            out.append(Note("bad", f"{why}: is it known in advance?"))
-    if not facts["converged"]:
-        out.append(Note("bad", "The fit has not converged; see The fit."))
-    chains = facts["chains"]
-    if chains is not None and chains["largest_r_hat"].max() > RATIO:
-        text = "Chains differ (R-hat above 1.01): draw more before the numbers are quoted."
-        out.append(Note("fair", text))
-    if facts["novel_share"] is not None and facts["novel_share"] > 0.05:
-        share = percent(facts["novel_share"], 0)
-        text = f"{share} of the new rows are unlike the training rows (1 % expected)."
-        out.append(Note("fair", text))
-    out.sort(key=lambda note: note.kind)
-    if not out and scores is not None:
-        text = "No problem was found: better than the base rate, converged, no column gives the "
-        out.append(Note("good", text + "label away."))
     return out
