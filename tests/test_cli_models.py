@@ -64,8 +64,8 @@ def test_reports(table, tmp_path):
     rows = pd.Series(held.proba["model"].argmax(axis=1) == held.codes)
     right = f"{100 * rows.mean():.1f}"
     assert re.search(rf"{right}\s%", page.read_text(encoding="utf-8"))  # as the fit has printed
-    assert "Boosting" in page.read_text(encoding="utf-8")
-    assert "On rows it had not seen it named the right class" in flat(done)
+    assert "Gradient boosting" in page.read_text(encoding="utf-8")
+    assert "Accuracy on rows it had not seen is" in flat(done)
     text = page.read_text(encoding="utf-8")
     assert "&lt;Cells&gt;" in text
     assert "5 folds" in text  # its own table

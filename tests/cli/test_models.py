@@ -32,8 +32,8 @@ def messy(tmp_path_factory):
 
 
 def test_one_run_lists_everything(messy):
-    from bayesvm.cli.fitting import loss
-    from bayesvm.cli.printing import scores
+    from bayesvm.cli.fit import loss
+    from bayesvm.html_report.scores import metrics
 
     path, text = messy
     for part in ("cancelled 29 rows without a label left out", "dates, such as", "read as year",
@@ -46,13 +46,16 @@ def test_one_run_lists_everything(messy):
     assert (record.target, record.id, record.keep) == ("cancelled", ("customer_id",), ("city",))
     assert record.findings[1:] == tuple(model[0].findings_)
     held = record.left_out
-    assert set(held.proba) == {"model", "logistic regression", "base rate"}
+    assert set(held.proba) == {"model", "logistic regression", "boosting", "base rate"}
+    assert "gradient boosting, default settings" in text
     table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
     labels = table["cancelled"].iloc[held.rows]
     assert (model.classes_[held.codes] == labels).all()
     shares = np.bincount(held.codes) / 571
     np.testing.assert_allclose(held.proba["base rate"].mean(axis=0), shares, atol=0.002)
-    losses = {name: scores(p, held.codes, held.weights)[1] for name, p in held.proba.items()}
+    losses = {
+        name: metrics(held.codes, p, held.weights[None])[0, 0] for name, p in held.proba.items()
+    }
     assert losses["model"] < losses["base rate"]
     assert losses["model"] == pytest.approx(loss(model), abs=0.03)  # left out by rows, not folds
 
@@ -215,7 +218,7 @@ def test_mistakes_are_told(messy, args, said):
     files["NOTHING"].write_text("a,y\n")  # what is asked for is looked at before the table is
     done = CliRunner().invoke(app, [str(files.get(a, a)) for a in args])
     assert done.exit_code == 2
-    assert said in " ".join(done.output.replace("│", " ").split())
+    assert said in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(
@@ -230,14 +233,15 @@ def test_mistakes_are_told(messy, args, said):
 def test_why_a_machine_is_used(losses, why, monkeypatch):
     from rich.console import Console
 
-    from bayesvm.cli import fitting
+    from bayesvm.cli import fit
 
     known = dict(zip(("linear", "kernel"), losses))
-    monkeypatch.setattr(fitting, "loss", known.get)
-    fitter = fitting.Fitter(type("Rows", (), {"y": range(9)}), None, fitting.Clock(None))
-    monkeypatch.setattr(fitter, "fit", lambda kind, model, rows: model)
+    monkeypatch.setattr(fit, "loss", known.get)
+    fitter = fit.Fitter(type("Rows", (), {"y": range(9)}), fit.Clock(None), None)
+    monkeypatch.setattr(fitter, "fit", lambda kind, model, rows: (model, 0.0))
     console = Console(record=True, width=200)
-    assert fitter.better("linear", "kernel", console) == re.search("linear|kernel", why)[0]
+    models = {"linear": "linear", "kernel": "kernel"}
+    assert fitter.choose(models, console) == re.search("linear|kernel", why)[0]
     assert re.search(why, console.export_text())
 
 
@@ -256,9 +260,9 @@ def test_the_decision_on_many_rows_does_not_depend_on_the_speed_of_the_machine(
     import itertools
     import time
 
-    from bayesvm.cli import fitting
+    from bayesvm.cli import fit
 
-    monkeypatch.setattr(fitting.Fitter.__init__, "__defaults__", (300, 0.03))
+    monkeypatch.setattr(fit.Fitter.__init__, "__defaults__", (300, 0.03))
     path = many_rows(tmp_path)
     said = invoke("fit", path, "-t", "y", "--no-check")
     assert "The kernel machine is used: its log loss on 300 of 1200 rows, each left out, is" in said
@@ -285,7 +289,7 @@ def test_useless_columns_are_told_once_in_the_words_of_the_command(tmp_path):
 def failed(path, *args):
     done = CliRunner().invoke(app, ["fit", str(path), *args])
     assert done.exit_code == 2
-    return " ".join(done.output.replace("│", " ").split())
+    return " ".join(done.output.split())
 
 
 def test_labels_that_a_classifier_cannot_learn(tmp_path):
@@ -294,8 +298,6 @@ def test_labels_that_a_classifier_cannot_learn(tmp_path):
     assert "0 labels with at least 2 rows to learn from (3 with one row each" in failed(
         path, "-t", "y"
     )
-    path.write_text("a,y\n1,u\n2,v,3\n3,w\n")
-    assert "line 3 of" in failed(path, "-t", "y")
     rng = np.random.default_rng(0)
     x = rng.standard_normal(300)
     table = pd.DataFrame({"x": x.round(3), "rooms": 4 * x + 40 + rng.normal(size=300)})
@@ -304,7 +306,7 @@ def test_labels_that_a_classifier_cannot_learn(tmp_path):
     invoke("fit", path, "-t", "rooms", "--no-check", "-m", "linear")
     first = load_with_record(path.with_suffix(".bayesvm"))[1].findings[0]
     assert "different numbers, such as" in first.problem
-    assert "is it a quantity? Then a regression is what is needed" in first.action
+    assert "for a quantity use a regression (BayesianSVR in Python)" in first.action
 
 
 def test_the_summary_of_a_kernel_begins_with_the_most_relevant_columns(tmp_path):
@@ -321,5 +323,5 @@ def test_the_summary_of_a_kernel_begins_with_the_most_relevant_columns(tmp_path)
     table.rename(columns={"b": "B"}).to_csv(tmp_path / "new.csv", index=False)
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "t.bayesvm"),
                                     str(tmp_path / "new.csv")])  # fmt: skip
-    said = " ".join(done.output.replace("│", " ").split())
+    said = " ".join(done.output.split())
     assert "did you mean 'B'? Names must be equal" in said

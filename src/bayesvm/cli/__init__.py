@@ -38,9 +38,10 @@ def _complain() -> None:
 
 app: Any = _complain
 if ABSENT is None:
-    from . import demo, export, models, report
+    from . import demo, export, fit, predict, report
+    from .terminal import in_one_line
 
     app = typer.Typer(no_args_is_help=True, add_completion=False)
     app.callback()(main)
-    for command in (demo.demo, models.fit, models.predict, report.report, export.export):
-        app.command()(command)
+    for command in (demo.demo, fit.fit, predict.predict, report.report, export.export):
+        app.command()(in_one_line(command))

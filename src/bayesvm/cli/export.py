@@ -1,35 +1,29 @@
-"""Models for other programs."""
+"""The command ``bayesvm export``: models for other programs."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from ..inspection.display import Inside
-from .models import Model
 from .terminal import (
-    check_apart,
-    check_kind,
-    check_model,
+    Level,
+    Model,
+    Output,
+    check_inputs,
     check_output,
     check_share,
-    one_line_each,
+    load_classifier,
     plain_console,
 )
 
 
 def export(
     model: Model,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="File to write; by default beside model.", callback=check_output
-        ),
-    ] = None,
-    level: Annotated[float, typer.Option(help="Interval level.", callback=check_share)] = 0.9,
+    output: Output = None,
+    level: Level = 0.9,
     dtype: Annotated[
         str, typer.Option(help="Type of rows and probabilities: float64 or float32.")
     ] = "float64",
@@ -40,19 +34,14 @@ def export(
     text apart: rows that need cleaning (numbers as text, dates, rare levels) have to be prepared as
     fit has done before they are sent to it.  The inputs are listed.
     """
-    from ..data.atomic import replace_file
-    from ..data.storage import load
     from ..export import to_onnx
 
     path = output or model.with_suffix(".onnx")
-    check_apart(path, model=model)
-    check_kind(path, (".onnx",))
-    check_output(path)
-    check_model(model)
-    with one_line_each():
-        inside = Inside.of(load(model))
-        written = to_onnx(inside.model, level=level, dtype=dtype)
-        replace_file(path, lambda handle: handle.write(written.SerializeToString()))
+    check_inputs(model)
+    check_share("--level", level)
+    check_output(path, (".onnx",), model=model)
+    inside = Inside.of(load_classifier(model)[0])
+    written = to_onnx(inside.model, path, level=level, dtype=dtype)
     table = Table("", "name", "shape", title=str(path))
     for what, ends in (("input", written.graph.input), ("output", written.graph.output)):
         for end in ends:
@@ -64,6 +53,5 @@ def export(
         names = ", ".join(map(str, inside.names(made=False)))
         console.print(
             "The graph does not clean tables. Its rows are those that the steps before the model "
-            f"give, of columns {names}: bayesvm.load(MODEL)[0].transform(rows) makes them.",
-            soft_wrap=True,
+            f"give, of columns {names}: bayesvm.load(MODEL)[0].transform(rows) makes them."
         )

@@ -1,27 +1,39 @@
-"""The fits of ``bayesvm fit``: the model that is named, or the better of two, and its check."""
+"""The command ``bayesvm fit``: the model that is named, or the better of two, and its check."""
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from sklearn.base import clone
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, train_test_split
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import train_test_split
 
-from ..core.types import Array
 from ..data.cleaning import TableCleaner
-from ..data.storage import LeftOutPredictions
+from ..data.storage import LeftOutPredictions, Record, save, skops_io
 from ..estimators.pipeline import Pipeline
-from .labelled import Labelled
+from ..html_report.scores import MODEL, Rows, cross_validated
+from .labelled import Labelled, training_rows
+from .predict import Data, check_columns
+from .printing import show_findings, show_held_out, show_model
+from .tables import read_table
+from .terminal import (
+    SEVERAL,
+    Columns,
+    Level,
+    Output,
+    check_inputs,
+    check_output,
+    check_share,
+    plain_console,
+    printable,
+    show_file,
+)
 
 KINDS = {
     "linear": "BayesianLinearSVC",
@@ -33,6 +45,139 @@ KINDS = {
     "factors": "FactorSVC",
 }
 WITH_COEFFICIENTS = ("linear", "mixed", "additive")
+
+
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option("--target", "-t", help="Column with the labels.")],
+    output: Output = None,
+    kind: Annotated[
+        str,
+        typer.Option("--model", "-m", help=f"One of auto (linear or kernel), {', '.join(KINDS)}."),
+    ] = "auto",
+    likelihood: Annotated[
+        str | None, typer.Option(help="logistic, hinge, soft_hinge or probit.")
+    ] = None,
+    prior: Annotated[
+        str | None, typer.Option(help="Prior of a linear model, for instance laplace_zero.")
+    ] = None,
+    inference: Annotated[str | None, typer.Option(help="vb, em, svi or gibbs.")] = None,
+    groups: Annotated[
+        Columns, typer.Option(help="Column of groups, such as patients: a mixed model" + SEVERAL)
+    ] = None,
+    identifier: Annotated[
+        Columns, typer.Option("--id", help="Column that identifies rows" + SEVERAL)
+    ] = None,
+    keep: Annotated[
+        Columns, typer.Option(help="Column that predictions are to keep" + SEVERAL)
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of weights of rows.")] = None,
+    drop: Annotated[Columns, typer.Option(help="Column to leave out" + SEVERAL)] = None,
+    use: Annotated[
+        Columns, typer.Option(help="Column to keep that would be left out" + SEVERAL)
+    ] = None,
+    categorical: Annotated[
+        Columns, typer.Option(help="Column of numbers that are codes of categories" + SEVERAL)
+    ] = None,
+    level: Level = 0.9,
+    check: Annotated[
+        bool, typer.Option(help="Estimate error and log loss on rows left out, by five folds.")
+    ] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="Folds that are fitted at a time.")] = 1,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds after which the work ends.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything drawn.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Fit a model to a table and write it to a file.
+
+    The table may be as it comes: what is wrong in it is listed, with what was done about it.
+    """
+    begin, clock, console = time.monotonic(), Clock(time_limit), plain_console()
+    path = output or data.with_suffix(".bayesvm")
+    check_inputs(data)
+    check_share("--level", level)
+    check_output(path, table=data)
+    if path.exists() and not force:
+        raise ValueError(
+            f"{path} exists; replace it with --force, or give another file: --output FILE"
+        )
+    if kind == "auto":
+        kind = "mixed" if groups else "linear" if prior else "auto"
+    kinds = ("linear", "kernel") if kind == "auto" else (kind,)
+    given = {"likelihood": likelihood, "prior": prior, "inference": inference}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options |= {"random_state": seed, "n_jobs": jobs}
+    skops_io()  # rather than after the work
+    estimators = {name: build(name, options, bool(groups)) for name in kinds}
+    # what is printed goes above the bar if both are on one screen
+    screen = console if console.is_terminal else plain_console(stderr=True)
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=screen,
+        transient=True, disable=not screen.is_terminal, redirect_stdout=False,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("reading the table", total=None)
+
+        def step(what: str) -> None:
+            progress.update(task, description=what)
+
+        frame = read_table(data)
+        roles = {"--groups": groups or [], "--id": identifier or [], "--drop": drop or []}
+        others = {"--keep": keep or [], "--use": use or [], "--categorical": categorical or []}
+        others["--weight"] = [] if weight is None else [weight]
+        check_columns(frame, {"--target": [target], **roles, **others})
+        apart = [*roles["--id"], *roles["--drop"]]
+        rows = training_rows(frame, target, weight, roles["--groups"], apart)
+        if not rows.X.shape[1]:
+            raise ValueError("there are no columns besides the labels")
+        step("looking at the columns")
+        models = {}
+        for name, estimator in estimators.items():
+            cleaner = TableCleaner(categorical, use, reference=name in WITH_COEFFICIENTS)
+            models[name] = Pipeline([("clean", cleaner.fit(rows.X, rows.y)), ("model", estimator)])
+        cleaner = models[kinds[0]][0]
+        findings = (*rows.findings, *cleaner.findings_)
+        show_findings(console, data, len(frame), rows, cleaner, findings)
+        if not cleaner.transform(rows.X[:1]).shape[1]:
+            raise ValueError("no column is left to learn from; keep one with --use COLUMN")
+        fitter = Fitter(rows, clock, step)
+        used = kind if len(models) == 1 else fitter.choose(models, console)
+        model, seconds = fitter.fit(used, models[used])
+        fitter.warn_useless(used, kinds, screen)
+        if model[1].fit_.stopped:
+            console.print("the fit was ended by --time-limit before it had converged")
+        about: dict[str, Any] = {
+            "data": data.name, "target": target, "rows": len(rows.y), "findings": findings,
+            "groups": tuple(roles["--groups"]), "id": tuple(roles["--id"]), "level": level,
+            "keep": tuple(keep or ()), "weight": weight or "", "seconds": seconds,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        }  # fmt: skip
+        save(model, path, Record(**about))
+        if check:
+            step("checking on rows left out, five folds")
+            try:
+                held = left_out(model, rows, jobs, clock, seconds)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"the model is in {path}, without its check") from None
+            save(model, path, Record(**about, left_out=held))
+    if check:
+        show_held_out(console, held)
+    show_model(console, model, level)
+    if used in ("kernel", "vectors", "relevance"):
+        console.print(
+            "The file holds training rows or points like them (their columns after cleaning): "
+            "share it as you would share the table."
+        )
+    show_file(console, "Model", path)
+    name, table = (printable(shlex.quote(str(one))) for one in (path, data))
+    spent = time.monotonic() - begin
+    took = f"{spent:.0f} s" if spent < 90 else f"{spent / 60:.0f} min"
+    console.print(
+        f"It took {took}. Next:\n"
+        f"  bayesvm predict {name} NEW_TABLE -o predictions.csv\n"
+        f"  bayesvm report {name} {table}"
+    )
 
 
 class Clock:
@@ -49,33 +194,6 @@ class Clock:
         return self.left <= 0
 
 
-class Work:
-    """The step in progress, with a spinner on a terminal and nothing elsewhere."""
-
-    def __init__(self, console: Console) -> None:
-        self.begin = time.monotonic()
-        self.bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(),
-            console=console, transient=True, disable=not console.is_terminal, redirect_stdout=False,
-        )  # fmt: skip
-
-    @contextmanager
-    def shown(self) -> Iterator[Work]:
-        with self.bar:
-            self.task = self.bar.add_task("reading the table", total=None)
-            yield self
-
-    def step(self, what: str) -> None:
-        self.bar.update(self.task, description=what)
-
-
-def in_words(seconds: float) -> str:
-    """A time in words."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
     """The estimator, with options that it has."""
     import bayesvm
@@ -84,59 +202,32 @@ def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
 
     if kind not in KINDS:
         raise ValueError(f"--model {kind} is not known; choose one of auto, {', '.join(KINDS)}")
-    if grouped != (kind == "mixed"):
-        raise ValueError(
-            "--model mixed needs --groups COLUMN"
-            if kind == "mixed"
-            else f"--groups is for --model mixed; it has no meaning for --model {kind}"
-        )
+    if kind == "mixed" and not grouped:
+        raise ValueError("--model mixed needs --groups COLUMN")
+    if grouped and kind != "mixed":
+        raise ValueError(f"--groups is for --model mixed; it has no meaning for --model {kind}")
     cls = getattr(bayesvm, KINDS[kind])
     known = cls().get_params()
     if idle := [f"--{name}" for name in options if name not in known]:
         raise ValueError(f"{', '.join(idle)} has no meaning for --model {kind}")
-    for name, choices in (
-        ("prior", PRIORS), ("likelihood", LIKELIHOODS), ("inference", SCHEMES)
-    ):  # fmt: skip
+    tables = {"prior": PRIORS, "likelihood": LIKELIHOODS, "inference": SCHEMES}
+    for name, choices in tables.items():
         if (value := options.get(name)) is not None and value not in choices:
             raise ValueError(f"--{name} {value} is not known; choose one of {', '.join(choices)}")
     return cls(**options)
 
 
-def prepared(
-    kind: str,
-    estimator: Any,
-    data: Labelled,
-    use: Sequence[str] | None,
-    categorical: Sequence[str] | None,
-) -> Pipeline:
-    """Cleaner and estimator, the cleaner fitted."""
-    if not data.X.shape[1]:
-        raise ValueError("there are no columns besides the labels")
-    cleaner = TableCleaner(categorical, use, reference=kind in WITH_COEFFICIENTS)
-    return Pipeline([("clean", cleaner.fit(data.X, data.y)), ("model", estimator)])
-
-
-def fit_parameters(data: Labelled, rows: Any) -> dict[str, Any]:
-    """Weights and groups of rows."""
-    out: dict[str, Any] = {}
-    if data.weights is not None:
-        out["sample_weight"] = data.weights[rows]
-    if data.groups is not None:
-        out["groups"] = data.groups.iloc[rows]
-    return out
-
-
 class Fitter:
-    """Fits pipelines, whose cleaners are fitted, to rows of a table.
+    """Fits pipelines, whose cleaners are fitted, to rows of a table, until the time is up.
 
     Parameters
     ----------
-    data : Labelled
+    rows : Labelled
         Training rows.
-    work : Work
-        Shows the progress.
     clock : Clock
         Ends fits when the time is up.
+    step : callable
+        Shows what is being done.
     max_rows : int, default=2500
         Size of the subset of rows by which a linear and a kernel machine are compared.
     margin : float, default=0.03
@@ -145,65 +236,61 @@ class Fitter:
     """
 
     def __init__(
-        self, data: Labelled, work: Work, clock: Clock, max_rows: int = 2500, margin: float = 0.03
+        self, rows: Labelled, clock: Clock, step: Any, max_rows: int = 2500, margin: float = 0.03
     ) -> None:
-        self.data, self.work, self.clock = data, work, clock
+        self.rows, self.clock, self.step = rows, clock, step
         self.max_rows, self.margin = max_rows, margin
-        self.seconds: dict[str, float] = {}  # of the last fit of each kind
+        self.fitted: dict[str, tuple[Pipeline, float]] = {}  # to all rows, and their seconds
         self.useless: set[str] = set()  # kinds that predict no better than the class shares
 
-    def fit(self, kind: str, model: Pipeline, rows: Any = slice(None)) -> Pipeline:
-        """Fit the estimator of a pipeline to rows, by default all."""
-        X, y = self.data.X.iloc[rows], self.data.y[rows]
-        self.work.step(f"fitting {KINDS[kind]} to {len(y)} rows")
+    def fit(self, kind: str, model: Pipeline, some: Any = None) -> tuple[Pipeline, float]:
+        """Fit the estimator of a pipeline to rows, by default all; the seconds it took."""
+        if some is None and kind in self.fitted:
+            return self.fitted[kind]
+        rows = self.rows if some is None else self.rows.take(some)
+        self.step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
         begin = time.monotonic()
         model[1].set_params(callbacks=[self.clock])
         self.useless.discard(kind)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model[1].fit(model[0].transform(X), y, **fit_parameters(self.data, rows))
+            model[1].fit(model[0].transform(rows.X), rows.y, **rows.options)
         for one in caught:
             if "no better than the shares of the classes" in str(one.message):
                 self.useless.add(kind)  # told by `warn_useless` in the words of the command
             else:
                 warnings.warn(one.message, one.category, stacklevel=2)
         model[1].set_params(callbacks=None)  # a file holds no code
-        self.seconds[kind] = time.monotonic() - begin
-        return model
+        found = model, time.monotonic() - begin
+        if some is None:
+            self.fitted[kind] = found
+        return found
 
-    def better(self, linear: Pipeline, kernel: Pipeline, console: Console) -> Pipeline:
-        """The kernel machine if its leave-one-out log loss is clearly lower, else the linear one.
+    def choose(self, models: dict[str, Pipeline], console: Console) -> str:
+        """``kernel`` if its leave-one-out log loss is clearly lower, else ``linear``.
 
         Both are compared on the same rows: all, or a random subset of ``max_rows`` of them.  The
         decision depends on the table and the seed alone, unless ``--time-limit`` ends a fit.
         """
-        n, rows = len(self.data.y), np.arange(len(self.data.y))
+        n, some, where = len(self.rows.y), None, "rows left out"
         if n > self.max_rows:
-            rows, _ = train_test_split(
-                rows, train_size=self.max_rows, stratify=self.data.y, random_state=0
-            )
-        losses = {
-            kind: loss(self.fit(kind, model, np.sort(rows)))
-            for kind, model in (("linear", linear), ("kernel", kernel))
-        }
-        best, other = "linear", "kernel"
+            some = np.sort(train_test_split(
+                np.arange(n), train_size=self.max_rows, stratify=self.rows.y, random_state=0
+            )[0])  # fmt: skip
+            where = f"{some.size} of {n} rows, each left out,"
+        losses = {kind: loss(self.fit(kind, model, some)[0]) for kind, model in models.items()}
+        best, other, why = "linear", "kernel", ""
         if losses["kernel"] < (1.0 - self.margin) * losses["linear"]:
             best, other = other, best
-        why = ""
-        if best == "linear" and losses["kernel"] < losses["linear"]:
+        elif losses["kernel"] < losses["linear"]:
             why = f", which is less than {100 * self.margin:.0f} % better"
-        where = (
-            "rows left out" if n <= self.max_rows else f"{rows.size} of {n} rows, each left out,"
-        )
         console.print(
             f"The {best} machine is used: its log loss on {where} is {losses[best]:.3f}, against "
-            f"{losses[other]:.3f} of the {other} machine{why} (lower is better).",
-            soft_wrap=True,
+            f"{losses[other]:.3f} of the {other} machine{why} (lower is better)."
         )
-        model = kernel if best == "kernel" else linear
-        return model if n <= self.max_rows else self.fit(best, model)
+        return best
 
-    def warn_useless(self, kind: str, tried: Sequence[str], console: Console) -> None:
+    def warn_useless(self, kind: str, tried: tuple[str, ...], console: Console) -> None:
         """Say once that a model of a kind predicts no better than the shares of the classes."""
         if kind not in self.useless:
             return
@@ -215,8 +302,7 @@ class Fitter:
         console.print(
             f"Warning: {who} than the shares of the classes: the columns have little or no "
             "information about the labels. Check that labels belong to their rows and that "
-            f"informative columns are included.{hint}",
-            soft_wrap=True,
+            f"informative columns are included.{hint}"
         )
 
 
@@ -229,60 +315,18 @@ def loss(model: Pipeline) -> float:
 
 
 def left_out(
-    model: Pipeline, data: Labelled, jobs: int, clock: Clock, seconds: float, n_folds: int = 5
+    model: Pipeline, rows: Labelled, jobs: int, clock: Clock, seconds: float, n_folds: int = 5
 ) -> LeftOutPredictions | None:
     """Predictions of every row by fits to the other folds; fewer rows if the time is up.
 
     ``seconds`` is the duration of a fit to all rows: no fold is begun that would not end in time.
     """
-    from joblib import Parallel, delayed
-
-    smallest = int(np.unique(data.y, return_counts=True)[1].min())
-    folds = StratifiedKFold(min(n_folds, smallest), shuffle=True, random_state=0)
-    model = clone(model).set_params(model__callbacks=[clock])
-    if jobs > 1:
-        model.set_params(model__n_jobs=1)
-    tasks = (
-        delayed(_one_fold)(model, data, *pair)
-        for pair in folds.split(data.y, data.y)
-        if clock.left > seconds * (1.0 - 1.0 / n_folds)  # asked when the fold begins
-    )
-    done = list(Parallel(n_jobs=jobs, pre_dispatch=jobs)(tasks))
-    if not done:
+    classes, codes = np.unique(rows.y, return_inverse=True)
+    held = cross_validated(
+        model, Rows(rows.X, codes, classes, rows.groups, rows.weights), False, n_folds, jobs,
+        [clock], lambda: clock.left > seconds * (1.0 - 1.0 / n_folds),
+    )  # fmt: skip
+    if held is None:
         return None
-    rows = np.concatenate([test for test, _ in done])
-    order = np.argsort(rows, kind="stable")
-    numbers = np.repeat(np.arange(len(done)), [test.size for test, _ in done])[order]
-    proba = {name: np.concatenate([found[name] for _, found in done])[order] for name in done[0][1]}
-    rows = rows[order]
-    codes = np.unique(data.y, return_inverse=True)[1][rows]
-    weights = np.ones(rows.size) if data.weights is None else data.weights[rows]
-    return LeftOutPredictions(data.rows[rows], codes, numbers, weights, proba)
-
-
-def _one_fold(
-    model: Pipeline, data: Labelled, train: Array, test: Array
-) -> tuple[Array, dict[str, Array]]:
-    """Rows left out, and their probabilities by the model and by simple ones."""
-    X, y = data.X.iloc[train], data.y[train]
-    rows = data.X.iloc[test]
-    weights = np.ones(y.size) if data.weights is None else data.weights[train]
-    plain = Pipeline([
-        ("clean", clone(model[0]).set_params(reference=True)),
-        ("fill", SimpleImputer(add_indicator=True)),
-        ("scale", StandardScaler()),
-        ("model", LogisticRegression(max_iter=1000)),
-    ])  # fmt: skip
-    told = {f"model__{name}": given for name, given in fit_parameters(data, train).items()}
-    groups = {} if data.groups is None else {"groups": data.groups.iloc[test]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all rows has warned
-        found = {
-            "model": clone(model).fit(X, y, **told).predict_proba(rows, **groups),
-            "logistic regression": plain.fit(
-                X, y, model__sample_weight=weights
-            ).predict_proba(rows),
-        }  # fmt: skip
-    shares = np.bincount(np.unique(y, return_inverse=True)[1], weights)
-    found["base rate"] = np.tile(shares / shares.sum(), (test.size, 1))
-    return test, found
+    proba = {"model" if name == MODEL else name: P for name, P in held.proba.items()}
+    return LeftOutPredictions(rows.rows[held.rows], held.codes, held.folds, held.weights, proba)

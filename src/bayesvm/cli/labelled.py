@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,6 @@ import pandas as pd
 
 from ..core.types import Array
 from ..data.cleaning_cells import Finding, NumberStyle, as_text
-
-MOST_CLASSES = 50
-MANY_NUMBERS = 10  # different numbers, above which labels may be a quantity
-LEAST = 2  # rows of a class
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,20 @@ class Labelled:
     groups: pd.DataFrame | None = None
     findings: tuple[Finding, ...] = ()
 
+    def take(self, some: Array) -> Labelled:
+        """Rows by their positions."""
+        return replace(
+            self, X=self.X.iloc[some], y=self.y[some], rows=self.rows[some],
+            weights=None if self.weights is None else self.weights[some],
+            groups=None if self.groups is None else self.groups.iloc[some],
+        )  # fmt: skip
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Weights and groups of rows, as options of a fit."""
+        given = {"sample_weight": self.weights, "groups": self.groups}
+        return {name: value for name, value in given.items() if value is not None}
+
 
 def training_rows(
     frame: pd.DataFrame,
@@ -50,11 +60,14 @@ def training_rows(
     weight: str | None,
     groups: list[str],
     apart: list[str],
-    least: int = LEAST,
+    least: int = 2,
+    most_classes: int = 50,
+    many_numbers: int = 10,
 ) -> Labelled:
     """Rows with a label; ``apart`` are the columns that are not predicted from.
 
-    Classes need at least so many rows.
+    Classes need ``least`` rows.  More labels than ``most_classes`` are refused, and more than
+    ``many_numbers`` that are numbers are found to be a quantity.
     """
     findings: list[Finding] = []
     good = np.ones(len(frame), dtype=bool)
@@ -67,14 +80,17 @@ def training_rows(
 
     codes, texts = as_text(frame[target])
     leave_out(codes < 0, target, "without a label")
+    if not good.any():
+        raise ValueError(f"column {target!r} is empty: it has no labels to learn from")
     masses = np.bincount(codes[good], minlength=len(texts))
-    if len(texts) > MOST_CLASSES:
+    if len(texts) > most_classes:
         raise ValueError(
             f"column {target!r} has {len(texts)} different labels, such as {texts[0]!r}; a "
-            f"classifier takes at most {MOST_CLASSES}. Is it a quantity or an identifier?"
+            f"classifier takes at most {most_classes}. If it is a quantity, use BayesianSVR in "
+            "Python; if it identifies rows, name another column."
         )
-    if len(texts) > MANY_NUMBERS and least > 1 and np.isfinite(NumberStyle().numbers(texts)).all():
-        how = "each is a class of its own; is it a quantity? Then a regression is what is needed"
+    if len(texts) > many_numbers and least > 1 and np.isfinite(NumberStyle().numbers(texts)).all():
+        how = "each is a class of its own; for a quantity use a regression (BayesianSVR in Python)"
         text = f"the labels are {len(texts)} different numbers, such as {texts[0]!r}"
         findings.append(Finding(target, text, how, "labels"))
     lone = int(np.sum((masses > 0) & (masses < least)))
@@ -82,7 +98,8 @@ def training_rows(
         leave_out(codes == k, target, f"of the label {texts[k]!r}, which no other row has")
     weights = None
     if weight is not None:
-        weights = _numbers(frame[weight])
+        cells, values = as_text(frame[weight])
+        weights = np.append(NumberStyle().numbers(values), np.nan)[cells]
         if np.any(weights < 0):
             raise ValueError(f"column {weight!r} has negative weights.")
         leave_out(np.isnan(weights), weight, "without a weight")
@@ -111,13 +128,12 @@ def training_rows(
 
 def labels_of(codes: Array, texts: list[str]) -> Array:
     """Labels as whole numbers where they all are, else as text."""
+    labels = np.array(texts, dtype=object)[codes].astype(str)
     try:
         numbers = [int(text) for text in texts]
     except ValueError:
-        return np.array(texts, dtype=object)[codes].astype(str)
-    if [str(k) for k in numbers] != texts:
-        return np.array(texts, dtype=object)[codes].astype(str)
-    return np.array(numbers)[codes]
+        return labels
+    return np.array(numbers)[codes] if [str(k) for k in numbers] == texts else labels
 
 
 def group_labels(frame: pd.DataFrame, groups: Any) -> pd.DataFrame | None:
@@ -126,14 +142,6 @@ def group_labels(frame: pd.DataFrame, groups: Any) -> pd.DataFrame | None:
         return None
     out = {}
     for name in groups:
-        if name in frame:
-            codes, texts = as_text(frame[name])
-            out[name] = np.array([*texts, None], dtype=object)[codes]
-        else:
-            out[name] = np.full(len(frame), None, dtype=object)
+        codes, texts = as_text(frame[name]) if name in frame else (np.full(len(frame), -1), [])
+        out[name] = np.array([*texts, None], dtype=object)[codes]
     return pd.DataFrame(out, index=frame.index, dtype=object)
-
-
-def _numbers(cells: pd.Series) -> Array:
-    codes, texts = as_text(cells)
-    return np.append(NumberStyle().numbers(texts), np.nan)[codes]

@@ -12,14 +12,13 @@ from rich.table import Table
 
 from ..data.cleaning_cells import Finding, as_text, examples
 from ..data.cleaning_columns import Levels, mark
+from ..html_report.scores import BOOSTING, metrics
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
 from .labelled import Labelled
 from .terminal import printable
 
-ROWS = 20  # of the summary of a model
 KERNEL = {"weight": "variance of the kernel", "intercept": "intercept"}
-UNLIKE = 0.99  # novelty above which predicted rows are counted
 
 
 def show_findings(
@@ -35,7 +34,7 @@ def show_findings(
     columns = f"{counted(rows.X.shape[1], 'column')}, {len(cleaner.columns_)} of them used"
     used = f"{counted(total, 'row')}, {len(rows.y)} of them used"
     text = f"{printable(data)}: {used}; {columns}; classes {classes}"
-    console.print(text, soft_wrap=True)
+    console.print(text)
     if not findings:
         return
     table = Table("column", "found", "done", box=None, pad_edge=False)
@@ -44,7 +43,7 @@ def show_findings(
     console.print(table)
 
 
-def show_left_out(console: Console, held: Any, classes: Any) -> None:
+def show_held_out(console: Console, held: Any) -> None:
     """Scores of the model and of simple ones on rows left out."""
     if held is None:
         console.print("there was no time left to check the model on rows left out")
@@ -52,22 +51,11 @@ def show_left_out(console: Console, held: Any, classes: Any) -> None:
     table = Table(f"on {len(held.rows)} rows left out", box=None, pad_edge=False)
     for name in ("error", "log loss", "Brier score"):
         table.add_column(name, justify="right")
-    for name, proba in held.proba.items():
-        error, loss, brier = scores(proba, held.codes, held.weights)
-        table.add_row(name, f"{100 * error:.1f} %", f"{loss:.3f}", f"{brier:.3f}")
+    for name, P in held.proba.items():
+        loss, brier, error, _ = metrics(held.codes, P, held.weights[None])[0]
+        shown = "gradient boosting, default settings" if name == BOOSTING else name
+        table.add_row(shown, f"{100 * error:.1f} %", f"{loss:.3f}", f"{brier:.3f}")
     console.print(table)
-
-
-def scores(proba: Any, codes: Any, weights: Any) -> tuple[float, float, float]:
-    """Error, log loss and Brier score summed over classes (over one of two)."""
-    at = np.arange(len(codes))
-    p = np.clip(proba[at, codes], 1e-15, None)
-    hit = np.zeros_like(proba)
-    hit[at, codes] = 1.0
-    brier = ((proba - hit) ** 2).sum(axis=1) / (2.0 if proba.shape[1] == 2 else 1.0)
-    values = (proba.argmax(axis=1) != codes, -np.log(p), brier)
-    error, loss, square = (float(np.average(value, weights=weights)) for value in values)
-    return error, loss, square
 
 
 def show_predictions(
@@ -77,7 +65,7 @@ def show_predictions(
     names, counts = np.unique(frame["prediction"], return_counts=True)
     each = ", ".join(f"{count} {printable(name)}" for name, count in zip(names, counts))
     where = "" if path is None else f"; written to {printable(path)}"
-    console.print(f"{counted(len(frame), 'row')}: {each}{where}", soft_wrap=True)
+    console.print(f"{counted(len(frame), 'row')}: {each}{where}")
     cleaner = machine[0] if hasattr(machine, "steps") else None
     said: dict[str, list[str]] = {
         "cells with a level that no training row had": [],
@@ -99,12 +87,10 @@ def show_predictions(
                 few.append(f"{printable(name)} {count} (such as {printable(such)})")
     for what, few in said.items():
         if few:
-            console.print(f"{what}: {', '.join(few)}", soft_wrap=True)
-    if "novelty" in frame and (count := int((frame["novelty"] > UNLIKE).sum())):
+            console.print(f"{what}: {', '.join(few)}")
+    if "novelty" in frame and (count := int((frame["novelty"] > 0.99).sum())):
         console.print(
-            f"{counted(count, 'row')} with a novelty above {UNLIKE}, unlike nearly all training "
-            "rows",
-            soft_wrap=True,
+            f"{counted(count, 'row')} with a novelty above 0.99, unlike nearly all training rows"
         )
 
 
@@ -126,7 +112,7 @@ def length_scales(inside: Inside) -> dict[str, str]:
     return {f"length_scale[{j}]": f"length scale of {name}" for j, name in enumerate(names)}
 
 
-def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
+def show_model(console: Console, machine: Any, level: float = 0.9, most: int = 20) -> None:
     """Parameters with their uncertainty; of many coefficients, those with the most certain sign."""
     inside = Inside.of(machine)
     inner = inside.model
@@ -141,30 +127,29 @@ def show_model(console: Console, machine: Any, level: float = 0.9) -> None:
         first = [name for name in frame.index if str(name) not in scales]
         rest = sorted((name for name in scales if name in place), key=lambda k: frame["mean"][k])
         frame = frame.loc[[*first, *rest]]
-    if total > ROWS:
+    if total > most:
         if signed and {"mean", "sd"} <= set(frame.columns):
-            surest = (frame["mean"].abs() / frame["sd"]).sort_values(ascending=False).index[:ROWS]
+            surest = (frame["mean"].abs() / frame["sd"]).sort_values(ascending=False).index[:most]
             frame = frame[frame.index.isin(surest)]
-        frame = frame.iloc[:ROWS]
+        frame = frame.iloc[:most]
     table = Table("name", *frame.columns, box=None, pad_edge=False)
     for name, row in frame.iterrows():
         label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
         label = scales.get(label, KERNEL.get(label, label) if not signed else label)
         table.add_row(printable(label), *(f"{value:.3g}" for value in row))
     console.print(table)
-    if total > ROWS:
+    if total > most:
         which = "coefficients, most certain signs" if signed else "columns, most relevant"
         console.print(f"({len(frame)} of {total} {which})")
     if scales:
         console.print(
-            "columns with short length scales are the most relevant, in standard deviations",
-            soft_wrap=True,
+            "columns with short length scales are the most relevant, in standard deviations"
         )
     if note:
-        console.print(note, soft_wrap=True)
+        console.print(note)
     cleaner = machine[0] if hasattr(machine, "steps") else None
     levels = getattr(cleaner, "columns_", {})
     found = [f"{name} {made.reference}" for name, made in levels.items()
              if isinstance(made, Levels) and made.reference]  # fmt: skip
     if found:
-        console.print(printable(f"levels are relative to {', '.join(found)}"), soft_wrap=True)
+        console.print(printable(f"levels are relative to {', '.join(found)}"))

@@ -14,15 +14,14 @@ from ..core.types import Array
 from ..data.cleaning_cells import as_text
 from ..inspection.display import Inside
 from .labelled import Labelled, labels_of, training_rows
-from .models import Model, check_columns, plain_rows
+from .predict import check_columns, plain_rows
 from .tables import read_table
 from .terminal import (
-    check_apart,
-    check_input,
-    check_kind,
-    check_model,
+    Model,
+    Output,
+    check_inputs,
     check_output,
-    one_line_each,
+    load_classifier,
     plain_console,
     printable,
     show_file,
@@ -32,17 +31,9 @@ from .terminal import (
 def report(
     model: Model,
     data: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A table with labels: that of the fit, or new rows.", callback=check_input
-        ),
+        Path | None, typer.Argument(help="A table with labels: that of the fit, or new rows.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="File of HTML; by default beside model.", callback=check_output
-        ),
-    ] = None,
+    output: Output = None,
     target: Annotated[
         str | None,
         typer.Option("--target", "-t", help="Column with the labels; by default that of the fit."),
@@ -62,41 +53,38 @@ def report(
     With the table of the fit the model is judged by folds of it, whose predictions the file of the
     model holds unless it was fitted with --no-check; with another table on its rows.
     """
-    from ..data.storage import load_with_record
     from ..html_report.report import report as make
 
     path = output or model.with_suffix(".html")
-    check_apart(path, model=model, table=data)
-    check_kind(path, (".html", ".htm"))
-    check_output(path)
-    check_model(model)
-    console, screen = plain_console(), plain_console(stderr=True)
-    with one_line_each():
-        machine, record = load_with_record(model)
-        told: dict[str, Any] = {"title": title, "file": model.name, "record": record}
-        if record is not None:
-            told["level"] = record.level
-        if data is not None:
-            target = target or getattr(record, "target", None)
-            if target is None:
-                raise ValueError("to judge a model, name the column with the labels: --target NAME")
-            table = read_table(data)
-            check_columns(table, {"--target": [target]}, None)
-            rows = labelled(machine, record, table, target)
-            told |= {"X": rows.X, "y": rows.y, "groups": rows.groups}
-            told |= {"sample_weight": rows.weights}
-            told["held_out"] = is_new(record, table, target) if new is None else new
-            kept = None if told["held_out"] else at_rows(record, rows.rows)
-            told["record"] = kept or record
-            how = "judged on them" if told["held_out"] else "fitted again to folds of them"
-            if kept is not None and rows.groups is None:
-                how = "scored by the cross-validated predictions saved in its file"
-            text = f"{len(rows.y)} rows of {printable(data)}: the model is {how}; this may take a "
-            screen.print(f"{text}minute or more", soft_wrap=True)
-        made = make(machine, **told)
-        made.save(path)
+    check_inputs(model, data)
+    check_output(path, (".html", ".htm"), model=model, table=data)
+    console = plain_console()
+    machine, record = load_classifier(model)
+    told: dict[str, Any] = {"title": title, "file": model.name, "record": record}
+    if record is not None:
+        told["level"] = record.level
+    if data is not None:
+        target = target or getattr(record, "target", None)
+        if target is None:
+            raise ValueError("to judge a model, name the column with the labels: --target NAME")
+        table = read_table(data)
+        check_columns(table, {"--target": [target]})
+        rows = labelled(machine, record, table, target)
+        unseen = is_new(record, table, target) if new is None else new
+        kept = None if unseen else at_rows(record, rows.rows)
+        told |= {"X": rows.X, "y": rows.y, "groups": rows.groups, "sample_weight": rows.weights}
+        told |= {"held_out": unseen, "record": kept or record}
+        how = "judged on them" if unseen else "fitted again to folds of them"
+        if kept is not None and rows.groups is None:
+            how = "scored by the cross-validated predictions saved in its file"
+        plain_console(stderr=True).print(
+            f"{len(rows.y)} rows of {printable(data)}: the model is {how}; this may take a minute "
+            "or more"
+        )
+    made = make(machine, **told)
+    made.save(path)
     for text in (*made.sentences, *(note.text for note in made.notes)):
-        console.print(text, soft_wrap=True)
+        console.print(text)
     show_file(console, "Report", path)
 
 

@@ -7,20 +7,17 @@ import gzip
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import typer
 
 from ..data.atomic import replace_file
-from .terminal import check_kind
+from .terminal import check_output
 
-SAMPLE = 2**18  # bytes by which the separator is found
-SEPARATORS = ",;\t|"
-ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
 # What spreadsheets take for a formula: text that begins so and is no number (nor a lone minus).
 FORMULA = re.compile(r"(?![+-][\d.,' ]*(e[+-]?\d+)? ?%?$)[=+\-@\t\r]", re.IGNORECASE)
 NO_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -38,12 +35,11 @@ def read_table(path: Path) -> pd.DataFrame:
         needs = "xlrd" if kind == ".xls" else "'bayesvm[tables]'"
         why = error.name or str(error)
         raise ImportError(f"to read {kind}: pip install {needs} ({why})") from error
-    except pd.errors.ParserError as error:
-        raise ValueError(_ragged(path, str(error)) or f"{path} cannot be read: {error}") from error
-    except (UnicodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
+    except Exception as error:  # every format has errors of its own
+        why = _ragged(path, str(error)) or f"{path} cannot be read as {kind}: {error or 'damaged'}"
+        raise ValueError(why) from error
     if frame.empty:
         raise ValueError(f"{path} has no rows; give a table with a header and rows.")
     frame.columns = [str(name).strip() for name in frame.columns]
@@ -51,7 +47,9 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def _ragged(path: Path, error: str) -> str:
-    """What is wrong with a table whose lines have more cells than its header, else nothing."""
+    """What is wrong with a line of a table, else nothing."""
+    if quote := re.search(r"EOF inside string starting at row (\d+)", error):
+        return f"a quote that opens in row {quote[1]} of {path} is never closed; mend that row"
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error)
     if found is None:
         return ""
@@ -62,16 +60,16 @@ def _ragged(path: Path, error: str) -> str:
     )
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a kind of file that cannot be written, or whose package is not installed."""
-    check_kind(path, (*WRITERS, ".csv.gz", ".tsv.gz"))
+def check_writable(path: Path, **inputs: Path | None) -> None:
+    """Refuse a file that cannot be written, or whose package is not installed."""
+    check_output(path, (*WRITERS, ".csv.gz", ".tsv.gz"), **inputs)
     needs = {".xlsx": "openpyxl", ".parquet": "pyarrow", ".pq": "pyarrow"}.get(_kind(path))
     try:
         if needs is not None:
             import_module(needs)
     except ImportError as error:
         text = f"to write {_kind(path)}: pip install 'bayesvm[tables]' ({needs})"
-        raise typer.BadParameter(text) from error
+        raise ValueError(text) from error
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
@@ -142,14 +140,14 @@ def _opened(path: Path) -> Any:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
 
 
-def _text(path: Path) -> pd.DataFrame:
-    """A table of text: separator and encoding are found by trying."""
+def _text(path: Path, size: int = 2**18) -> pd.DataFrame:
+    """A table of text: separator and encoding are found by trying, with the first bytes."""
     with _opened(path) as handle:
-        sample = handle.read(SAMPLE)
+        sample = handle.read(size)
     wide = sample[:2] in (b"\xff\xfe", b"\xfe\xff")
-    for encoding in ("utf-16",) if wide else ENCODINGS:
+    for encoding in ("utf-16",) if wide else ("utf-8-sig", "cp1252", "latin-1"):
         try:
-            text = sample.decode(encoding, "ignore" if len(sample) == SAMPLE else "strict")
+            text = sample.decode(encoding, "ignore" if len(sample) == size else "strict")
             options: dict[str, Any] = {"dtype": str, "keep_default_na": False, "index_col": False}
             return pd.read_csv(path, sep=separator_of(text), encoding=encoding, **options)
         except UnicodeDecodeError:
@@ -160,13 +158,14 @@ def _text(path: Path) -> pd.DataFrame:
 def separator_of(text: str) -> str:
     """The separator by which most lines have as many cells as the first, and more than one."""
     lines = text.splitlines()[:200]
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a cell may be long
 
     def fitness(sign: str) -> tuple[int, int]:
         widths = [len(row) for row in csv.reader(lines, delimiter=sign) if row]
         first = widths[0] if widths else 0
         return (sum(width == first for width in widths) if first > 1 else 0, first)
 
-    return max(SEPARATORS, key=fitness)
+    return max(",;\t|", key=fitness)
 
 
 def _json(path: Path) -> pd.DataFrame:
@@ -220,9 +219,7 @@ def as_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """The same with columns of numbers in text as numbers, for models that have no cleaner."""
     out = {}
     for name in frame:
-        try:
-            cells = frame[name].replace("", None) if frame[name].dtype.kind in "OT" else frame[name]
-            out[name] = pd.to_numeric(cells)
-        except (ValueError, TypeError):
-            out[name] = frame[name].replace("", None)
+        out[name] = frame[name].replace("", None) if frame[name].dtype.kind in "OT" else frame[name]
+        with suppress(ValueError, TypeError):
+            out[name] = pd.to_numeric(out[name])
     return pd.DataFrame(out)
