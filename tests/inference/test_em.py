@@ -232,21 +232,6 @@ def test_forms_blocks_and_engines_agree():
         np.testing.assert_allclose(found, reference, atol=1e-6)
 
 
-def test_whole_weights_are_repetitions():
-    X, y, _ = simulate(30, 4, 7)
-    count = np.arange(30) % 3
-    rows = np.repeat(np.arange(30), count)
-    options = {"prior": Fixed(0.3), "intercept": Fixed(0.01)}
-    keep = count > 0
-    weighted = fit(make_problem(X[keep], y[keep], count[keep].astype(float), **options))
-    repeated = fit(make_problem(X[rows], y[rows], **options))
-    # either may end at the exact solution or within 1e-6 of it; J is strongly convex, by 0.01
-    size = abs(repeated.bound)
-    assert weighted.bound == pytest.approx(repeated.bound, abs=1e-6 * size)
-    limit = np.sqrt(2 * 1e-6 * size / 0.01)
-    np.testing.assert_allclose(weighted.state.coef.mean, repeated.state.coef.mean, atol=limit)
-
-
 # ----- certificates
 
 

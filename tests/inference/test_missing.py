@@ -197,15 +197,6 @@ def test_blocks_and_engines_change_nothing(prior, size):
             np.testing.assert_allclose(x.cov, z.cov, rtol=1e-9)
 
 
-def test_the_order_of_rows_does_not_matter():
-    X, y, c = with_holes(30, 3, seed=4, weighted=True)
-    mixed = np.random.default_rng(0).permutation(30)
-    a, b = (iterates(missing_problem(X[i], y[i], c[i]), 10)[-1] for i in (np.arange(30), mixed))
-    np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=1e-9, atol=1e-12)
-    Da, Db = dense(a, 30, 3)[0], dense(b, 30, 3)[0]
-    np.testing.assert_allclose(Da[mixed], Db, rtol=1e-8)
-
-
 def mixture_of_hinge(u, chi, rng):
     """log p(y, a | f) - log q(a) at draws of a from q = GIG(1/2, 1, chi)."""
     root = np.sqrt(chi)
@@ -344,16 +335,3 @@ def test_sweeps_leave_the_joint_distribution_alone(lik):
     prior = np.log(np.diagonal(law.rvs(200_000), axis1=1, axis2=2)).mean(axis=0)
     expected = [0, 0, 0, 1, 1, 1, 0, 0, 1, 1, *prior, 0]
     assert np.all(np.abs(z_score(kept, expected)) < Z)
-
-
-def test_chains_do_not_depend_on_blocks_made_by_engines():
-    X, y, c = with_holes(30, 3, seed=2)
-    problem = missing_problem(X, y, c, size=8)
-    one, two = (
-        Gibbs(draws=20, burn_in=5, chains=2).fit(
-            problem.replaced(engine=e), np.random.default_rng(0)
-        )
-        for e in (problem.engine, Threads(2))
-    )
-    np.testing.assert_allclose(one.theta, two.theta, rtol=1e-6, atol=1e-9)
-    assert len(one.pairs) == 40

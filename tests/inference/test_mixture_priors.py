@@ -70,17 +70,6 @@ def test_laplace_zero_equals_its_transcript():
         assert bound_of(problem, ours) == pytest.approx(theirs.elbo, rel=1e-10)
 
 
-def test_weighted_laplace_zero_ends_where_its_transcript_does():
-    """(The transcript starts every row at weight 1, we at its own.)"""
-    X, y, c = simulate(40, 4, seed=7, weighted=True)
-    problem = make_problem(X, y, c, prior=LaplaceZero(0.3, a=2.0, b=1.5), intercept=Fixed(0.2))
-    ones, precision = np.ones((40, 1)), np.array([[0.2]])
-    last = laplace_zero.algorithm3(ones, X, y, precision, 0.3, 2.0, 1.5, c=c, sweeps=600)[-1]
-    run = VB(tol=1e-12).fit(problem, np.random.default_rng(0))
-    assert run.bound == pytest.approx(last.elbo, rel=1e-9)
-    np.testing.assert_allclose(run.state.coef.mean, last.mu, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("alpha", "nu"), [(1.0, None), (0.5, None), (1.6, None), (1.0, 1.0), (0.7, 1.0)]
 )
@@ -134,19 +123,6 @@ def test_accelerated_fits_are_no_worse_and_stationary(seed, prior, wide):
     assert again.bound == pytest.approx(run.bound, rel=1e-9)
     gain = bound_of(problem, again.state) - run.bound
     assert -1e-9 * max(1, abs(run.bound)) <= gain < 1e-5 * max(1, abs(run.bound))
-
-
-def test_lasso_by_the_dual_form():
-    X, y, c = simulate(15, 40, seed=3, weighted=True)
-    dual, dense = (
-        VB(tol=1e-11).fit(
-            make_problem(X, y, c, prior=Lasso(), intercept=Fixed(0.1), form=form),
-            np.random.default_rng(0),
-        )
-        for form in ("factored", "dense")
-    )
-    assert dual.bound == pytest.approx(dense.bound, rel=1e-8)
-    np.testing.assert_allclose(dual.state.coef.mean, dense.state.coef.mean, atol=1e-4)
 
 
 def test_several_starts_keep_the_best_bound():
@@ -236,12 +212,6 @@ def test_em_reaches_the_linear_programme_by_the_dual_form():
     assert np.count_nonzero(run.state.coef.mean) < 60
 
 
-def test_lasso_known_answer():
-    problem = make_problem(SLOPE, oracle.Y, prior=Lasso(nu=1.0), intercept=Fixed(1e-10))
-    run = EM().fit(problem, np.random.default_rng(0))
-    np.testing.assert_allclose(run.state.coef.mean, oracle.EM_LASSO_BETA, atol=1e-6)
-
-
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5])
 def test_em_steps_equal_the_transcript(alpha):
     """At nu = 1 both smooth alike."""
@@ -283,14 +253,6 @@ def test_ecme_climbs_to_where_the_transcript_does(alpha):
         last.beta, last.vartheta, design, y, c, penalised, alpha, np.ones(5), 2.0, 1.0, 0.3
     )
     assert ours <= theirs + 1e-4 * abs(theirs)
-
-
-def test_a_collapsed_joint_mode_is_said():
-    """50 x 200: the joint mode of the lasso is zero even with b = 1 (section 6)."""
-    X, y, c = simulate(50, 200, seed=1)
-    problem = make_problem(X, y, c, prior=Lasso(), intercept=Fixed(1e-4))
-    with pytest.warns(RuntimeWarning, match="collapsed to zero"):
-        EM(learn="mode").fit(problem, np.random.default_rng(0))
 
 
 def bimodal():

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 from tests.papers import svi as transcript
 from tests.problems import make_problem, simulate
 
@@ -115,28 +114,6 @@ def test_other_likelihoods_approach_their_batch_bound(lik):
     assert -0.2 < found.bound - best.bound <= 1e-6
 
 
-def test_sparse_rows_are_dense_rows():
-    holes = np.where(np.abs(X) < 0.7, 0.0, X)
-    options = {"prior": Ridge(), "intercept": Fixed(0.1)}
-    runs = [
-        SVI(batch_size=10, max_iter=2).fit(
-            make_problem(kind(holes), Y, WEIGHTS, **options), np.random.default_rng(5)
-        )
-        for kind in (np.asarray, sparse.csr_array)
-    ]
-    np.testing.assert_allclose(runs[0].state.coef.mean, runs[1].state.coef.mean, atol=1e-10)
-    assert runs[0].bound == pytest.approx(runs[1].bound, rel=1e-11)
-
-
-def test_same_seed_same_answer():
-    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(), intercept=Fixed(0.1))
-    a, b, other = (
-        SVI(batch_size=7, max_iter=2).fit(problem, np.random.default_rng(s)) for s in (6, 6, 7)
-    )
-    np.testing.assert_allclose(a.state.coef.mean, b.state.coef.mean, rtol=1e-6, atol=1e-9)
-    assert not np.array_equal(a.state.coef.mean, other.state.coef.mean)
-
-
 def test_a_start_is_where_it_starts():
     """From the batch optimum two epochs stay near it, where from nothing they do not get."""
     X, y, c = simulate(1000, 4, seed=8)
@@ -195,11 +172,3 @@ def test_the_adaptive_rate_is_the_printed_one():
         leaky = scheme.step(batch, leaky)
         np.testing.assert_allclose(leaky.precision.ravel(), at[: (P + 1) ** 2], rtol=1e-9)
         np.testing.assert_allclose(leaky.potential, at[(P + 1) ** 2 :], rtol=1e-9, atol=1e-10)
-
-
-def test_the_adaptive_rate_gets_there_too():
-    problem = make_problem(*simulate(2000, 3, 4), prior=Fixed(1.0), intercept=Fixed(0.25))
-    best = VB().fit(problem, np.random.default_rng(0))
-    run = SVI(adaptive=True).fit(problem, np.random.default_rng(0))
-    assert 0 < best.bound - run.bound < 0.01 * abs(best.bound)
-    assert run.path[-1] > run.path[0]

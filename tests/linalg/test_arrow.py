@@ -8,12 +8,12 @@ from tests.linalg.test_covariances import Units
 from tests.problems import Z, frozen
 
 from bayesvm.core.precision import Blocked, add_precision, blocks_of, masked, scaled_cholesky
-from bayesvm.core.types import Local, Rows, Stats
+from bayesvm.core.types import Local, Rows
 from bayesvm.inference.problem import gather
 from bayesvm.linalg.arrow import ArrowCovariance
 from bayesvm.linalg.columns import Arrow, scaled, squared
 from bayesvm.linalg.covariances import FullCovariance, covariance
-from bayesvm.linalg.forms import Bordered, Dense, sandwich
+from bayesvm.linalg.forms import Bordered, sandwich
 from bayesvm.linalg.spike_slab import integrated
 from bayesvm.priors import InverseWishart, Ridge
 
@@ -179,14 +179,6 @@ def test_draws_are_a_root_of_the_covariance(case):
     np.testing.assert_allclose(F.T @ F, case.Sigma, rtol=1e-10, atol=1e-12)
 
 
-def test_sums_do_not_depend_on_the_wide_path(case, monkeypatch):
-    """Rows meet a wide corner a few at a time."""
-    monkeypatch.setattr("bayesvm.linalg.arrow.HELD", 3 * case.cov.q)
-    fresh = covariance(case.S, case.P)
-    np.testing.assert_allclose(fresh.quad(case.C), case.cov.quad(case.C), rtol=1e-12)
-    np.testing.assert_allclose(fresh.diag(), case.cov.diag(), rtol=1e-12)
-
-
 def test_groups_integrated_out(case):
     """The corner's own Gaussian, and draws of the effects around where they follow it."""
     rng, K, q = np.random.default_rng(4), case.K, case.cov.q
@@ -252,12 +244,3 @@ def test_a_stack_of_factors_is_propped_up_together():
     np.testing.assert_allclose(L @ np.swapaxes(L, 1, 2), [good, bad], atol=1e-9)
     with pytest.raises(np.linalg.LinAlgError):
         scaled_cholesky(np.stack([good, bad]), retry=False)
-
-
-def test_dense_sums_of_the_corner_are_a_form_of_their_own(case):
-    assert isinstance(integrated_stats(case).S, Dense)
-
-
-def integrated_stats(case):
-    zero = Stats(case.S, np.zeros(case.K), 0.0)
-    return integrated(zero, case.P, np.zeros(case.K)).stats

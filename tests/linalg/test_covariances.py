@@ -125,11 +125,6 @@ def test_sample_moments(cov, Sigma):
     assert (np.abs(second) < Z).all()
 
 
-@pytest.mark.parametrize("name", ["full", "diagonal"])
-def test_shrunk_as_if_rows_were_more(name):
-    cov, Sigma = COVARIANCES[name]
-
-
 def test_dual_form_of_joined_blocks():
     """Rows that came in two blocks are the same rows."""
     joined = sandwich(C[:2], W[:2], "factored") + sandwich(C[2:], W[2:], "factored")

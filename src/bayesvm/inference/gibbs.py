@@ -26,8 +26,6 @@ from .progress import Monitor, Progress, Watch, silent
 from .state import State, require
 from .vb import VB, learned, standing
 
-CYCLE = 100  # one draw in so many is a sweep, where leaps are made
-
 
 @dataclass(frozen=True)
 class Gibbs:
@@ -135,7 +133,7 @@ class Gibbs:
         watch: Watch = silent,
         store: Any = None,
     ) -> tuple[Draws, bool]:
-        """One chain, and whether a callback has stopped it."""
+        """One chain, and whether it was stopped; with leaps one draw in a hundred is a sweep."""
         rng, model = stream(seed, "chain", k), problem.model
         theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
         latents = sample_latents(start.latents, rng)
@@ -152,7 +150,7 @@ class Gibbs:
         if held := {} if store is None else store.get(key):
             at = record.load(held, at, rng)
         while record.t < total and not stop:
-            ahead = (self.burn_in - record.t) % CYCLE  # draws before the next sweep is due
+            ahead = (self.burn_in - record.t) % 100  # draws before the next sweep is due
             # learned from the chain's own early draws, in a resumed one again
             if moves and guide is None and record.t >= self.burn_in // 2:
                 guide = Guide.learn(problem.at(at.latents), record.early())

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from ..core import arrays
 from ..core.types import Array, Local
 
-STEPS = 30  # towards the best tilt at most; any tilt gives a bound
-
 
 class Shares(NamedTuple):
     """Likelihood contributions of rows to all classes; entries are ``(n, classes)``."""
@@ -53,7 +51,7 @@ def expected(codes: Array, m: Array, v: Array | None) -> Shares:
     # Newton's method for log a_j + a_j v_j + u = m_j + v_j / 2 and sum a = 1; a is at most 1
     log_a, u = m - log_total[:, None], log_total[:, None]
     a = p
-    for _ in range(STEPS):
+    for _ in range(30):  # any tilt gives a bound
         gap, slope = m + (0.5 - a) * v - u - log_a, 1.0 + a * v
         part = a / slope
         more = xp.sum(part * gap + a, axis=1, keepdims=True) - 1.0

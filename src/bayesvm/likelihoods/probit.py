@@ -12,8 +12,6 @@ from ..core.distributions import mills, truncated_normal_cumulants, truncated_no
 from ..core.types import Array, Local
 from .base import NODES, WEIGHTS, Likelihood, summed
 
-FAR = 1e4  # margins on the wrong side, beyond which the curvature is one to eight digits
-
 
 @dataclass(frozen=True)
 class Probit(Likelihood):
@@ -38,8 +36,8 @@ class Probit(Likelihood):
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
         ratio, one = mills(z), 1.0 + 0.0 * z
-        # minus the second derivative of log Phi, in (0, 1); far out rounding would leave no digit
-        h = arrays.of(z).where(z < -FAR, one, ratio * (z + ratio))
+        # minus the second derivative of log Phi: 1 to eight digits where rounding would leave none
+        h = arrays.of(z).where(z < -1e4, one, ratio * (z + ratio))
         return Local(one, y * ratio, arrays.log_ndtr(z) - 0.5 * v, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:

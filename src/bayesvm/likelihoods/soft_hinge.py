@@ -30,7 +30,6 @@ SPREADS = np.array(
         *(3.062748480872, 5.972583278958, 13.502823404337, 40.079874563663, 242.02095786438),
     ]
 )
-SHARPEST = 1e-6  # softness below which nothing changes
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class SoftHinge(PseudoLikelihood):
 
     @property
     def _s(self) -> float:
-        return max(float(self.softness), SHARPEST)
+        return max(float(self.softness), 1e-6)  # below it nothing changes
 
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)

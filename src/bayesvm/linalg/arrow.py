@@ -31,7 +31,6 @@ from .columns import Arrow
 from .forms import Bordered, to_corner, to_groups
 
 HELD = 2**21  # numbers held at once where rows are multiplied by a wide corner
-ROUNDING = 1e-14  # of a difference, as a share of what it is a difference of
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +103,7 @@ class ArrowCovariance(Covariance):
             if not retry:
                 raise
             # the difference can be all rounding, which large weights make large
-            Q[np.diag_indices_from(Q)] += ROUNDING * np.diag(S.M)
+            Q[np.diag_indices_from(Q)] += 1e-14 * np.diag(S.M)
             L, patched = scaled_cholesky(Q)[0], True
         return cls(L, groups, groups.patched or patched)
 

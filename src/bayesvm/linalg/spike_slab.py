@@ -22,10 +22,7 @@ from .columns import unit
 from .covariances import GatedCovariance
 from .forms import Bordered, Dense, Factored
 
-TOGETHER = 128  # columns whose gates are updated in one go, where columns outnumber rows
-SAME = 1e-9  # change of a gate that is too small to update others of the same go for
 OPEN = 40.0  # log odds at which a gate is open to the last digit
-SWAPS = {Dense: 8, Factored: 2}  # exchanges proposed in a sweep: rows of S cost more if factored
 
 # ---------------------------------------------------------------------------------------------
 # Variational gates
@@ -64,7 +61,9 @@ def update_gates(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array)
     return eta
 
 
-def _update_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
+def _update_by_rows(
+    stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array, together: int = 128
+) -> Array:
     r"""The same for more columns than rows, without a matrix of the columns.
 
     With :math:`\Sigma = D^{-1} - T^\top T` the sum over the other gates is
@@ -75,7 +74,7 @@ def _update_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Arr
             = c_k^\top W\Big(\mu_k \sum_j g_j\mu_j c_j
               - \sum_j g_j c_j t_j^\top\, t_k\Big) - \text{the summand of k},
 
-    and the two sums over *j*, n and n by n, are kept up to date, a few columns at a time.
+    and the two sums over *j*, n and n by n, are kept up to date, some columns ``together``.
     """
     cov: Any = coef.cov
     C, w, T, mu = stats.S.C, stats.S.w, cov.root, coef.mean
@@ -83,7 +82,7 @@ def _update_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Arr
     gate, eta = gate.copy(), np.full(gate.size, np.inf)
     f, M = C @ (gate * mu), (C * gate) @ T.T
     free = np.flatnonzero(np.isfinite(odds))
-    for few in np.split(free, np.arange(TOGETHER, free.size, TOGETHER)):
+    for few in np.split(free, np.arange(together, free.size, together)):
         near, t, m, before = C[:, few], T[:, few], mu[few], gate[few]
         pulled = near * w[:, None]
         across = m * (pulled.T @ f) - np.einsum("ij,ij->j", pulled, M @ t)
@@ -91,7 +90,7 @@ def _update_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Arr
         alone = odds[few] + push[few] - 0.5 * (itself + own[few] / cov.P[few])
         alone += itself * before - across  # as if no other of these few moved
         eta[few], change = alone, expit(alone) - before
-        if np.max(np.abs(change)) > SAME:
+        if np.max(np.abs(change)) > 1e-9:
             A = (pulled.T @ near) * (np.outer(m, m) - t.T @ t)
             for i, k in enumerate(few):
                 eta[k] = alone[i] - A[i, :i] @ change[:i]
@@ -239,13 +238,18 @@ def best_subset(stats: Stats, P: Precision, odds: Array, theta: Array, old: Arra
 
 
 def draw_subset(
-    stats: Stats, P: Precision, odds: Array, theta: Array, rng: np.random.Generator
+    stats: Stats,
+    P: Precision,
+    odds: Array,
+    theta: Array,
+    rng: np.random.Generator,
+    swaps: int = 4,
 ) -> tuple[Array, Array]:
     """Draw which coefficients are zero, then the others; also each column's inclusion probability.
 
     Columns are updated in random order with the coefficients integrated out (Polson & Scott,
     section 4.2); between two changes all decisions are made together.  Then a few exchanges of a
-    column inside with a correlated one outside.
+    column inside with a correlated one outside, ``swaps`` of them proposed.
     """
     if isinstance(stats.S, Bordered):
         inner = integrated(stats, P, theta)
@@ -267,7 +271,7 @@ def draw_subset(
         if changes.size:
             subset.flip(int(rest[count - 1]))
         first += count
-    for _ in range(SWAPS[type(stats.S)]):
+    for _ in range(swaps):
         swap(subset, odds, free, rng)
     return _draw_active(stats, P, theta, subset.active, rng), inclusion
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from ..core.types import Array, Own
 
-STARTS = 3  # states from which a variational search begins where coefficients may be zero
-
 
 class Prior(ABC):
     """Base of all priors of a term's *p* coefficients.
@@ -148,7 +146,7 @@ class Prior(ABC):
 
     def starts(self, p: int, rng: np.random.Generator) -> list[Any]:
         """States from which a search begins."""
-        return [self.init(p)] * STARTS
+        return [self.init(p)] * 3
 
     def at_fixed_point(self, s: Any, own: Own) -> Any:
         """State with the scale at its fixed point for these moments."""

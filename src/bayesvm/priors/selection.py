@@ -181,8 +181,7 @@ class SpikeSlab(Selection):
     inclusion : float or array of shape (p,), optional
         Prior probability :math:`\pi` of each column to matter: one for all, or one a column.  The
         default is one half, or :math:`n / (p\log_2 p)` of *n* rows and *p* columns if that is less:
-        to name a column takes :math:`\log_2 p` bits, and labels hold *n*.  52 rows of 12,625 genes
-        expect 4 to matter.
+        52 rows of 12,625 genes expect 4 to matter.
     expected_size : float, optional
         Number of columns expected to matter; replaces ``inclusion``.
     nu : float, optional
@@ -301,8 +300,7 @@ class LaplaceZero(Selection):
     inclusion : float or array of shape (p,), optional
         Prior probability :math:`\rho` of each column to matter: one for all, or one a column.  The
         default is one half, or :math:`n / (p\log_2 p)` of *n* rows and *p* columns if that is less:
-        to name a column takes :math:`\log_2 p` bits, and labels hold *n*.  52 rows of 12,625 genes
-        expect 4 to matter.
+        52 rows of 12,625 genes expect 4 to matter.
     expected_size : float, optional
         Number of columns expected to matter; replaces ``inclusion``.
     a, b : float, default=5.0
