@@ -2,8 +2,7 @@ r"""Gaussian distributions of whole rows, from which missing entries are inferre
 
 Both use the same sums over rows (:class:`RowSums`), on the scale of the model's columns:
 standardised ones, for which the defaults are meant, or with ``standardize=False`` those of the
-input.  Either provides a precision matrix *R* of the entries of a row, expected or drawn, by
-products with it (``times``) and its blocks (``corners``).
+input.  Either provides a precision matrix *R* of the entries of a row, expected or drawn.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
+from scipy.linalg import eigh
 from scipy.special import gammaln, multigammaln
 from scipy.stats import invwishart
 
 from ..core.distributions import LOG_2PI
 from ..core.types import Array
-from ..linalg.forms import corners
 
 
 @dataclass(frozen=True)
@@ -59,21 +57,9 @@ class Wishart:
     df: float
 
     @cached_property
-    def factor(self) -> Array:
-        return cholesky(self.scale, lower=True, check_finite=False)
-
-    @cached_property
     def R(self) -> Array:
-        eye = np.eye(self.mean.size)
-        out: Array = self.df * cho_solve((self.factor, True), eye, check_finite=False)
+        out: Array = self.df * np.linalg.inv(self.scale)
         return 0.5 * (out + out.T)
-
-    def times(self, Z: Array) -> Array:
-        """Rows times R."""
-        return Z @ self.R
-
-    def corners(self, columns: Array) -> Array:
-        return corners(self.R, columns)
 
 
 @dataclass(frozen=True)
@@ -114,29 +100,27 @@ class Unstructured:
         scale = sums.about(mean) + sums.n * mean_cov + self.psi * np.eye(d)
         return Wishart(mean, mean_cov, 0.5 * (scale + scale.T), d + self.extra_df + sums.n)
 
-    def _mean_root(self, q: Wishart, n: float) -> Array:
-        """A with A'A the covariance of the mean given the covariance of rows."""
-        eye = np.eye(q.mean.size)
-        L = cholesky(n * q.R + eye / self.mean_variance, lower=True, check_finite=False)
-        return solve_triangular(L, eye, lower=True, check_finite=False)
+    def _mean_cov(self, q: Wishart, n: float) -> Array:
+        """The covariance of the mean given the covariance of rows."""
+        return np.linalg.inv(n * q.R + np.eye(q.mean.size) / self.mean_variance)
 
     def update(self, q: Wishart, sums: RowSums) -> Wishart:
         """Luts & Ormerod, Algorithm 4: q(mu), then q(Sigma_d)."""
-        root = self._mean_root(q, sums.n)
-        mean_cov = root.T @ root
+        mean_cov = self._mean_cov(q, sums.n)
         return self._wishart(sums, mean_cov @ (q.R @ sums.total), mean_cov)
 
     def draw(self, q: Wishart, sums: RowSums, rng: np.random.Generator) -> Wishart:
         """Luts & Ormerod, Appendix C, with the scale of the covariance made symmetric."""
-        d, root = q.mean.size, self._mean_root(q, sums.n)
-        mean = root.T @ (root @ (q.R @ sums.total) + rng.standard_normal(d))
+        d, mean_cov = q.mean.size, self._mean_cov(q, sums.n)
+        mean = mean_cov @ (q.R @ sums.total)
+        mean = mean + np.linalg.cholesky(mean_cov) @ rng.standard_normal(d)
         given = self._wishart(sums, mean, 0.0)
         sigma = invwishart.rvs(given.df, given.scale, random_state=rng)
         return Wishart(mean, 0.0, np.reshape(sigma, (d, d)), 1.0)
 
     def bound(self, q: Wishart, sums: RowSums) -> float:
         n, d, nu = sums.n, q.mean.size, q.mean.size + self.extra_df
-        logdet = 2.0 * np.log(np.diag(q.factor)).sum()
+        logdet = np.linalg.slogdet(q.scale)[1]
         of_mean = (
             np.linalg.slogdet(q.mean_cov)[1]
             - (q.mean @ q.mean + np.trace(q.mean_cov)) / self.mean_variance
@@ -165,32 +149,9 @@ class FactorCovariance:
     psi: Array  # (d,)
 
     @cached_property
-    def _inner(self) -> Array:
-        """Cholesky factor of I + L' Psi^-1 L."""
-        inner = np.eye(self.L.shape[1]) + self.L.T @ (self.L / self.psi[:, None])
-        return cholesky(inner, lower=True, check_finite=False)
-
-    @cached_property
-    def root(self) -> Array:
-        """F with ``R = diag(1 / psi) - F F'``, (d, r)."""
-        scaled = self.L / self.psi[:, None]
-        return solve_triangular(self._inner, scaled.T, lower=True, check_finite=False).T
-
-    @property
-    def logdet(self) -> float:
-        """Of Sigma_d."""
-        return float(np.log(self.psi).sum() + 2.0 * np.log(np.diag(self._inner)).sum())
-
-    def times(self, Z: Array) -> Array:
-        """Rows times R."""
-        out: Array = Z / self.psi - (Z @ self.root) @ self.root.T
-        return out
-
-    def corners(self, columns: Array) -> Array:
-        F = self.root[columns]  # (k, m, r)
-        i, out = np.arange(columns.shape[1]), -(F @ F.swapaxes(1, 2))
-        out[:, i, i] += 1.0 / self.psi[columns]
-        return out
+    def R(self) -> Array:
+        out: Array = np.linalg.inv(self.L @ self.L.T + np.diag(self.psi))
+        return 0.5 * (out + out.T)
 
     def scores(self, Z: Array, known: Array) -> tuple[Array, Array]:
         """Means (n, r) and covariances (n, r, r) of the factors given the known entries of rows."""
@@ -310,13 +271,10 @@ class Factors:
         """EM steps with the factors latent."""
         n, r = sums.n, q.L.shape[1]
         for _ in range(self.steps):
-            # the mean solves (n R + I / v) mu = R total, as (n I + Sigma / v) mu = total
-            diagonal, M = n + q.psi / self.mean_variance, q.L / np.sqrt(self.mean_variance)
-            inner = np.eye(r) + M.T @ (M / diagonal[:, None])
-            mean = sums.total / diagonal
-            mean = mean - (M @ np.linalg.solve(inner, M.T @ mean)) / diagonal
+            precision = n * q.R + np.eye(sums.total.size) / self.mean_variance
+            mean = np.linalg.solve(precision, q.R @ sums.total)
             S = sums.about(mean)
-            B = q.times(q.L.T)  # E[z | d] = B (d - mean), (r, d)
+            B = q.L.T @ q.R  # E[z | d] = B (d - mean), (r, d)
             across = S @ B.T
             square = n * (np.eye(r) - B @ q.L) + B @ across
             q = self._maximised(q, mean, np.diag(S), across, 0.5 * (square + square.T), n)
@@ -331,7 +289,7 @@ class Factors:
         """Log density of rows and of the estimates."""
         n, d = sums.n, q.mean.size
         S = sums.about(q.mean)
-        fit = np.sum(np.diag(S) / q.psi) - np.sum((S @ q.root) * q.root)
+        fit = np.sum(S * q.R) - np.linalg.slogdet(q.R)[1] * n
         prior = (
             -0.5 * (q.L.size + d) * LOG_2PI
             - 0.5 * np.sum(q.L**2)
@@ -339,4 +297,4 @@ class Factors:
             + d * (self.a * np.log(self.b) - gammaln(self.a))
             - np.sum((self.a + 1.0) * np.log(q.psi) + self.b / q.psi)
         )
-        return float(-0.5 * (n * (d * LOG_2PI + q.logdet) + fit) + prior)
+        return float(-0.5 * (n * d * LOG_2PI + fit) + prior)

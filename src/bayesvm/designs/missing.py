@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.types import Array, Cells, Columns, Design
-from ..linalg.forms import summed_covariances
+from ..linalg.forms import corners, summed_covariances
 from .imputation import FactorCovariance, RowSums
 
 
@@ -94,8 +94,8 @@ class Missing(Incomplete):
 
     def pull(self, params: Any, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:
         """Precision of missing entries given the others of their row, and gradient at ``C``."""
-        gradient = -params.times(C[cells.rows] - params.mean)
-        precision = params.corners(cells.columns)
+        gradient = (params.mean - C[cells.rows]) @ params.R
+        precision = corners(params.R, cells.columns)
         return precision, np.take_along_axis(gradient, cells.columns, axis=1)
 
     def begin(self, sums: RowSums) -> Any:
