@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.inference.test_gibbs import Memory
 from tests.papers import oracle
 from tests.problems import make_problem, simulate
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import Gibbs
-from bayesvm.inference.progress import Monitor, silent
 from bayesvm.predictive.posterior import DrawsPosterior
 from bayesvm.priors import Fixed, Ridge, SpikeSlab
 
@@ -51,18 +49,6 @@ def test_reported_moments_are_the_conditional_ones():
     np.testing.assert_allclose(drawn, mean, atol=0.5 * np.sqrt(variance).max())
 
 
-def test_a_stopped_chain_resumes_with_its_moments():
-    X, y, _ = simulate(30, 2, seed=1)
-    problem = make_problem(X, y, prior=PRIOR, intercept=B0)
-    scheme, store = Gibbs(20, 5, 2, rao_blackwell=True), Memory()
-    whole = scheme.fit(problem, np.random.default_rng(2))
-    scheme.fit(
-        problem, np.random.default_rng(2), watch=Monitor(lambda p, s: p.iteration >= 12, store)
-    )
-    resumed = scheme.fit(problem, np.random.default_rng(2), watch=Monitor(silent, store))
-    np.testing.assert_allclose(resumed.moments, whole.moments, rtol=1e-9)
-
-
 def test_refused_where_it_has_no_meaning():
     X, y, _ = simulate(30, 2, seed=1)
     scheme = Gibbs(5, 2, 1, rao_blackwell=True)
@@ -72,11 +58,3 @@ def test_refused_where_it_has_no_meaning():
         BayesianSVC(inference=scheme).fit(X, y)
     with pytest.raises(ValueError, match="two classes"):
         BayesianLinearSVC("ridge", scheme).fit(X, np.arange(30) % 3)
-
-
-def test_more_columns_than_rows():
-    X, y, _ = simulate(30, 40, seed=0)
-    how = {"likelihood": "hinge", "prior": "ridge", "random_state": 0}
-    model = BayesianLinearSVC(inference=Gibbs(60, 30, 2, rao_blackwell=True), **how).fit(X, y)
-    assert model.coef_.shape == (1, 40)
-    assert np.all(np.isfinite(model.coef_))

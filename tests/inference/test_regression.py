@@ -182,10 +182,6 @@ def test_gibbs_agrees_with_the_grid(leaps):
     check_against_grid(Gibbs(draws=2500, burn_in=200, leaps=leaps))
 
 
-def test_a_short_chain_agrees_with_the_grid():
-    check_against_grid(Gibbs(draws=300, burn_in=50, chains=2, leaps=0))
-
-
 def check_against_grid(scheme):
     A, B, share, _ = grid()
     draws = scheme.fit(small(), np.random.default_rng(4))

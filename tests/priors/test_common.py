@@ -141,29 +141,13 @@ def test_update_is_stationary(prior):
     s = state(prior)
     for _ in range(500):
         s = prior.update(s, OWN)
-    best, x = prior.bound(s, OWN), prior.vector(s)
+    best = prior.bound(s, OWN)
     moving = np.eye(2) if prior.half_cauchy is not None else np.eye(2)[:1]
     for direction, d in itertools.product([*moving, moving.sum(0)], [-1e-2, -1e-4, 1e-4, 1e-2]):
-        moved = prior.bound(prior.restore(s, x + d * direction), OWN)
+        moved = prior.bound(type(s)(*(s * np.exp(d * direction))), OWN)
         assert moved <= best + 1e-14 * abs(best)
         if abs(d) == 1e-2:
             assert moved < best - 1e-5
-
-
-def test_ridge_of_no_doubt_is_fixed():
-    """As a = b grow the variance is known to be 1, and the bounds meet.
-
-    Expanding the integrated density, their gap is (S^2 - 2 p S + p (p - 2)) / 8a to leading order,
-    S = sum E theta^2, with a remainder of order 1 / a^2.
-    """
-    S = OWN.square.sum()
-    rate = (S**2 - 2 * P * S + P * (P - 2)) / 8
-    for a in (1e3, 1e4, 1e5):
-        ridge = Ridge(a=a, b=a)
-        s = ridge.update(ridge.init(P), OWN)
-        assert s.variance == pytest.approx(1 + (S - P) / (2 * a), abs=10 / a**2)
-        gap = ridge.bound(s, OWN) - Fixed(1.0).bound((), OWN)
-        assert gap * a == pytest.approx(rate, abs=10 / a + 1e-15 * a * a * 20)
 
 
 # ----- the point estimate
@@ -333,28 +317,7 @@ def test_stretch_is_the_joint_density_with_its_jacobian(prior):
         assert along(t) - along(0.0) == pytest.approx(change, rel=1e-10, abs=1e-12)
 
 
-@every
-def test_stretched_scales_the_precisions(prior):
-    s = state(prior)
-    moved = prior.stretched(s, 0.4)
-    factor = 1.0 if isinstance(prior, Fixed) else np.exp(-0.8)
-    expected = factor * prior.precisions(s, P)
-    np.testing.assert_allclose(prior.precisions(moved, P), expected, rtol=1e-14)
-    if isinstance(prior, Ridge):
-        assert moved.xi == s.xi
-
-
 # ----- as numbers, and nonsense
-
-
-@every
-def test_vector_and_back(prior):
-    s = state(prior)
-    x = prior.vector(s)
-    assert x.ndim == 1
-    np.testing.assert_allclose(prior.restore(s, x), s, rtol=1e-14)
-    back = prior.restore(s, x + 50.0)  # any vector is a state, so extrapolation is safe
-    assert (prior.precisions(back, P) > 0).all()
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, [1.0, -2.0], [[[1.0]]], "much"])
@@ -363,17 +326,13 @@ def test_fixed_refuses(value):
         Fixed(value)
 
 
-@pytest.mark.parametrize("name", ["a", "b", "half_cauchy"])
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, [1.0], "1"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("half_cauchy", 0.0), ("half_cauchy", [1.0]), ("a", np.inf), ("a", None), ("b", "1")],
+)
 def test_ridge_refuses(name, value):
     with pytest.raises(ValueError, match=rf"Ridge\({name}\) must be a positive number; got"):
         Ridge(**{name: value})
-
-
-@pytest.mark.parametrize("name", ["a", "b"])
-def test_ridge_refuses_none(name):
-    with pytest.raises(ValueError, match=rf"Ridge\({name}\) must be a positive number; got None"):
-        Ridge(**{name: None})
 
 
 def test_fixed_refuses_a_vector_of_another_length():

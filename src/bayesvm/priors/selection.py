@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -375,27 +373,20 @@ class LaplaceZero(Selection):
 def _checked_inclusion(name: str, inclusion: Any, expected_size: Any) -> Inclusion:
     """Probabilities of inclusion: a number, or one a column as a tuple."""
     out: Inclusion = None
-    if isinstance(inclusion, Real):
-        out = float(inclusion)
-    elif inclusion is not None:
-        out = math.nan
-        if np.ndim(inclusion) == 1 and np.size(inclusion):
-            with contextlib.suppress(TypeError, ValueError):
-                out = tuple(np.asarray(inclusion, dtype=float).tolist())
-    if out is not None and not all(0 < x < 1 for x in np.atleast_1d(out)):
-        raise ValueError(
-            f"{name}(inclusion) is a probability, or one for each column, so it must be above 0 "
-            f"and below 1; got {inclusion!r}. Leave out columns that cannot have an effect."
-        )
-    if expected_size is None:
-        return out
-    if not (isinstance(expected_size, Real) and 0 < float(expected_size) < np.inf):
-        raise ValueError(
-            f"{name}(expected_size) must be a positive number of columns; got {expected_size!r}."
-        )
-    if isinstance(out, tuple):
-        raise ValueError(
-            f"{name} takes a probability for each column in inclusion, or expected_size for all "
-            "of them; got both."
-        )
+    if inclusion is not None:
+        values = np.asarray(inclusion)
+        is_given = values.dtype.kind in "iuf" and values.ndim < 2 and values.size
+        if not (is_given and np.all((values > 0) & (values < 1))):
+            raise ValueError(
+                f"{name}(inclusion) is a probability, or one for each column, so it must be above "
+                f"0 and below 1; got {inclusion!r}. Leave out columns that cannot have an effect."
+            )
+        out = tuple(values.tolist()) if values.ndim else float(values)
+    if expected_size is not None:
+        check_positive(name, " of columns", expected_size=expected_size)
+        if isinstance(out, tuple):
+            raise ValueError(
+                f"{name} takes a probability for each column in inclusion, or expected_size for "
+                "all of them; got both."
+            )
     return out
