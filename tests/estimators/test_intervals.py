@@ -7,6 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.inference import Gibbs
+from bayesvm.predictive.links import floored
 from bayesvm.terms import Columns, Intercept
 
 LINKS = ["calibrated", "probit", "normalised"]
@@ -74,7 +75,8 @@ def draws_of_probabilities(model, X, n=800):
             for j, machine in enumerate(model.machines_)
         ]
         logs = np.stack(logs, axis=-1)
-    return np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
+    p = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
+    return floored(p, model.fit_.over_classes.rows, p.shape[-1])
 
 
 def few_digits():
@@ -114,8 +116,6 @@ def test_intervals_of_several_classes_are_those_of_normalised_probabilities():
         # not less than expected (a mass of 800 draws, averaged over rows, is good to a hundredth),
         # nor much more: averaging over f moves one end, to hold the averaged probability
         assert level - 0.02 < mass < (1.0 + level) / 2 + 0.02
-        low, _, high = expit(model.fit_.bands(X, ((1.0 - level) / 2, (1.0 + level) / 2)))
-        assert abs(np.mean((drawn >= low) & (drawn <= high)) - level) < 0.02  # before that
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -125,8 +125,8 @@ def robust_covariance(
         States of the priors.
     subset : Problem
         Some rows of the problem.
-    loo : tuple
-        Labels, leave-one-out means and variances of f, and weights of these rows.
+    loo : LooMoments
+        Leave-one-out moments of f at these rows.
     rare : float
         Weight of the rows of the rarer label, or of all rows of a regression.
     kind : {"model", "robust", "clustered"}
@@ -142,6 +142,7 @@ def robust_covariance(
     few = problem.weight < model.width
     if few and model.likelihood.normalised:  # too few rows to correct the model
         return RobustCovariance()
+    coef = Coef(post.mean, RootCovariance(post.root.T)) if is_drawn else post.coef
     # the covariance of draws is inverted
     whole = not (few or model.is_latent or (is_drawn and post.flat.shape[0] <= 2 * model.width))
     P = model.precision(priors)
@@ -149,17 +150,21 @@ def robust_covariance(
     # draws may start with coefficients at zero, and infinite precisions
     if whole and simple and np.all(np.isfinite(P)):
         with suppress(np.linalg.LinAlgError):
-            return _by_rows(problem, _gaussian(post), P, rare)
-    y, centre, spread, c = loo
-    m, v = subset.moments(_gaussian(post))
-    rest = subset.outside()
-    at_rows = (y, c, m, v, (centre, spread), rest)
+            return _by_rows(problem, coef, P, rare)
+    y, left_m, left_v, c = loo
+    m, v = subset.moments(coef)
+    at_rows = (y, c, m, v, (left_m, left_v), subset.outside())
     by = factor(model.likelihood, *at_rows, unit=subset.unit, engine=subset.engine)
     if kind == "clustered" and whole and problem.form == "arrow":
-        found = found or marginal(problem, State(_gaussian(post), priors))
+        found = found or marginal(problem, State(coef, priors))
         with suppress(np.linalg.LinAlgError):
-            if found is not None and found.beta.size:
-                return _by_groups(found, post, by)
+            if found is not None and (p := found.beta.size):
+                G = float(np.count_nonzero(np.any(found.scores != 0.0, axis=1)))
+                J = (G + 2.0) / max(G - 1.0, 1.0) * found.scores.T @ found.scores
+                ones = np.ones(found.P.size)
+                spread, shrinkage = _sandwich(found.hessian, J, found.P, ones, G)
+                least = by * np.diag(post.covariance(slice(0, p)))
+                return RobustCovariance(by, _root(_at_least((spread + shrinkage)[:p, :p], least)))
     return RobustCovariance(by)
 
 
@@ -207,18 +212,6 @@ def _by_rows(
     )
 
 
-def _by_groups(found: Marginal, post: Any, by: float) -> RobustCovariance:
-    """The sandwich over groups, of coefficients with the effects of the groups integrated out.
-
-    Variances are at least ``by`` times those of the posterior.
-    """
-    p, G = found.beta.size, float(np.count_nonzero(np.any(found.scores != 0.0, axis=1)))
-    J = (G + 2.0) / max(G - 1.0, 1.0) * found.scores.T @ found.scores
-    spread, shrinkage = _sandwich(found.hessian, J, found.P, np.ones(found.P.size), G)
-    cov = _at_least((spread + shrinkage)[:p, :p], by * np.diag(post.covariance(slice(0, p))))
-    return RobustCovariance(by, _root(cov))
-
-
 def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Array, Array]:
     """W J W of so many units, and W t P W for shrinkage, with W the inverse of A + P."""
     W = np.linalg.inv(A + np.diag(P))
@@ -229,8 +222,7 @@ def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Arr
 
 def _at_least(V: Array, variances: Array) -> Array:
     """A covariance of the same correlations with at least these variances."""
-    ratio = variances / np.maximum(np.diag(V), np.finfo(float).tiny)
-    by = np.sqrt(np.maximum(ratio, 1.0))
+    by = np.sqrt(np.maximum(variances / np.maximum(np.diag(V), np.finfo(float).tiny), 1.0))
     out: Array = V * np.outer(by, by)
     return out
 
@@ -241,19 +233,10 @@ def _inverse(A: Array, P: Array) -> FullCovariance:
 
 def _root(V: Array) -> Array:
     """F with FF' = V, lower triangular; V may be singular."""
-    with suppress(np.linalg.LinAlgError):
-        return np.linalg.cholesky(V)
     D, U = np.linalg.eigh(V)
     R = np.asarray(np.linalg.qr((U * np.sqrt(np.maximum(D, 0.0))).T, mode="r"))
     out: Array = R.T * np.copysign(1.0, np.diag(R))
     return out
-
-
-def _gaussian(post: Any) -> Coef:
-    """Mean and covariance of a posterior."""
-    if isinstance(post, GaussianPosterior):
-        return post.coef
-    return Coef(post.mean, RootCovariance(post.root.T))
 
 
 def factor(
