@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris, make_moons
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC, make_pipeline
 from bayesvm.estimators import arviz
 from bayesvm.inference import Gibbs
-from bayesvm.inspection import tables
+from bayesvm.inspection import arviz as module
 from bayesvm.terms import Columns, Groups, Intercept, Process
 
 pytest.importorskip("arviz_base")
@@ -171,16 +171,16 @@ def test_refusals_and_pipelines():
 
 # ----- ArviZ itself
 
-HAS_CLASSIC = importlib.util.find_spec("arviz") is not None and tables._classic()
+HAS_CLASSIC = importlib.util.find_spec("arviz") is not None and module._classic()
 
 
 def test_what_the_installed_arviz_reads(monkeypatch):
     model = BayesianLinearSVC(random_state=0).fit(X, Y)
-    monkeypatch.setattr(tables, "_classic", lambda: False)
+    monkeypatch.setattr(module, "_classic", lambda: False)
     tree = model.to_arviz(X, Y)
     assert type(tree).__name__ == "DataTree"
     if HAS_CLASSIC:
-        monkeypatch.setattr(tables, "_classic", lambda: True)
+        monkeypatch.setattr(module, "_classic", lambda: True)
         data = model.to_arviz(X, Y)
         assert type(data).__name__ == "InferenceData"
         assert names(data) == names(tree)

@@ -22,9 +22,9 @@ from ..inference import VB
 from ..inference.model import Model, arranged
 from ..inference.problem import Problem
 from ..inference.progress import Progress
+from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.effects import GroupEffects, second_moments
-from ..inspection.tables import Draws
 from ..inspection.terms import Terms
 from ..predictive.fitted import Fit
 from ..terms import Intercept, Part, TrainingRows, read_terms

@@ -36,11 +36,12 @@ from ..data.tables import read_table
 from ..inference import Gibbs
 from ..inference.problem import Problem
 from ..inference.state import State
-from ..inspection.tables import Draws
+from ..inspection import arviz
+from ..inspection.arviz import Draws
 from ..predictive.fitted import Fit, Machine
 from ..predictive.leave_one_out import LooPredictions
 from ..predictive.posterior import GaussianPosterior
-from . import arviz, average, predictions
+from . import average, predictions
 from .missing import MissingCells
 from .nested import changed, flat, separated
 from .run import Run, generator, warm_starts

@@ -18,8 +18,8 @@ from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
 from ..inference import SVI
 from ..inference.problem import Problem
 from ..inference.progress import Progress
+from ..inspection.arviz import Draws
 from ..inspection.kernels import KernelReport
-from ..inspection.tables import Draws
 from ..likelihoods import SoftHinge
 from . import options as check
 from .base import BayesianClassifier

@@ -15,9 +15,9 @@ from ..inference import SVI
 from ..inference.model import Model
 from ..inference.problem import Problem
 from ..inference.progress import Progress
+from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
-from ..inspection.tables import Draws
 from ..likelihoods import Logistic
 from ..predictive.fitted import Fit
 from . import options as check

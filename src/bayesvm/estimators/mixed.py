@@ -18,8 +18,8 @@ from ..designs.table import Layout, beside, learn_groups
 from ..inference.model import Model, arranged
 from ..inference.problem import Problem
 from ..inference.progress import Progress
+from ..inspection.arviz import Draws
 from ..inspection.effects import GroupEffects, second_moments
-from ..inspection.tables import Draws
 from ..predictive.fitted import Fit
 from ..priors import Fixed
 from . import average, predictions

@@ -21,7 +21,7 @@ from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..gp.data import Distinct, extent_of, merge, merge_values
 from ..inference.model import Model
 from ..inference.state import State
-from ..inspection.tables import Draws
+from ..inspection.arviz import Draws
 from ..inspection.vectors import VectorReport
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew

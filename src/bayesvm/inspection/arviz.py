@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from typing import Any
 
@@ -12,11 +14,11 @@ from scipy.special import logsumexp
 
 from ..core import arrays
 from ..core.types import Array
-from ..inspection.tables import arviz_tree
 from ..predictive.fitted import Fit, Machine, covariances
 from ..predictive.posterior import DrawsPosterior
 
-ROWS = ["obs"]
+# variables by name, names of their axes, and labels along these
+Draws = tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]
 
 
 def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
@@ -48,7 +50,8 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
             out["prior"] = {k: x for k, x in own.items() if not k.startswith(given)}
             drawn = label_logs(fit, f_at(model, rows, before, rng))
             out["prior_predictive"] = {"y": labels(drawn, rng)}
-        dims, coords = dims | {"f_obs": ROWS, "y": ROWS}, coords | {"obs": np.arange(f.shape[2])}
+        dims = dims | {"f_obs": ["obs"], "y": ["obs"]}
+        coords = coords | {"obs": np.arange(f.shape[2])}
         if y is not None:
             codes = codes_of(y, fit.classes, f.shape[2])
             out["observed_data"] = {"y": codes}
@@ -56,6 +59,44 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
                 each = np.take_along_axis(logs, codes[None, None, :, None], axis=3)[..., 0]
                 out["log_likelihood"] = {"y": each}
     return arviz_tree(out, dims, coords, fit.classes)
+
+
+def arviz_tree(
+    groups: dict[str, dict[str, Any]],
+    dims: dict[str, list[str]],
+    coords: dict[str, Any],
+    classes: Array,
+) -> Any:
+    """Groups of variables by name, as the installed ArviZ reads them.
+
+    Draws of each machine are a list; of several machines the first axis is ``class``.
+    """
+    several, made = set(), {}
+    for key, group in groups.items():
+        made[key] = dict(group)
+        for name, x in group.items():
+            if isinstance(x, list):
+                made[key][name] = x[0] if len(x) == 1 else np.stack(x, axis=2)
+                several |= {name} if len(x) > 1 else set()
+    dims = {name: ["class"] * (name in several) + axes for name, axes in dims.items()}
+    coords = coords | ({"class": list(classes)} if several else {})
+    if _classic():
+        return import_module("arviz").from_dict(**made, dims=dims, coords=coords)
+    try:
+        package = import_module("arviz_base")
+    except ImportError as error:
+        raise ImportError(
+            "to_arviz needs the package arviz or arviz-base: pip install 'bayesvm[arviz]'"
+        ) from error
+    return package.from_dict(made, dims=dims, coords=coords)
+
+
+def _classic() -> bool:
+    """Whether the installed ArviZ reads InferenceData and no data trees: its version is below 1."""
+    try:
+        return version("arviz").startswith("0.")
+    except PackageNotFoundError:
+        return False
 
 
 # ---------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from scipy.special import ndtr
 from ..core.types import Array
 from ..predictive.diagnostics import ess, r_hat
 from ..predictive.fitted import Machine
-from .tables import Draws, contrasts, pandas_for, stacked, tails
+from .arviz import Draws
+from .tables import contrasts, pandas_for, stacked, tails
 
 
 class Coefficients:

@@ -15,7 +15,8 @@ from ..core.types import Array, Block, Term
 from ..data.levels import Levels
 from ..inference.problem import Problem
 from ..predictive.fitted import Fit, Machine, covariances
-from .tables import Draws, pandas_for, stacked, tails
+from .arviz import Draws
+from .tables import pandas_for, stacked, tails
 
 VARIANCES = 4000  # draws of a variational factor from which an interval is computed
 LOGISTIC_VARIANCE = np.pi**2 / 3

@@ -14,7 +14,8 @@ from ..core.types import Array
 from ..factor_models.fitted import Fitted, Sample
 from ..factor_models.observed_data import ColumnScale, Sheet
 from ..predictive.diagnostics import ess, r_hat
-from .tables import arviz_tree, pandas_for, tails
+from .arviz import arviz_tree
+from .tables import pandas_for, tails
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,9 @@ from ..core.types import Array
 from ..kernels import Precomputed, Scaled
 from ..predictive.diagnostics import ess, r_hat
 from ..predictive.fitted import Machine
+from .arviz import Draws
 from .display import Inside
-from .tables import Draws, pandas_for, stacked, tails
+from .tables import pandas_for, stacked, tails
 
 MOST_SLOPES = 1000  # points at which slopes are computed
 

@@ -1,10 +1,8 @@
-"""What all reports share: tail probabilities, data frames, ArviZ trees, draws."""
+"""What all reports share: tail probabilities and data frames."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from typing import Any
 
@@ -49,54 +47,6 @@ def contrasts(
             labels[j] = f"{names[j]} - {names[first]}"
     rows = np.array([j for j in range(len(names)) if j not in kept], dtype=int)
     return [labels[j] for j in rows], rows, sparse.csr_array(T)[rows]
-
-
-Draws = tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]
-
-
-def arviz_tree(
-    groups: dict[str, dict[str, Any]],
-    dims: dict[str, list[str]],
-    coords: dict[str, Any],
-    classes: Array,
-) -> Any:
-    """Groups of variables by name, names of their axes and labels along these, for ArviZ.
-
-    Draws of each machine are a list; of several machines the first axis is ``class``.  What is
-    returned is what the installed ArviZ reads.
-    """
-    several = {
-        name
-        for group in groups.values()
-        for name, x in group.items()
-        if isinstance(x, list) and len(x) > 1
-    }
-    made = {
-        key: {
-            name: np.stack(x, axis=2) if name in several else x[0] if isinstance(x, list) else x
-            for name, x in group.items()
-        }
-        for key, group in groups.items()
-    }
-    dims = {name: ["class"] * (name in several) + axes for name, axes in dims.items()}
-    coords = coords | ({"class": list(classes)} if several else {})
-    if _classic():
-        return import_module("arviz").from_dict(**made, dims=dims, coords=coords)
-    try:
-        package = import_module("arviz_base")
-    except ImportError as error:
-        raise ImportError(
-            "to_arviz needs the package arviz or arviz-base: pip install 'bayesvm[arviz]'"
-        ) from error
-    return package.from_dict(made, dims=dims, coords=coords)
-
-
-def _classic() -> bool:
-    """Whether the installed ArviZ reads InferenceData and no data trees: its version is below 1."""
-    try:
-        return version("arviz").startswith("0.")
-    except PackageNotFoundError:
-        return False
 
 
 def stacked(frames: list[Any], classes: Array, pd: Any) -> Any:

@@ -16,7 +16,8 @@ from ..linalg.columns import Arrow, plain
 from ..predictive.diagnostics import ess, r_hat
 from ..predictive.fitted import Machine
 from ..predictive.posterior import GaussianPosterior
-from .tables import Draws, contrasts, pandas_for, stacked, tails
+from .arviz import Draws
+from .tables import contrasts, pandas_for, stacked, tails
 
 
 class Terms:

@@ -11,7 +11,8 @@ from scipy.special import ndtri
 
 from ..core.types import Array
 from ..predictive.fitted import Machine
-from .tables import Draws, pandas_for, tails
+from .arviz import Draws
+from .tables import pandas_for, tails
 
 
 @dataclass(frozen=True)
