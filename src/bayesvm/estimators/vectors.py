@@ -22,7 +22,7 @@ from ..gp.data import Distinct, extent_of, merge, merge_values
 from ..inference.model import Model
 from ..inference.state import State
 from ..inspection.arviz import Draws
-from ..inspection.vectors import VectorReport
+from ..inspection.kernels import VectorReport
 from ..kernels import Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Likelihood

@@ -17,6 +17,29 @@ from .arviz import Draws
 from .tables import contrasts, pandas_for, stacked, tails
 
 
+def coefficient_table(
+    machine: Machine,
+    T: Any,
+    ends: tuple[float, float],
+    more: dict[str, Array],
+    shift: Array | float = 0.0,
+) -> dict[str, Array]:
+    """Columns of a summary of the coefficients ``T @ theta + shift``, with T sparse, and ``more``.
+
+    These are before the diagnostics of draws, or in the place of columns of the same name.
+    """
+    post, held = machine.reported, machine.draws
+    table = {"mean": T @ post.mean + shift}
+    if post.has_spread:
+        table["sd"] = np.sqrt(post.reported(T)[1])
+        table["lower"], table["upper"] = post.quantiles(T, ends) + shift
+    table |= more
+    if held is not None:
+        user = np.stack([np.asarray(T @ chain.T).T for chain in held.theta])
+        table["r_hat"], table["ess"] = r_hat(user), ess(user)
+    return table
+
+
 class Coefficients:
     """Report on the term ``coef`` of fitted machines, and on an ``intercept`` before it.
 
@@ -43,9 +66,9 @@ class Coefficients:
 
     def _user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients ``(..., p)`` and intercept ``(...)`` from theta, ``(..., K)``."""
-        beta, shift = self.design.to_user(theta[..., self.where])
-        shift = shift + (theta[..., 0] if self.has_intercept else 0.0)
-        return self.unit * beta, self.level + self.unit * shift
+        flat = (self._matrix @ theta.reshape(-1, theta.shape[-1]).T).T
+        user = flat.reshape(*theta.shape[:-1], 1 + self.design.width)
+        return user[..., 1:], self.level + user[..., 0]
 
     @cached_property
     def _matrix(self) -> Any:
@@ -152,24 +175,16 @@ class Coefficients:
         levels = [[1 + j for j in each] for each in self.levels] if compared else []
         labels, _, T = contrasts(["intercept", *self.names], levels, 0)
         names, M = pd.Index(labels[skip:], name="name"), T @ self._matrix
-        coef, intercept, frames = self.coef, self.intercept, []
-        for j, machine in enumerate(self.machines):
-            post, held = machine.reported, machine.draws
-            table = {"mean": T @ np.append(intercept[j], coef[j])}
-            if post.has_spread:
-                table["sd"] = np.sqrt(post.reported(M)[1])
-                if levels:
-                    shift = np.append(self.level, np.zeros(len(labels) - 1))
-                    table["lower"], table["upper"] = post.quantiles(M, ends) + shift
-                else:
-                    table["lower"], table["upper"] = self._ends(machine, ends, given=True)
+        frames = []
+        for machine in self.machines:
+            more: dict[str, Array] = {}
             if machine.inclusion is not None:
-                m, v = post.moments(self._matrix[:1])
+                more["lower"], more["upper"] = self._ends(machine, ends, given=True)
+                m, v = machine.reported.moments(self._matrix[:1])
                 sign = ndtr((self.level + m) / np.sqrt(np.maximum(v, 1e-300)))
-                table["inclusion"] = np.append(1.0, machine.inclusion[self.where])
-                table["positive"] = np.append(sign, machine.sign_proba()[self.where])
-            if held is not None:
-                user = np.stack([np.asarray(M @ chain.T).T for chain in held.theta])
-                table["r_hat"], table["ess"] = r_hat(user), ess(user)
+                more["inclusion"] = np.append(1.0, machine.inclusion[self.where])
+                more["positive"] = np.append(sign, machine.sign_proba()[self.where])
+            shift = self.level * np.eye(1, len(labels))[0]
+            table = coefficient_table(machine, M, ends, more, shift)
             frames.append(pd.DataFrame({k: x[skip:] for k, x in table.items()}, index=names))
         return stacked(frames, self.classes, pd)

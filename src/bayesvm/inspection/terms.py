@@ -13,10 +13,10 @@ from ..designs import Intercept
 from ..inference.design_matrix import moments
 from ..inference.latent import predict_rows
 from ..linalg.columns import Arrow, plain
-from ..predictive.diagnostics import ess, r_hat
 from ..predictive.fitted import Machine
 from ..predictive.posterior import GaussianPosterior
 from .arviz import Draws
+from .coefficients import coefficient_table
 from .tables import contrasts, pandas_for, stacked, tails
 
 
@@ -67,19 +67,12 @@ class Terms:
         """Coefficients with their uncertainty, as a data frame."""
         pd, ends, frames = pandas_for("summary"), tails(level), []
         for machine in self.machines:
-            (labels, at, T), post = self._named(machine), machine.reported
+            labels, at, T = self._named(machine)
             labels, rows, compared = self._compared(labels)
             at, T = at[rows], compared @ T
-            table = {"mean": T @ post.mean}
-            if post.has_spread:
-                table["sd"] = np.sqrt(post.reported(T)[1])
-                table["lower"], table["upper"] = post.quantiles(T, ends)
-            if machine.inclusion is not None:
-                table["inclusion"] = machine.inclusion[at]
-            held = machine.draws
-            if held is not None:
-                user = held.theta @ T.T.toarray()
-                table["r_hat"], table["ess"] = r_hat(user), ess(user)
+            chance = machine.inclusion
+            more = {} if chance is None else {"inclusion": chance[at]}
+            table = coefficient_table(machine, T, ends, more)
             index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
             frame = pd.DataFrame(table, index=index)
             for name, edf in _degrees_of_freedom(machine).items():
