@@ -161,7 +161,7 @@ def test_more_than_two_classes():
 
 
 def test_columns_kept_on_workers(monkeypatch):
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 1000)
     how = {"n_inducing": 12, "tune": False, "random_state": 0}
     data = da.from_array(X, chunks=(1000, P))
     kept = BayesianSVC(RBF(1.5), engine=Dask(dtype="float64"), **how).fit(data, Y)
@@ -174,7 +174,7 @@ def test_columns_kept_on_workers(monkeypatch):
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_the_link_is_that_of_rows_in_memory(kind, monkeypatch):
     """Fitted to the same rows, wherever they are."""
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 1000)
     make = {
         "linear": lambda: BayesianLinearSVC(random_state=0),
         "kernel": lambda: BayesianSVC(RBF(1.5), 12, tune=False, random_state=0),
@@ -193,7 +193,7 @@ def cluster():
 
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_fit(cluster, monkeypatch):
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 1000)
     how = {"n_inducing": 30, "tune": False, "random_state": 0}
     want = BayesianSVC(RBF(1.5), engine=Serial(dtype="float64"), **how).fit(X, Y)
     pids = cluster.run(os.getpid)
@@ -221,7 +221,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
     from bayesvm.core.types import Coef
     from bayesvm.linalg.covariances import FullCovariance
 
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 1000)
     how = {"n_inducing": 30, "tune": False, "random_state": 0}
     model = BayesianSVC(RBF(1.5), **how).fit(X, Y).machines_[0].model
     sent = {}

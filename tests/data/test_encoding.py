@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesvm.data import Serial, Threads, encoding
+from bayesvm.data import encoding
 from bayesvm.data.encoding import APART, Category, Encoding
 
 nan = np.nan
@@ -18,29 +18,6 @@ def learned(numbers, cells=None, weights=None, kept=(), names=None):
     return code, code.codes(numbers, cells, names)
 
 
-@pytest.mark.parametrize("engine", [Serial(), Threads(2)], ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_totals_are_finite_where_every_cell_is(engine, dtype, monkeypatch):
-    monkeypatch.setattr(encoding, "SUMMED", 20)  # slices of five rows
-    X = np.random.default_rng(0).standard_normal((23, 4)).astype(dtype)
-    totals = X.sum(axis=0, dtype=float)
-    np.testing.assert_allclose(encoding.finite_totals(X, engine), totals, atol=1e-13)
-    c = np.arange(23.0)
-    np.testing.assert_allclose(encoding.finite_totals(X, engine, c), c @ X, rtol=1e-6, atol=1e-12)
-    for wrong in (nan, np.inf, -np.inf):
-        for row in (0, 22):
-            Z = X.copy()
-            Z[row, 2] = wrong
-            assert encoding.finite_totals(Z, engine) is None
-
-
-def test_means_are_those_of_known_totals():
-    X, c = np.random.default_rng(0).standard_normal((23, 2)), np.arange(23.0)
-    for weights, totals in ((None, X.sum(axis=0)), (c, c @ X)):
-        plain, known = (Encoding.learn(X, {}, weights, "ab", (), t) for t in (None, totals))
-        np.testing.assert_allclose(plain.fill, known.fill, atol=1e-15)
-
-
 def test_levels_are_indicators_in_place():
     numbers = np.arange(6.0).reshape(3, 2)
     code, X = learned(numbers, {1: ["b", "c", "a"]})
@@ -51,7 +28,7 @@ def test_levels_are_indicators_in_place():
     assert code.group_names(["u", "v", "w"]) == ["u", "v", "w"]
     assert code.groups == (0, 1, 1, 1, 2)
     assert code.made == ((0,), (1, 2, 3), (4,))
-    assert code.width == X.shape[1] == 5
+    assert X.shape[1] == 5
 
 
 def test_two_levels_are_one_column():

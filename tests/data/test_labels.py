@@ -8,8 +8,9 @@ from scipy import sparse
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.data.labels import (
-    check_two_sided,
+    Training,
     check_weights,
+    class_factors,
     class_masses,
     encode,
     plain_labels,
@@ -103,9 +104,8 @@ def test_texts_that_are_numbers_are_no_offence():
 
 
 def test_class_weights_name_plain_labels():
-    y, classes = np.array([0, 1]), np.array([0, 1])
     with pytest.raises(ValueError, match=r"names \[7\], but the classes are \[0, 1\]\."):
-        check_weights(None, {np.int64(7): 1.0}, y, classes)
+        class_factors({np.int64(7): 1.0}, np.ones(2), np.arange(2))
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,8 @@ def test_class_weights_name_plain_labels():
         np.array([9, 9, 8, 700]),
         np.array(["b", "a", "b"]),
         np.array([0.5, 0.0]),
+        np.array([2**64 - 1, 2**64 - 3], dtype=np.uint64),
+        np.array([5, 5]),
     ],
     ids=lambda y: f"{y.dtype} {y[0]} {y[1]}",
 )
@@ -133,17 +135,19 @@ def test_codes_are_places_among_the_classes(y):
 
 def test_weights_by_default_are_one():
     y = np.array([0, 1, 1])
-    np.testing.assert_array_equal(check_weights(None, None, y, [0, 1]), np.ones(3))
-    np.testing.assert_allclose(check_weights(None, "balanced", y, [0, 1]), [1.5, 0.75, 0.75])
+    np.testing.assert_array_equal(check_weights(None, y), np.ones(3))
+    balanced = Training.of(np.eye(3), y, None, "balanced")
+    np.testing.assert_allclose(balanced.c, [1.5, 0.75, 0.75])
+    np.testing.assert_allclose(balanced.copies, 1.0)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 9])
 def test_every_class_needs_weight(classes):
     y, c = np.arange(2 * classes) % classes, np.ones(2 * classes)
-    check_two_sided(y, c, np.arange(classes))
+    np.testing.assert_array_equal(Training.of(y[:, None], y, c, None).masses, 2.0)
     c[y == classes - 1] = 0.0
     with pytest.raises(ValueError, match=f"class {classes - 1} has no row"):
-        check_two_sided(y, c, np.arange(classes))
+        Training.of(y[:, None], y, c, None)
 
 
 def test_dates_may_name_groups(frame):
@@ -180,40 +184,6 @@ def test_a_mask_that_hides_nothing_is_no_offence(frame):
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 def test_labels_keep_their_kind(y, kind):
     assert plain_labels(y).dtype.kind == kind
-
-
-@pytest.mark.parametrize(
-    "y",
-    [
-        np.array([3, -2, 3, 7, -2]),
-        np.array([127, -128, 5], dtype=np.int8),
-        np.array([True, False, True]),
-        np.array([255, 0, 4], dtype=np.uint8),
-        np.array([10**12, 10**12 + 5, 10**12]),
-        np.array([0, 10**6, 3]),  # too far apart for a table
-        np.array([2**64 - 1, 2**64 - 3], dtype=np.uint64),
-    ],
-    ids=str,
-)
-def test_classes_of_whole_numbers_are_the_sorted_distinct_ones(y):
-    classes, codes = encode(y)
-    want, places = np.unique(y, return_inverse=True)
-    assert classes.dtype == y.dtype
-    assert classes.tolist() == want.tolist()
-    assert codes.tolist() == places.tolist()
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.int64, np.float32, np.float64, bool])
-def test_one_and_two_classes_need_no_sorting(kind, monkeypatch):
-    for labels in ([0, 1, 1, 0], [1, 1, 1], [5, -3, 5]):
-        y = np.array(labels, dtype=kind)
-        expected = np.unique(y, return_inverse=True)
-        with monkeypatch.context() as without:
-            without.delattr("numpy.searchsorted")
-            classes, codes = encode(y)
-        assert classes.dtype == y.dtype
-        np.testing.assert_array_equal(classes, expected[0])
-        np.testing.assert_array_equal(codes, expected[1])
 
 
 @pytest.mark.parametrize("weights", [np.full(7, 0.5), np.arange(1.0, 8.0)])

@@ -60,7 +60,7 @@ def small(monkeypatch):
     """Blocks and thresholds so small that a few thousand rows are many."""
     monkeypatch.setattr("bayesvm.data.blocks.CACHE_BYTES", 2**15)
     monkeypatch.setattr("bayesvm.data.gpu.Gpu.block_bytes", 2**15)
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 1000)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 1000)
 
 
 def kernel_fit(data, labels, dtype="float64", memory=None, **options):
@@ -90,7 +90,7 @@ def reference():
     """Fits by the serial engine, one for each model; they are not to be changed."""
     patch = pytest.MonkeyPatch()
     patch.setattr("bayesvm.data.blocks.CACHE_BYTES", 2**15)
-    patch.setattr("bayesvm.data.reading.MERGED_ROWS", 1000)
+    patch.setattr("bayesvm.data.tables.MERGED_ROWS", 1000)
     held = {
         "linear": BayesianLinearSVC(engine=Serial(), random_state=0).fit(X, Y),
         "kernel": kernel_fit(X, Y, engine=Serial()),
@@ -296,7 +296,7 @@ def test_what_an_engine_cannot_do_is_said():
 
 
 def test_a_few_rows_on_a_device_are_fitted_on_the_host(monkeypatch):
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 10**6)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 10**6)
     few = array_api_strict.asarray(X[:200])
     have = BayesianSVC(random_state=0).fit(few, Y[:200])
     want = BayesianSVC(random_state=0).fit(X[:200], Y[:200])

@@ -23,7 +23,7 @@ from bayesvm.data import (
     from_memmap,
     from_parquet,
 )
-from bayesvm.data.labels import encode
+from bayesvm.data.labels import encode, read_labels
 from bayesvm.inference import SVI, Gibbs
 from bayesvm.kernels import RBF
 
@@ -140,7 +140,7 @@ def test_parquet_and_arrow(tmp_path):
 def test_labels_that_come_with_rows_are_coded_as_those_at_hand(labels):
     cuts = [0, 3, 350, 351, 700]  # some chunks have one label only
     source = from_iterable(lambda: ((X[a:b], labels[a:b]) for a, b in itertools.pairwise(cuts)))
-    want, have = encode(labels), encode(None, source)
+    want, have = encode(labels), encode(read_labels(None, source))
     np.testing.assert_array_equal(have[0], want[0])
     np.testing.assert_array_equal(have[1], want[1])
     assert have[0].dtype == labels.dtype
@@ -151,8 +151,8 @@ def test_labels_that_cannot_be_are_refused():
     for labels, text in (
         (np.where(X[:, 0] > 1, np.nan, 1.0), "NaN"),
         (X[:, 0], "Unknown label type"),
-        (np.where(X[:, 0] > 1, None, Y), "of one kind"),
-        ([0, 1] * 150 + ["0", "1"] * 200, "some are text and some are numbers"),
+        (np.where(X[:, 0] > 1, None, Y), "labels are missing"),
+        ([0, 1] * 150 + ["0", "1"] * 200, "of one kind; some are text"),
     ):
         source = from_iterable(
             lambda labels=labels: [(X[:300], labels[:300]), (X[300:], labels[300:])]
@@ -279,7 +279,7 @@ def test_columns_of_files_that_are_not_numbers_are_named(tmp_path):
 
 
 def test_a_kernel_machine_from_a_source_is_that_from_an_array(tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 100)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 100)
     how = {"kernel": 4.0 * RBF(1.5), "n_inducing": 20, "tune": False, "random_state": 0}
     source = from_memmap(saved(tmp_path, X), Y)
     want = BayesianSVC(engine=Serial(dtype="float64"), **how).fit(X, Y)

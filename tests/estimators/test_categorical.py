@@ -329,9 +329,9 @@ def test_tuning_has_a_length_scale_for_each_column_of_the_table():
 
 
 def test_machines_of_blocks_take_text(monkeypatch):
-    from bayesvm.data import reading
+    from bayesvm.data import tables
 
-    monkeypatch.setattr(reading, "MERGED_ROWS", 50)
+    monkeypatch.setattr(tables, "MERGED_ROWS", 50)
     model = BayesianSVC(n_inducing=20, random_state=0).fit(with_gaps(), Y)
     assert model.score(with_gaps(), Y) > 0.7
 

@@ -640,7 +640,7 @@ def test_errors_say_what_to_do(options, message):
 def test_the_default_likelihood_of_many_rows_is_the_logistic(monkeypatch):
     options = {"n_inducing": 10, "tune": False, "kernel": FIXED, "random_state": 0}
     few = BayesianSVC(**options).fit(X, y)
-    monkeypatch.setattr("bayesvm.data.reading.MERGED_ROWS", 100)
+    monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 100)
     many, soft = (BayesianSVC(**options, **how).fit(X, y) for how in ({}, SOFT))
     kinds = [type(m.machines_[0].model.likelihood.likelihood).__name__ for m in (few, many, soft)]
     assert kinds == ["SoftHinge", "Logistic", "SoftHinge"]

@@ -8,7 +8,7 @@ from scipy.special import expit, logit, softmax
 from tests.problems import frozen
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.data import reading
+from bayesvm.data import tables
 from bayesvm.inference import Gibbs
 from bayesvm.predictive.links import (
     CalibratedLink,
@@ -351,7 +351,7 @@ def test_rows_in_blocks_have_such_a_link(monkeypatch):
     X, y = three_classes(999)
     options = {"tune": False, "inducing": X[:40], "likelihood": "soft_hinge", "random_state": 0}
     few = BayesianSVC(**options).fit(X, y).predict_proba(X)
-    monkeypatch.setattr(reading, "is_large", lambda X: True)
+    monkeypatch.setattr(tables, "is_large", lambda X: True)
     blocks = BayesianSVC(**options).fit(X, y)
     assert isinstance(blocks.fit_.link, SoftmaxLink)
     np.testing.assert_allclose(blocks.predict_proba(X), few, atol=0.05)

@@ -1,9 +1,9 @@
-"""Labels and weights as users give them, and training rows with both."""
+"""Labels, numbers to predict and weights as users give them, and training rows with them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,12 @@ from sklearn.utils.validation import column_or_1d
 from ..core import arrays
 from ..core.types import Array
 from .levels import absent
-from .reading import kind_of
 from .sources import DaskRows, Source, is_dask
+from .tables import kind_of
 
-NEAR = 4096  # difference of labels that are whole numbers up to which a table has all of them
+PIECE = 2**18  # rows at a time, so that no array of eight bytes a row is made on the way
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
-ROUNDING = 1e-6  # of the sum of a row's probabilities
+LARGEST = 1e150  # number to predict, whose square can be computed
 
 
 class Training(NamedTuple):
@@ -66,12 +66,23 @@ class Training(NamedTuple):
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Training:
         """Checked rows with the codes of their labels and with their weights."""
-        classes, codes = encode(y, X)
-        c = check_weights(sample_weight, class_weight, codes, classes, X)
-        copies = c
+        classes, codes = encode(y)
+        copies = check_weights(sample_weight, codes, X)
+        masses = class_masses(codes, copies, len(classes))
+        if len(classes) < 2:
+            raise ValueError(
+                f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
+                "that y was not filtered or encoded away."
+            )
+        c = copies
         if class_weight is not None:
-            copies = check_weights(sample_weight, None, codes, classes, X)
-        check_two_sided(codes, c, classes)
+            factors = class_factors(class_weight, masses, classes)
+            c, masses = copies * factors[codes], masses * factors
+        if not np.all(masses > 0):
+            raise ValueError(
+                f"class {classes[masses.argmin()]} has no row of positive weight; drop it from y "
+                "or give it weight."
+            )
         return cls(X, classes, codes, c, copies)
 
     def weighted(self) -> Training:
@@ -89,15 +100,14 @@ class Training(NamedTuple):
 
     def repeated(self) -> Training:
         """Rows with missing cells as often as they count: a chain draws each copy's cells."""
-        gone, copies = np.isnan(self.X).any(axis=1), self.copies
-        if np.any(copies[gone] != np.round(copies[gone])):
-            raise ValueError(
-                "with missing='model' and inference='gibbs', sample_weight must be whole numbers "
-                "where a row has missing cells: each copy of such a row has cells of its own. Use "
-                "inference='vb', or round the weights."
-            )
-        times = np.where(gone, copies, 1.0).astype(int)
-        at = np.repeat(np.arange(copies.size), times)
+        gone = np.isnan(self.X).any(axis=1)
+        times = np.ones(gone.size, dtype=int)
+        times[gone] = whole(
+            self.copies[gone],
+            "with missing='model' and inference='gibbs', sample_weight must be whole numbers "
+            "where a row has missing cells: each copy of such a row has cells of its own.",
+        )
+        at = np.repeat(np.arange(gone.size), times)
         some = self.take(at)
         c = some.c / times[at]
         return some._replace(c=c, copies=c if some.copies is some.c else some.copies / times[at])
@@ -116,14 +126,17 @@ def labels_of(X: Any, y: Any) -> Any:
             "score needs y, one label for each row, unless X is a source that has labels (target= "
             "of from_parquet, pairs of rows and labels for from_iterable)."
         )
-    return np.concatenate([chunk.y for chunk in X.chunks()])
+    parts = [np.asarray(chunk.y) for chunk in X.chunks()]
+    if len({part.dtype.kind in "US" for part in parts}) > 1:  # NumPy would make them all text
+        parts = [part.astype(object) for part in parts]
+    return plain_labels(np.concatenate(parts))
 
 
-def read_labels(y: Any, X: Any) -> Any:
-    """Labels, one for each of the rows X, of one kind and none missing; ``None`` if X has them."""
+def read_labels(y: Any, X: Any) -> Array:
+    """Labels, one for each of the rows X, of one kind and none missing."""
     if y is None and kind_of(X) == "source":
-        if X.labelled:
-            return None
+        if isinstance(X, Source) and X.labelled:
+            return labels_of(X, None)  # type: ignore[no-any-return]
         raise ValueError(
             "the source has no labels: give y to fit, or name the column that holds them "
             "(target= of from_parquet, pairs of rows and labels for from_iterable)."
@@ -145,7 +158,7 @@ def read_labels(y: Any, X: Any) -> Any:
 
 
 def plain_labels(y: Any, name: str = "y") -> Array:
-    """Labels as an array, of one kind and none missing."""
+    """Labels as an array, of one kind and none missing; numbers among objects become plain."""
     hidden = int(np.ma.count_masked(y)) if isinstance(y, np.ma.MaskedArray) else 0
     is_list = not hasattr(y, "__array__")  # of which NumPy would make text if one label is
     y = column_or_1d(np.asarray(y, dtype=object if is_list else None), warn=True)
@@ -154,17 +167,7 @@ def plain_labels(y: Any, name: str = "y") -> Array:
             f"Input {name} contains NaN: {gone} of {len(y)} labels are missing. Leave such rows "
             "out, or give them a separate class."
         )
-    y = _of_one_kind(y, name)
-    y = np.asarray(y.tolist()) if is_list else y
-    if y.dtype.kind not in "iub":  # whole numbers are classes; checking them all takes long
-        assert_all_finite(y, input_name=name)
-        check_classification_targets(y)
-    return y
-
-
-def _of_one_kind(y: Array, name: str) -> Array:
-    """Labels that can be compared with each other; numbers among objects as plain numbers."""
-    plain = y
+    plain, allowed = y, "iubfUSTmM"
     if y.dtype.kind == "O":
         text = np.array([isinstance(label, str | bytes) for label in y], dtype=bool)
         if text.any() and not text.all():
@@ -173,118 +176,54 @@ def _of_one_kind(y: Array, name: str) -> Array:
                 f"{y[text][0]!r}, and some are not, such as {y[~text][0]!r}. Make them all text, "
                 f"or all numbers."
             )
-        if text.all():
-            return y
-        with suppress(ValueError):  # lists of several lengths
-            plain = np.asarray(y.tolist())
-    if plain.dtype.kind not in "iubfUSTmM" or plain.shape != y.shape:
+        if text.all() and not is_list:
+            allowed += "O"
+        else:
+            with suppress(ValueError):  # lists of several lengths
+                plain = np.asarray(y.tolist())
+    if plain.dtype.kind not in allowed or plain.shape != y.shape:
         kind = type(y[0]).__name__ if y.dtype.kind == "O" else y.dtype
         raise ValueError(
             f"Unknown label type: the labels in {name} must be numbers, text or truth values; got "
             f"{kind}. Make them text: [str(label) for label in {name}]."
         )
+    if plain.dtype.kind not in "iub":  # whole numbers are classes; checking them all takes long
+        assert_all_finite(plain, input_name=name)
+        check_classification_targets(plain)
     return plain
 
 
-def encode(y: Any, X: Any = None) -> tuple[Any, Any]:
+def encode(y: Array) -> tuple[Array, Array]:
     """The classes and the place of each label among them, in as few bytes as will do."""
-    if y is None:
-        return _encode_chunks(X)
-    if y.dtype.kind in "iubf" and y.size:  # two classes are found without sorting
-        low, high = y.min(), y.max()
-        others = y != low
-        if np.count_nonzero(others) == (low != high) * np.count_nonzero(y == high):
-            return np.unique(np.array([low, high], dtype=y.dtype)), others.view(np.int8)
-    if y.dtype.kind in "iub" and y.dtype != np.uint64 and y.size:
-        low = int(y.min())
-        if int(y.max()) - low < NEAR:
-            return _encode_near(y, low)
-    # a few at a time, so that no array of all rows is made but the codes
-    classes = np.unique(np.concatenate([y[:0], *(np.unique(y[at]) for at in _pieces(y.size))]))
+    classes = np.unique(y)
     codes = np.empty(y.size, dtype=np.min_scalar_type(-len(classes)))
-    for at in _pieces(y.size):
-        codes[at] = np.searchsorted(classes, y[at])
+    for i in range(0, y.size, PIECE):
+        codes[i : i + PIECE] = np.searchsorted(classes, y[i : i + PIECE])
     return classes, codes
 
 
-def _encode_near(y: Array, low: int) -> tuple[Array, Array]:
-    """The same for whole numbers from ``low`` that are near each other, by a table of them."""
-    met = np.zeros(NEAR, dtype=bool)
-    for at in _pieces(y.size):
-        met[y[at].astype(np.intp) - low] = True
-    found = np.flatnonzero(met)
-    places = (np.cumsum(met) - 1).astype(np.min_scalar_type(-found.size))
-    codes = np.empty(y.size, dtype=places.dtype)
-    for at in _pieces(y.size):
-        codes[at] = places[y[at].astype(np.intp) - low]
-    return (low + found).astype(y.dtype), codes
-
-
-def _pieces(n: int) -> Iterator[slice]:
-    """Rows a few at a time."""
-    return (slice(i, i + 2**18) for i in range(0, n, 2**18))
-
-
-def _encode_chunks(source: Source) -> tuple[Array, Array]:
-    """Classes and codes of labels that come with the rows; they are never held all at once."""
-    with _comparable():
-        parts = [encode(np.asarray(chunk.y)) for chunk in source.chunks()]
-        if len({found.dtype.kind in "US" for found, _ in parts if found.size}) > 1:
-            raise TypeError("some are text and some are numbers")  # NumPy would make them all text
-        classes = _given(np.unique(np.concatenate([found for found, _ in parts])))
-    if classes.dtype.kind not in "iub":
-        check_classification_targets(np.repeat(classes, 2))  # it warns of labels that occur once
-    kind = np.min_scalar_type(-len(classes))
-    codes = [np.searchsorted(classes, found).astype(kind)[part] for found, part in parts]
-    return classes, np.concatenate(codes)
-
-
-@contextmanager
-def _comparable() -> Iterator[None]:
-    try:
-        yield
-    except TypeError as error:
-        raise ValueError(f"labels must be of one kind and none missing ({error}).") from error
-
-
-def _given(classes: Array) -> Array:
-    if np.any(classes != classes):
-        raise ValueError("y contains NaN; drop rows without a label.")
-    return classes
-
-
-def check_two_sided(y: Any, c: Array, classes: Any) -> None:
-    """Refuse labels that have not at least two classes, each with weight."""
-    if len(classes) < 2:
-        raise ValueError(
-            f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
-            "that y was not filtered or encoded away."
-        )
-    if np.all(c > 0):
-        return
-    for label, mass in zip(classes, class_masses(y, c, len(classes)), strict=True):
-        if not mass > 0:
-            raise ValueError(
-                f"class {label} has no row of positive weight; drop it from y or give it weight."
-            )
+def class_masses(codes: Any, c: Any, k: int) -> Array:
+    """Total weight of each class."""
+    masses = np.zeros(k)
+    for i in range(0, codes.size, PIECE):
+        masses += np.bincount(codes[i : i + PIECE], c[i : i + PIECE], k)
+    return masses
 
 
 # ---------------------------------------------------------------------------------------------
 # Weights
 
 
-def check_weights(
-    sample_weight: Any, class_weight: Any, y: Any, classes: Any, X: Any = None
-) -> Any:
-    """Weights of rows: sample weight times class weight, checked."""
+def check_weights(sample_weight: Any, y: Any, X: Any = None) -> Array:
+    """Weights of rows as floats, one for each, checked."""
     if isinstance(X, DaskRows) and np.ndim(sample_weight):
         sample_weight = X.aligned(sample_weight, "sample_weight").compute()
     n = y.shape[0]
-    c: Any = 1.0 if sample_weight is None else _real_weights(sample_weight)
-    if np.ndim(c) == 0:
+    if sample_weight is None:
+        return np.ones(n)
+    c = _real_weights(sample_weight)
+    if c.ndim == 0:
         c = np.full(n, c)
-        if sample_weight is None and class_weight is None:
-            return c
     elif c.shape != (n,):
         raise ValueError(
             f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
@@ -296,24 +235,14 @@ def check_weights(
             f"sample_weight contains negative values (the smallest is {c.min():g}); weights are "
             "numbers of repetitions, so they must be at least 0."
         )
+    if not np.any(c > 0):
+        raise ValueError("all sample weights are zero, so no row is left to learn from.")
     if np.any((c > 0) & (c < LEAST_WEIGHT)) or np.any(c > MOST_WEIGHT):
         raise ValueError(
             f"sample_weight must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; got values "
             f"from {c[c > 0].min():g} to {c.max():g}. Divide all by a common factor."
         )
-    if not np.any(c > 0):
-        raise ValueError("all sample weights are zero, so no row is left to learn from.")
-    if class_weight is None:
-        return c
-    return c * _class_factors(class_weight, class_masses(y, c, len(classes)), classes)[y]
-
-
-def class_masses(y: Any, c: Any, k: int) -> Array:
-    """Total weight of each class."""
-    if k == 2 and y.size and np.all(c == c[0]):  # counted ten times as fast
-        ones = np.count_nonzero(y)
-        return float(c[0]) * np.array([y.size - ones, ones], dtype=float)
-    return sum((np.bincount(y[at], c[at], k) for at in _pieces(y.shape[0])), np.zeros(k))
+    return c
 
 
 def _real_weights(sample_weight: Any) -> Array:
@@ -335,24 +264,17 @@ def _real_weights(sample_weight: Any) -> Array:
     return np.asarray(values, dtype=float)
 
 
-def _class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
-    """Weights of classes, whose rows have these total weights."""
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(
-                f"class_weight={class_weight!r} is not known; use 'balanced', a dict or None."
-            )
+def class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
+    """Weights of classes whose rows have these total weights."""
+    if isinstance(class_weight, str) and class_weight == "balanced":
         with np.errstate(divide="ignore"):
             return np.where(masses > 0, masses.sum() / (len(classes) * masses), 0.0)
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be 'balanced', a dict or None; got {class_weight!r}.")
-    unknown = [k for k in class_weight if k not in set(classes.tolist())]
-    if unknown:
-        plain = [k.item() if isinstance(k, np.generic) else k for k in unknown]
-        raise ValueError(
-            f"class_weight names {plain[:3]}, but the classes are {classes.tolist()[:10]}."
-        )
-    factors = np.array([float(class_weight.get(k, 1.0)) for k in classes])
+    known = classes.tolist()
+    if unknown := [getattr(k, "item", lambda k=k: k)() for k in class_weight if k not in known]:
+        raise ValueError(f"class_weight names {unknown[:3]}, but the classes are {known[:10]}.")
+    factors = np.array([float(class_weight.get(k, 1.0)) for k in known])
     if np.any(factors < 0) or not np.all(np.isfinite(factors)):
         raise ValueError("class weights must be finite and at least 0.")
     return factors
@@ -365,13 +287,14 @@ def check_positive_weights(c: Any) -> None:
         )
 
 
-def whole(copies: Array) -> Any:
+def whole(copies: Array, why: str = "") -> Array:
     """Whole numbers of copies of rows: a chain draws each copy's scores."""
     if np.any(copies != np.round(copies)):
-        raise ValueError(
+        why = why or (
             "with inference='gibbs', sample_weight must be whole numbers: each copy of a row has "
-            "separate scores. Use inference='vb', or round the weights."
+            "separate scores."
         )
+        raise ValueError(f"{why} Use inference='vb', or round the weights.")
     return copies.astype(int)
 
 
@@ -396,12 +319,9 @@ class SoftLabels(NamedTuple):
             shape = (len(y), len(y[0]))
         if shape is None or len(shape) != 2 or shape[1] < 2 or not hasattr(shape[0], "__index__"):
             return None
-        names = list(y.columns) if hasattr(y, "columns") else range(shape[1])
-        P = np.asarray(y)
-        if P.dtype.kind not in "biuf" or not np.all(np.isfinite(P)) or np.any(P < 0):
-            P = np.zeros(1)
-        P = P.astype(float)
-        if P.ndim != 2 or np.any(np.abs(P.sum(axis=1) - 1.0) > ROUNDING):
+        names, P = np.array(list(getattr(y, "columns", range(shape[1])))), np.asarray(y)
+        real = P.dtype.kind in "biuf" and P.shape == tuple(shape) and np.all(P >= 0)
+        if not real or not np.allclose(P.sum(axis=1), 1.0, rtol=0.0, atol=1e-6):
             raise ValueError(
                 f"y of shape {tuple(shape)} must hold the probability of each class in its column, "
                 "numbers of at least 0 that sum to one in each row; labels go into one column. Of "
@@ -409,13 +329,14 @@ class SoftLabels(NamedTuple):
                 "sklearn.multioutput.MultiOutputClassifier around the estimator."
             )
         if len(set(names)) < len(names):
-            raise ValueError(f"columns of y are classes and must differ; got {names[:10]}.")
-        if never := [name for name, p in zip(names, P.sum(axis=0), strict=True) if not p > 0]:
+            raise ValueError(f"columns of y are classes and must differ; got {list(names[:10])}.")
+        if not np.all(present := P.any(axis=0)):
             raise ValueError(
-                f"class {never[0]} has a probability of zero in every row of y; leave it out."
+                f"class {names[~present][0]} has a probability of zero in every row of y; leave it "
+                "out."
             )
-        order = np.argsort(np.array(names))
-        return SoftLabels(np.array(names)[order], P[:, order] / P.sum(axis=1, keepdims=True))
+        order, P = np.argsort(names), P.astype(float)
+        return SoftLabels(names[order], P[:, order] / P.sum(axis=1, keepdims=True))
 
     @property
     def likeliest(self) -> Array:
@@ -424,7 +345,82 @@ class SoftLabels(NamedTuple):
 
     def training(self, X: Any, sample_weight: Any, class_weight: Any) -> Training:
         """Every row once for each class that it may have, weighted by the probability of that."""
-        c = check_weights(sample_weight, None, self.P[:, 0], self.classes, X)
+        c = check_weights(sample_weight, self.P, X)
         rows, k = np.nonzero(self.P > 0)
         X, weight = arrays.pick(X, rows), c[rows] * self.P[rows, k]
         return Training.of(X, self.classes[k], weight, class_weight)._replace(chosen=rows)
+
+
+# ---------------------------------------------------------------------------------------------
+# Numbers to predict
+
+
+class Numbered(NamedTuple):
+    """Training rows of positive weight with the numbers to predict, and weights."""
+
+    X: Any
+    y: Array
+    c: Array
+    rows: Array  # numbers of the rows in the input
+
+    @classmethod
+    def of(cls, X: Any, y: Array, sample_weight: Any) -> Numbered:
+        """Checked rows and numbers, with weights."""
+        c = check_weights(sample_weight, y)
+        some = np.flatnonzero(c > 0)
+        if some.size == c.size:
+            return cls(X, y, c, some)
+        return cls(arrays.pick(X, some), y[some], c[some], some)
+
+
+def read_numbers(y: Any, X: Any) -> Array:
+    """Finite numbers, one for each of the rows X."""
+    if kind_of(X) != "memory":
+        raise ValueError(
+            "regression takes rows in memory: NumPy, SciPy sparse, pandas or polars; got "
+            f"{type(X).__name__}. Rows read in blocks, on a device or of Dask are for classifiers."
+        )
+    if y is None:
+        raise ValueError(
+            "fitting requires y to be passed, but the target y is None; give a number for each row."
+        )
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        raise ValueError("Input y contains NaN: some of its values are masked. Leave rows out.")
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {y.shape} instead. BayesianSVR "
+            "predicts one number a row; fit one model for each column of y."
+        )
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "c":
+        raise ValueError(
+            f"Complex data not supported: y must be real numbers; its type is {y.dtype}."
+        )
+    if y.dtype.kind not in "biuf":
+        numbers = np.full(y.shape, np.nan)
+        for i in np.flatnonzero(~absent(y)):
+            try:
+                numbers[i] = float(y[i])
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"Unknown label type: y must be numbers; got {y[i]!r:.60}. Classes are for "
+                    "BayesianLinearSVC and BayesianSVC."
+                ) from error
+        y = numbers
+    y = np.asarray(y, dtype=float)
+    if y.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"inconsistent numbers of samples: X has {X.shape[0]} rows but y has {y.shape[0]} "
+            "numbers."
+        )
+    if gone := int(np.isnan(y).sum()):
+        raise ValueError(
+            f"Input y contains NaN: {gone} of {y.size} numbers are missing. Leave such rows out."
+        )
+    if np.any(np.abs(y) > LARGEST):
+        raise ValueError(
+            "Input y contains infinity or a value too large: y must be finite, at most "
+            f"{LARGEST:g} in size. Use another unit, or leave such rows out."
+        )
+    return y

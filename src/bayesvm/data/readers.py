@@ -13,8 +13,8 @@ import numpy as np
 from ..core.arrays import npy_header
 from ..core.types import Array
 from .levels import some_of
-from .reading import check_table
 from .sources import EXPECTED, Chunk, Source, as_floats
+from .tables import check_table
 
 CHUNK_BYTES = 2**24  # read at once
 

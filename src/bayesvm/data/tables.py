@@ -1,38 +1,120 @@
-"""Tables as estimators read them: which columns hold categories, and all as columns of numbers."""
+"""Tables as users give them: where rows are, which columns hold categories, all as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
+from datetime import date, time, timedelta
 from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite, check_array, get_tags
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import validate_data
 
-from ..core.parameters import is_number
-from ..core.types import Array, Engine
-from .encoding import Encoding, finite_totals
+from ..core import arrays
+from ..core.parameters import is_number, warn
+from ..core.types import Array
+from .encoding import Encoding
 from .levels import absent
-from .reading import (
-    as_rows,
-    as_table,
-    check_table,
-    column_names,
-    column_of,
-    explained,
-    in_words,
-)
+from .sources import DaskRows, Source, is_dask
 
-FLOATS = [np.float64, np.float32]
-CATEGORICAL = (
-    "bool", "category", "categorical", "dictionary", "enum", "large_string", "str", "utf8"
-)  # fmt: skip
+MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
+EXACT = 2**53  # whole numbers up to here are floats of double precision
+# Beginnings of names of types, of NumPy, pandas, polars and Arrow
+TIMES = ("date", "time", "duration")
+CATEGORICAL = ("bool", "cat", "dictionary", "enum", "large_string", "str", "utf8")
+DATES = (np.datetime64, np.timedelta64, date, time, timedelta)  # pandas' own are kinds of these
+TEXT = str | bool | np.bool_
+
+
+# ---------------------------------------------------------------------------------------------
+# Where rows are
+
+
+def kind_of(X: Any) -> str:
+    """Where rows are: in "memory", in a "source" read in chunks, or on a "device"."""
+    if arrays.is_numpy(X):
+        return "memory"
+    X = arrays.inner(X)
+    if isinstance(X, Source | DaskRows) or is_dask(X):
+        return "source"
+    return "device" if arrays.is_foreign(X) else "memory"
+
+
+def is_source(X: Any) -> bool:
+    """Whether rows are read in chunks rather than held."""
+    return kind_of(X) == "source"
+
+
+def is_large(X: Any) -> bool:
+    """Whether rows are too many to be merged and looked at all at once."""
+    return is_source(X) or X.shape[0] > MERGED_ROWS
+
+
+def check_in_memory(X: Any, what: str, kinds: Sequence[str] = ("memory",)) -> None:
+    """Refuse rows that are read in chunks or, by default, held by a device."""
+    if kind_of(X) not in kinds:
+        raise ValueError(
+            f"{what} needs all rows as one array in memory; got {type(X).__name__}. Load the rows, "
+            "or leave it out."
+        )
+
+
+def read_foreign(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows in another array library than NumPy, checked where they are."""
+    xp = arrays.of(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported: X must hold real numbers; got {X.dtype}.")
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
+    _check_columns(estimator, int(X.shape[1]), None, reset)
+    return X
+
+
+def read_source(estimator: Any, X: Any, reset: bool) -> Any:
+    """A source whose columns are those of the estimator."""
+    X = DaskRows.of(X) if is_dask(X) else X
+    if not X.shape[0]:
+        raise ValueError("X has no rows.")
+    if reset and X.grouped and not estimator._has_effects:
+        warn(
+            f"the source has groups, which {type(estimator).__name__} leaves aside: MixedSVC has "
+            "effects of groups. If they are weights of rows, give them to fit as sample_weight."
+        )
+    _check_columns(estimator, X.shape[1], X.names, reset)
+    return X
+
+
+def _check_columns(estimator: Any, p: int, names: tuple[str, ...] | None, reset: bool) -> None:
+    """Keep number and names of the columns at ``fit``; refuse others afterwards."""
+    if reset:
+        estimator.n_features_in_ = p
+        estimator.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        return
+    if p != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {p} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    known = estimator.__dict__.get("feature_names_in_")
+    if names is not None and known is not None and list(names) != list(known):
+        raise ValueError(f"the columns of X must be {list(known)}, in that order; got {names}.")
+
+
+# ---------------------------------------------------------------------------------------------
+# Tables in memory
 
 
 def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
-    """Columns of numbers of a table in memory.
+    """Columns of numbers of a table in memory, whichever library holds it.
 
     With ``reset`` its columns become the estimator's, and their encoding is learned from the rows
     of positive weight.
@@ -44,86 +126,119 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             "sparse_output=False of OneHotEncoder and others (sparse_threshold=0 of "
             "ColumnTransformer)."
         )
-    engine = estimator._reader
-    if not reset and (plain := plain_numbers(estimator, X, engine)) is not None:
-        return estimator.encoding_.codes(plain, {}, (), complete=True)
-    X, pairwise = check_table(X, reset), get_tags(estimator).input_tags.pairwise
+    is_floats = type(X) is np.ndarray and X.dtype.kind == "f"  # no need to look at columns
+    X, pairwise = X if is_floats else check_table(X, reset), get_tags(estimator).input_tags.pairwise
     complete = not estimator._allows_nan or pairwise or sparse.issparse(X)
     if not reset and estimator.encoding_.fill is None:  # means of columns are not known
         complete = complete or estimator._kept_missing() is not None
-    how: dict[str, Any] = {
-        "accept_sparse": "csr" if estimator._accept_sparse else False,
-        "dtype": FLOATS,
-        "ensure_all_finite": False,  # sums of columns show that
-    }
     if not reset:
         which = [category.column for category in estimator.encoding_.categories]
+    elif pairwise or (is_floats and isinstance(estimator.categorical, str)):
+        which = []
     else:
-        which = [] if pairwise else find_categories(X, estimator.categorical)
+        which = find_categories(X, estimator.categorical)
     cells: dict[int, Array] = {}
     if which:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         X, cells = split(X, which)
+    how: dict[str, Any] = {
+        "accept_sparse": "csr" if estimator._accept_sparse else False,
+        "dtype": [np.float64, np.float32],
+        "ensure_all_finite": True if complete else "allow-nan",
+    }
     with explained(estimator, X):
         if not which:
-            X = as_rows(validate_data(estimator, X, reset=reset, **how))
+            X = validate_data(estimator, X, reset=reset, **how)
         elif len(which) < estimator.n_features_in_:
             X = check_array(X, input_name="X", **how)
         else:
             X = np.empty((len(cells[which[0]]), 0))
-        masses = row_masses(weights, X.shape[0])
-        totals = finite_totals(X, engine, masses)
-        if totals is None:
-            assert_all_finite(X, allow_nan=not complete, input_name="X")
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        if not X.has_canonical_format:  # entries of one cell add up
+            X = X.copy()
+            X.sum_duplicates()
     names = estimator._input_names()
     if not estimator._allows_nan:
         check_no_cell_missing(cells, names, estimator._of_missing_cells())
     if reset:
         kept = None if complete else estimator._kept_missing()
-        estimator.encoding_ = Encoding.learn(X, cells, masses, names, kept, totals)
-    return estimator.encoding_.codes(X, cells, names, complete=totals is not None)
-
-
-def plain_numbers(estimator: Any, X: Any, engine: Engine) -> Array | None:
-    """Rows of finite numbers in the columns of the fit, which need no further check.
-
-    ``None`` for all others: those are checked one thing after another, which takes longer than the
-    prediction of a row.
-    """
-    named = "feature_names_in_" in estimator.__dict__
-    if estimator.encoding_.categories:
-        return None
-    if named and hasattr(X, "iloc") and hasattr(X, "dtypes"):
-        known = estimator.feature_names_in_
-        if X.ndim != 2 or X.shape[1] != known.size or not np.array_equal(X.columns, known):
-            return None
-        if any(each not in FLOATS for each in X.dtypes):
-            return None
-        X = X.to_numpy()
-    elif named or type(X) is not np.ndarray:
-        return None
-    if X.ndim != 2 or X.shape[1] != estimator.n_features_in_ or not X.size or X.dtype not in FLOATS:
-        return None
-    return None if finite_totals(X, engine) is None else X
+        masses = row_masses(weights, X.shape[0])
+        estimator.encoding_ = Encoding.learn(X, cells, masses, names, kept)
+    return estimator.encoding_.codes(X, cells, names)
 
 
 def row_masses(sample_weight: Any, n: int) -> Array | None:
     """Weights of rows; none where they are all alike, or wrong, which is found out later."""
     try:
-        given = np.asarray(sample_weight)
-        weights = np.asarray(given.real, dtype=float)
+        weights = np.asarray(np.real(np.asarray(sample_weight)), dtype=float)
     except (TypeError, ValueError):
         return None
     right = weights.shape == (n,) and np.all(np.isfinite(weights)) and weights.min(initial=0) >= 0
     return weights if right and weights.sum() > 0 else None
 
 
-def check_no_cell_missing(cells: dict[int, Array], names: Sequence[str], hint: str) -> None:
-    gone = {j: int(absent(values).sum()) for j, values in cells.items()}
-    if count := sum(gone.values()):
-        found = in_words([j for j, k in gone.items() if k], names)
+def check_table(X: Any, reset: bool = True) -> Any:
+    """Rows that can be read as numbers, or a refusal; masked cells become missing ones."""
+    X = check_kind(X)
+    check_numbers(X, reset)
+    return X
+
+
+def check_kind(X: Any) -> Any:
+    """Refuse what is no table, or has two columns of one name; masked cells become missing ones."""
+    if X is None or isinstance(X, str | bytes | Number | Mapping | Set | Generator):
         raise ValueError(
-            f"Input X contains NaN: {count} cell{'s' * (count > 1)} in {found}. {hint}"
+            "X must be a table of numbers: an array with rows and columns, a data frame, a sparse "
+            f"matrix or a list of rows; got {'None' if X is None else f'{X!r:.60}'}."
+        )
+    if getattr(getattr(X, "dtype", None), "kind", "") == "V":
+        raise ValueError(
+            f"X must be a table of numbers; got a structured array of {X.dtype}. Give its fields "
+            "as columns: numpy.lib.recfunctions.structured_to_unstructured(X)."
+        )
+    names = column_names(X) or []
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(
+            f"X has {names.count(twice)} columns named {twice!r}; names must be unique. "
+            "Rename them, for instance X.columns = [f'x{j}' for j in range(X.shape[1])]."
+        )
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        return np.ma.filled(X.astype(float), np.nan)
+    return X
+
+
+def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = None) -> None:
+    """Refuse dates and times, which NumPy reads as numbers in whatever unit they are held in.
+
+    Of the ``columns``, or all.  At ``fit`` (``reset``) whole numbers that are too large for a float
+    are warned of.
+    """
+    rows = as_table(X)
+    if rows is None:
+        return
+    times, rounded, names = [], [], column_names(X)
+    for j, kind in enumerate(column_types(rows)):
+        if kind.startswith("float") or (columns is not None and j not in columns):
+            continue
+        if kind.startswith(TIMES) or (kind == "object" and _has(column_of(rows, j), DATES)):
+            times.append(j)
+        if kind in ("int64", "uint64") and reset:
+            cells = np.asarray(column_of(rows, j))
+            if cells.dtype.kind in "iu" and cells.size:
+                rounded += [j] * bool(cells.max() > EXACT or cells.min() < -EXACT)
+    if times:
+        raise ValueError(
+            f"{in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
+            "are not numbers. Give numbers in a unit of your choice, for instance days since the "
+            "first: (x - x.min()) / numpy.timedelta64(1, 'D')."
+        )
+    if rounded:
+        warn(
+            f"{in_words(rounded, names)} of X hold{'s' * (len(rounded) == 1)} whole numbers "
+            "beyond 2**53, which are rounded: different ones may become equal. Subtract a constant "
+            "if differences matter; leave the column out if it names rows."
         )
 
 
@@ -132,21 +247,28 @@ def find_categories(X: Any, categorical: Any, columns: Sequence[int] | None = No
 
     Those of text, categories or truth values, and those that ``categorical`` names.
     """
+    named = [] if isinstance(categorical, str) else list(categorical or ())
     if categorical is None or (isinstance(categorical, str) and categorical == "error"):
         return []
-    if sparse.issparse(X):
-        return []
-    given = [] if isinstance(categorical, str) else list(categorical)
-    if not given and isinstance(X, np.ndarray) and X.dtype.kind not in "OUT":
-        return []
     rows = as_table(X)
-    if rows is None:
+    if rows is None or (isinstance(X, np.ndarray) and X.dtype.kind == "b" and not named):
         return []
-    count, names = np.shape(rows)[1], column_names(X)
-    found = {_position(column, names, count) for column in given}
-    few = range(count) if columns is None else columns
+    names, types = column_names(X), column_types(rows)
+    found = {_position(column, names, len(types)) for column in named}
+    few = range(len(types)) if columns is None else columns
     for j in few:
-        if j not in found and _is_category(column_of(rows, j), str(names[j] if names else j)):
+        if types[j].startswith(CATEGORICAL):
+            found.add(j)
+        elif types[j] == "object" and j not in found and _has(column_of(rows, j), TEXT):
+            cells = np.asarray(column_of(rows, j))
+            other = [c for c in cells[~absent(cells)] if not isinstance(c, TEXT)]
+            if other:
+                text = next(c for c in cells if isinstance(c, TEXT))
+                raise ValueError(
+                    f"column {str(names[j] if names else j)!r} of X cannot be read as numbers: it "
+                    f"holds text, such as {text!r}, beside other values, such as {other[0]!r}. "
+                    "Make it all text, or all numbers with NaN for missing cells."
+                )
             found.add(j)
     return sorted(found & set(few))
 
@@ -164,29 +286,6 @@ def _position(column: Any, names: Sequence[str] | None, count: int) -> int:
     return int(column)
 
 
-def _is_category(column: Any, name: str) -> bool:
-    """Whether a column holds text, categories or truth values; an array of truth values is one."""
-    kind = getattr(column, "dtype", getattr(column, "type", None))
-    if isinstance(kind, np.dtype) and kind.kind in "UT":
-        return True
-    if str(kind).lower().startswith(CATEGORICAL):
-        return True
-    if str(kind).lower() != "object":
-        return False
-    cells = np.asarray(column)
-    if not any(isinstance(cell, str | bool | np.bool_) for cell in cells):
-        return False
-    rest = [c for c in cells[~absent(cells)] if not isinstance(c, str | bool | np.bool_)]
-    if rest:
-        text = next(c for c in cells if isinstance(c, str | bool | np.bool_))
-        raise ValueError(
-            f"column {name!r} of X cannot be read as numbers: it holds text, such as {text!r}, "
-            f"beside other values, such as {rest[0]!r}. Make it all text, or all numbers with NaN "
-            "for missing cells."
-        )
-    return True
-
-
 def split(X: Any, categories: Sequence[int]) -> tuple[Any, dict[int, Array]]:
     """The columns of numbers as a smaller table, and the cells of the others by position."""
     rows = as_table(X)
@@ -197,6 +296,43 @@ def split(X: Any, categories: Sequence[int]) -> tuple[Any, dict[int, Array]]:
     if hasattr(rows, "column_names"):  # of Arrow
         return rows.select(plain), cells
     return (rows.iloc[:, plain] if hasattr(rows, "iloc") else rows[:, plain]), cells
+
+
+# ---------------------------------------------------------------------------------------------
+# Columns and cells
+
+
+def as_table(X: Any) -> Any:
+    """Rows whose columns can be looked at one by one; none where there are no columns."""
+    if hasattr(X, "columns") or hasattr(X, "column_names"):
+        return X
+    try:
+        rows = X if hasattr(X, "dtype") else np.array(X, dtype=object)
+    except ValueError:  # rows of several lengths
+        return None
+    return rows if len(np.shape(rows)) == 2 and not sparse.issparse(rows) else None
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame, whichever library's; none of an array."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else [str(name) for name in names]
+
+
+def column_types(rows: Any) -> list[str]:
+    """Names of the types of the columns of a table, in small letters."""
+    if hasattr(rows, "column_names"):  # of Arrow
+        types = rows.schema.types
+    else:
+        types = rows.dtypes if hasattr(rows, "dtypes") else [rows.dtype] * rows.shape[1]
+    return [str(getattr(kind, "name", kind)).lower() for kind in types]
+
+
+def column_of(rows: Any, j: int) -> Any:
+    """A column of a frame, whichever library's, or of an array."""
+    if hasattr(rows, "column_names"):  # of Arrow
+        return rows.column(j)
+    return rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j]
 
 
 def cells_of(column: Any) -> Array:
@@ -212,9 +348,113 @@ def cells_of(column: Any) -> Array:
     return cells
 
 
+def _has(column: Any, kinds: Any) -> bool:
+    """Whether some cell of a column of objects is of a kind."""
+    return any(isinstance(cell, kinds) for cell in np.asarray(column))
+
+
 def blank_rows(X: Any) -> Array:
     """Which rows of a table have no cell that is known."""
     rows = as_table(X)
     gone = [absent(cells_of(column_of(rows, j))) for j in range(np.shape(rows)[1])]
     out: Array = np.logical_and.reduce(gone)
+    return out
+
+
+# ---------------------------------------------------------------------------------------------
+# Refusals that name columns
+
+
+def in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
+    which = [str(j) if names is None else repr(str(names[j])) for j in at[:5]]
+    rest = f" and {len(at) - 5} others" if len(at) > 5 else ""
+    return f"column{'s' * (len(at) > 1)} {', '.join(which)}{rest}"
+
+
+@contextmanager
+def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Iterator[None]:
+    """Errors of scikit-learn's checks with the columns they are about and what can be done."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:  # what it recommends instead is not shown
+        text = str(error)
+        if text.startswith("Input X contains NaN"):
+            found, count = _columns_with(X, lambda x: np.isnan(_floats(x)), names)
+            text = _of_missing(found, count, estimator._of_missing_cells())
+        elif text.startswith("Input X contains infinity"):
+            found, _ = _columns_with(X, lambda x: np.isinf(_floats(x)), names)
+            text = f"{text} See {found}."
+        elif "inhomogeneous" in text:
+            lengths = sorted({len(row) for row in X if hasattr(row, "__len__")})
+            text = (
+                "the rows of X must all have the same number of cells; got rows of "
+                f"{', '.join(map(str, lengths[:5]))} cells."
+            )
+        elif text.startswith(("could not convert string", "float() argument")):
+            found, _ = _columns_with(
+                X, lambda x: np.isnan(_floats(x)) & ~absent(np.asarray(x)), names
+            )
+            text = (
+                f"{found} of X cannot be read as numbers ({text}). Encode text, for instance by "
+                "sklearn.preprocessing.OneHotEncoder in a pipeline, or leave it out."
+            )
+        else:
+            raise
+        raise type(error)(text) from None
+
+
+def check_no_cell_missing(cells: dict[int, Array], names: Sequence[str], hint: str) -> None:
+    gone = {j: int(absent(values).sum()) for j, values in cells.items()}
+    if count := sum(gone.values()):
+        found = in_words([j for j, k in gone.items() if k], names)
+        raise ValueError(_of_missing(found, count, hint))
+
+
+def _of_missing(found: str, count: int, hint: str) -> str:
+    return f"Input X contains NaN: {count} cell{'s' * (count > 1)} in {found}. {hint}"
+
+
+def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
+    """Refuse missing cells in columns that have no distribution for them."""
+    some = [j for j in columns if np.isnan(X[:, j]).any()]
+    if some:
+        raise ValueError(
+            f"column {names[some[0]]!r} has missing cells, for which the model has no "
+            "distribution; fill them in."
+        )
+
+
+def check_slopes(X: Array, own: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse missing cells in columns that have slopes for each group."""
+    for j in {j for e in own for j in e.slopes}:
+        if np.isnan(X[:, j]).any():
+            raise ValueError(
+                f"column {names[j]!r} has missing cells and a slope for each group; a column with "
+                "slopes must be complete. Fill it in, or leave it out of random."
+            )
+
+
+def _columns_with(
+    X: Any, wrong: Callable[[Any], Array], names: Sequence[str] | None
+) -> tuple[str, int]:
+    """Columns with cells of a kind, as text, and the number of such cells."""
+    if sparse.issparse(X):
+        cells = X.tocoo()
+        counts = np.bincount(cells.col[wrong(cells.data)], minlength=X.shape[1])
+    else:
+        rows = as_table(X)
+        counts = np.array([wrong(column_of(rows, j)).sum() for j in range(np.shape(rows)[1])])
+    found = in_words(np.flatnonzero(counts), column_names(X) if names is None else names)
+    return found, int(counts.sum())
+
+
+def _floats(column: Any) -> Array:
+    """Cells as numbers; NaN for what is none."""
+    cells = np.asarray(column)
+    if cells.dtype.kind in "biuf":
+        return cells.astype(float)
+    out = np.full(cells.shape, np.nan)
+    for i, cell in enumerate(cells):
+        with suppress(TypeError, ValueError):
+            out[i] = float(cell)
     return out

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 from ..core.arrays import one_against_rest
 from ..core.parameters import is_among
 from ..core.types import Array, Term
-from ..data import Blocks, Serial, block_rows, reading, rows_of_all_classes
+from ..data import Blocks, Serial, block_rows, rows_of_all_classes, tables
 from ..data.encoding import Encoding
 from ..data.labels import Training, read_labels
 from ..data.levels import Levels
@@ -264,7 +264,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked numbers and labels; those of a table column by column, as terms read them."""
-        reading.check_in_memory(X, "AdditiveSVC")
+        tables.check_in_memory(X, "AdditiveSVC")
         terms = read_terms(self.terms) if reset else self._table.terms
         by_column = hasattr(X, "columns") or any(t.design.factor is not None for t in terms)
         if by_column:
@@ -278,7 +278,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
 
     def _read_columns(self, X: Any, terms: Sequence[Term], reset: bool, weights: Any) -> Array:
         """Columns of numbers that the columns of a table become, those of groups aside."""
-        X = reading.check_kind(X)
+        X = tables.check_kind(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         table = TermTable.of(terms, self._input_names(), self._named)
         names = table.numbers
@@ -292,7 +292,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         rest = [name for k, name in enumerate(names) if k not in which]
         if rest:
             finite = "allow-nan" if self._allows_nan else True
-            with reading.explained(self, numbers, rest):
+            with tables.explained(self, numbers, rest):
                 numbers = check_array(
                     numbers, dtype=float, ensure_all_finite=finite, input_name="X"
                 )

@@ -14,8 +14,7 @@ from sklearn.utils import get_tags
 from ..core import arrays
 from ..core.parameters import is_number
 from ..core.types import Array
-from ..data.reading import column_names, column_of
-from ..data.tables import cells_of
+from ..data.tables import cells_of, column_names, column_of
 from ..inference.latent import predict_rows
 from ..inspection.tables import pandas_for, stacked, tails
 from ..predictive.fitted import DRAWS, Machine

@@ -22,17 +22,17 @@ from importlib.metadata import metadata
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.parameters import check_draws, check_parameters, is_among, warn, warn_idle
 from ..core.types import Array, Engine
-from ..data import Serial, Threads, reading
+from ..data import Serial, Threads, tables
 from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, read_labels
 from ..data.lazy import lazily
-from ..data.tables import read_table
 from ..inference import Gibbs
 from ..inference.problem import Problem
 from ..inference.state import State
@@ -190,11 +190,11 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked rows and y; with ``reset`` their columns become the estimator's."""
-        kind = reading.kind_of(X)
+        kind = tables.kind_of(X)
         if kind == "memory":
-            X = read_table(self, X, reset, weights)
+            X = tables.read_table(self, X, reset, weights)
         else:
-            reader = reading.read_source if kind == "source" else reading.read_foreign
+            reader = tables.read_source if kind == "source" else tables.read_foreign
             X = reader(self, X, reset)
             if reset:
                 self.encoding_ = Encoding(self.n_features_in_)
@@ -207,7 +207,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _reader(self) -> Engine:
-        """The engine that reads rows in memory: threads, unless one thread is to do it all."""
+        """The engine that maps moments to probabilities: threads, unless one is to do it all."""
         if isinstance(self.engine, Threads):
             return self.engine
         alone = type(self.engine) is Serial or is_among(self.engine, ("serial",))
@@ -228,7 +228,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         if groups is not None:
             raise ValueError(f"{type(self).__name__} takes no groups; MixedSVC does.")
         X = self._read(X, None, reset=False)[0]
-        if self._models_missing and reading.is_sparse(X):
+        if self._models_missing and sparse.issparse(X):
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
         return X
 
@@ -442,7 +442,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         if soft is None:
             rows = self._read(X, y, reset=True, weights=sample_weight)
             return Training.of(*rows, sample_weight, self.class_weight)
-        if self.__sklearn_tags__().input_tags.pairwise or reading.kind_of(X) == "source":
+        if self.__sklearn_tags__().input_tags.pairwise or tables.kind_of(X) == "source":
             raise ValueError("soft labels need rows in memory, and a kernel that is not given.")
         X, _ = self._read(X, soft.likeliest, reset=True, weights=sample_weight)
         return soft.training(X, sample_weight, self.class_weight)

@@ -11,8 +11,8 @@ from scipy import sparse
 from ..core.arrays import inner, is_foreign
 from ..core.precision import Blocked, flat
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
-from ..data.reading import is_source, kind_of
 from ..data.sources import DaskRows
+from ..data.tables import is_source, kind_of
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..core.types import Array
-from ..data import reading
+from ..data import tables
 from ..data.labels import whole
 from ..inference.progress import Progress
 from ..inspection.factors import FactorReport
@@ -244,7 +244,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             The fitted estimator.
         """
         settings = prepare(self.get_params(deep=False))
-        reading.check_in_memory(X, "FactorSVC")
+        tables.check_in_memory(X, "FactorSVC")
         with self._run() as run:
             data = self._read_training(X, y, sample_weight).weighted()
             data = data._replace(X=data.X.astype(float))
@@ -315,7 +315,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             On the scale of the input; where classes have their own factors, averaged over classes.
         """
         self._fitted()
-        W = check_array(reading.check_table(X), dtype=[np.float64, np.float32])
+        W = check_array(tables.check_table(X), dtype=[np.float64, np.float32])
         if W.shape[1] != self.loadings_.shape[1]:
             raise ValueError(
                 f"scores have {self.loadings_.shape[1]} columns, one a factor; got {W.shape[1]}."

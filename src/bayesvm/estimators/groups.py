@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.types import Array, Term
 from ..data.levels import Levels
-from ..data.reading import is_source
+from ..data.tables import is_source
 from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout
 from ..inference import SVI, Gibbs

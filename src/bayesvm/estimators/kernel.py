@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..core.parameters import PAGE
 from ..core.types import Array
-from ..data import block_rows, cut, reading
+from ..data import block_rows, cut, tables
 from ..gp.kernel_search import KernelSearch
 from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
 from ..inference import SVI
@@ -292,7 +292,7 @@ class BayesianSVC(BayesianClassifier):
             The fitted estimator.
         """
         if self._precomputed:
-            reading.check_in_memory(X, "kernel='precomputed'")
+            tables.check_in_memory(X, "kernel='precomputed'")
             if isinstance(self.inducing, str) and self.inducing == "optimise":
                 raise ValueError(
                     "inducing='optimise' needs rows that can be moved, and kernel='precomputed' "
@@ -302,7 +302,7 @@ class BayesianSVC(BayesianClassifier):
         with self._run() as run:
             data = self._read_training(X, y, sample_weight)
             settings = settings.read(self.encoding_)
-            large = reading.is_large(data.X) and not self._precomputed
+            large = tables.is_large(data.X) and not self._precomputed
             if large and self._any_likelihood:
                 likelihood = check.choose_likelihood("logistic", settings.scheme)
                 settings = replace(settings, likelihood=likelihood)

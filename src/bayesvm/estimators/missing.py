@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import inner
 from ..core.types import Array, Block, Engine
-from ..data import Blocks, Serial, reading
+from ..data import Blocks, Serial, tables
 from ..data.labels import Training
 from ..designs import Filled, Missing, Standardised, fit_columns
 from ..designs.missing import incomplete
@@ -59,8 +60,8 @@ class MissingCells:
         Warns of rows without any observed cell.
         """
         X = data.X
-        reading.check_in_memory(X, "missing='model'")
-        if reading.is_sparse(X):
+        tables.check_in_memory(X, "missing='model'")
+        if sparse.issparse(X):
             raise ValueError(
                 "missing='model' needs dense rows: the distribution of the columns would fill "
                 "sparse ones in. Give X.toarray(), or use missing='error'."

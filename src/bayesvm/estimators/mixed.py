@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import inner
 from ..core.parameters import warn
 from ..core.types import Array, Term
-from ..data import reading
+from ..data import tables
 from ..data.labels import Training
 from ..data.levels import Levels, some_of
 from ..designs import Intercept, fit_columns
@@ -214,7 +214,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         if self._models_missing and isinstance(X, np.ndarray):  # others are complete
             model = self.machines_[0].model
             for k in model.grouped:
-                reading.check_complete(X, model.terms[k].design.slopes, self._names())
+                tables.check_complete(X, model.terms[k].design.slopes, self._names())
         return beside(X, groups, levels)
 
     # ----- fitting
@@ -290,7 +290,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         engine, blocks = in_blocks(self.engine, data.X, K, *how)
         columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
         if missing := self._missing():
-            reading.check_slopes(inner(data.X), [part.effects for part in parts], names)
+            tables.check_slopes(inner(data.X), [part.effects for part in parts], names)
             columns = missing.design(columns, blocks, engine, data.c, data.unit)
         terms = [Term("intercept", Intercept(), level)] if self.fit_intercept else []
         terms += [Term("coef", columns, prior), *group_terms(parts, columns)]

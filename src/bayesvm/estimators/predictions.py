@@ -18,9 +18,8 @@ from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of
 from ..data.lazy import computed
-from ..data.reading import is_source, kind_of
 from ..data.sources import is_dask
-from ..data.tables import blank_rows
+from ..data.tables import blank_rows, is_source, kind_of
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
 from ..predictive.leave_one_out import LooPredictions

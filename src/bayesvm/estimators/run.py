@@ -9,13 +9,14 @@ from numbers import Integral
 from typing import Any, TypedDict
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from ..core import arrays
 from ..core.random import stream
 from ..core.tree import leaves
 from ..core.types import Array
-from ..data import Serial, reading
+from ..data import Serial, tables
 from ..data.checkpoint import Checkpoint, fingerprint, opened, seed_in
 from ..data.threads import Threads
 from ..designs import Table
@@ -220,11 +221,11 @@ def _content(problem: Problem, codes: Any, starts: Sequence[State | None]) -> It
     """What data are made of: arrays by every number, sources by some rows all over them."""
     X, c = problem.blocks.X, np.ascontiguousarray(arrays.to_numpy(problem.c))
     yield X.shape
-    if reading.is_source(X):  # to read all of it would cost as much as a pass
+    if tables.is_source(X):  # to read all of it would cost as much as a pass
         rows = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLED).astype(np.intp))
         X = problem.blocks.take(rows).X
     rows = arrays.inner(X)
-    parts = [rows.data, rows.indices, rows.indptr] if reading.is_sparse(rows) else [X]
+    parts = [rows.data, rows.indices, rows.indptr] if sparse.issparse(rows) else [X]
     if isinstance(X, Table):
         parts = [X.numbers, X.codes]
     yield from (arrays.to_numpy(part) for part in [*parts, c, codes])

@@ -20,8 +20,8 @@ from scipy import sparse
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
 from ..data import Blocks, block_rows
-from ..data.labels import check_weights, class_masses, plain_labels
-from ..data.reading import check_in_memory
+from ..data.labels import check_weights, class_factors, class_masses, plain_labels
+from ..data.tables import check_in_memory
 from ..inference import VB
 from ..inference.model import Model
 from ..inference.problem import Problem
@@ -249,8 +249,10 @@ def coded(
     if unknown.size:
         raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
     codes = np.searchsorted(known, y)
-    c = check_weights(sample_weight, class_weight, codes, known)
-    return codes, c, check_weights(None, class_weight, codes, known)
+    c, unit = check_weights(sample_weight, codes), np.ones(codes.size)
+    if class_weight is not None:
+        unit = class_factors(class_weight, class_masses(codes, c, len(known)), known)[codes]
+    return codes, c * unit, unit
 
 
 def variational(scheme: Any, bound: str = "auto") -> VB:

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.parameters import is_among
 from ..core.types import Array, Term
 from ..data import Serial, cut
-from ..data.numbers import Numbered, read_numbers
+from ..data.labels import Numbered, read_numbers
 from ..designs import Intercept, fit_columns
 from ..inference import SVI
 from ..inference.model import Model

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.types import Array, Term
-from ..data import reading
+from ..data import tables
 from ..data.encoding import Encoding
 from ..data.tables import cells_of
 from ..designs.table import Layout
@@ -82,7 +82,7 @@ class TermTable:
     def labels(self, X: Any) -> dict[str, Array]:
         """Labels of groups, by the name of their column."""
         groups = self.layout.groups
-        return {self.names[j]: np.asarray(reading.column_of(_rows(X), j)) for j in groups}
+        return {self.names[j]: np.asarray(tables.column_of(_rows(X), j)) for j in groups}
 
     def values(
         self, X: Any, reset: bool, categories: Sequence[int]
@@ -93,26 +93,26 @@ class TermTable:
         """
         rows, plain, kinds = _rows(X), self.plain, set(categories)
         read = [int(k) for k in self.read if k not in kinds]
-        reading.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
+        tables.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
         others = [k for k in range(plain.size) if k not in kinds]
         out = np.zeros((np.shape(rows)[0], len(others)))
         for k in read:
             try:
-                column = reading.column_of(rows, int(plain[k]))
+                column = tables.column_of(rows, int(plain[k]))
                 out[:, others.index(k)] = np.asarray(column, dtype=float)
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"column {self.names[plain[k]]!r} cannot be read as numbers ({error}). Encode "
                     "it, or leave it out of the terms."
                 ) from error
-        return out, {k: cells_of(reading.column_of(rows, int(plain[k]))) for k in categories}
+        return out, {k: cells_of(tables.column_of(rows, int(plain[k]))) for k in categories}
 
     def check_complete(self, X: Array) -> None:
         """Refuse missing cells that no part has a distribution for."""
         for (name, part, _), where in zip(self.terms, self.reads, strict=True):
             if not part.incomplete:
                 with of_term(name, " Or write Missing(Columns(...))."):
-                    reading.check_complete(X, where.tolist(), self.numbers)
+                    tables.check_complete(X, where.tolist(), self.numbers)
 
     def check_training(self, X: Array) -> None:
         """Refuse training cells that cannot be learned: in two terms, or never observed."""

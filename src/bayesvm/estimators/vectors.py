@@ -15,7 +15,7 @@ from ..core.arrays import one_against_rest
 from ..core.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
 from ..core.random import stream
 from ..core.types import Array, Term
-from ..data import Blocks, Serial, block_rows, reading
+from ..data import Blocks, Serial, block_rows, tables
 from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..gp.data import Distinct, extent_of, merge, merge_values
@@ -145,7 +145,7 @@ class VectorClassifier(BayesianClassifier):
             if hasattr(self, name):
                 check_rule(name, getattr(self, name), rule)
         settings = self._check()
-        reading.check_served(X, type(self).__name__)
+        tables.check_in_memory(X, type(self).__name__, ("memory", "device"))
         run = self._run()
         training = self._read_training(X, y, sample_weight)
         seeded = self.random_state is not None

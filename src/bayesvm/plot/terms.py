@@ -10,8 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Array
-from ..data.reading import column_of
-from ..data.tables import cells_of
+from ..data.tables import cells_of, column_of
 from ..designs import Intercept
 from ..estimators.average import editable, with_column
 from ..inspection.display import Display, Inside, machine_for, panels_for
