@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..core.types import Array
-from ..data.cleaning_cells import Finding, NumberStyle, as_text
+from ..data.cleaning_columns import Finding, Number, as_text
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def training_rows(
             f"classifier takes at most {most_classes}. If it is a quantity, use BayesianSVR in "
             "Python; if it identifies rows, name another column."
         )
-    if len(texts) > many_numbers and least > 1 and np.isfinite(NumberStyle().numbers(texts)).all():
+    if len(texts) > many_numbers and least > 1 and np.isfinite(Number().numbers(texts)).all():
         how = "each is a class of its own; for a quantity use a regression (BayesianSVR in Python)"
         text = f"the labels are {len(texts)} different numbers, such as {texts[0]!r}"
         findings.append(Finding(target, text, how, "labels"))
@@ -99,7 +99,7 @@ def training_rows(
     weights = None
     if weight is not None:
         cells, values = as_text(frame[weight])
-        weights = np.append(NumberStyle().numbers(values), np.nan)[cells]
+        weights = np.append(Number().numbers(values), np.nan)[cells]
         if np.any(weights < 0):
             raise ValueError(f"column {weight!r} has negative weights.")
         leave_out(np.isnan(weights), weight, "without a weight")

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..data.cleaning_cells import Finding, as_text, examples
+from ..data.cleaning_columns import Finding, as_text, examples
 from ..data.cleaning_columns import Levels, mark
 from ..html_report.scores import BOOSTING, metrics
 from ..inspection.display import Inside

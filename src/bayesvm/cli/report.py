@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 
 from ..core.types import Array
-from ..data.cleaning_cells import as_text
+from ..data.cleaning_columns import as_text
 from ..inspection.display import Inside
 from .labelled import Labelled, labels_of, training_rows
 from .predict import check_columns, plain_rows

@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring, log_loss
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
-from sklearn.utils import indexable
+from sklearn.utils import _safe_indexing, indexable
 
 from ..data.checkpoint import fingerprint
 from ..inspection.display import Inside
@@ -30,37 +30,30 @@ FAILURE = "failure"  # column of the file: what went wrong, empty if nothing did
 RESERVED = (*KEYS, *CLOCKS, FAILURE, "key", "metric", "value")
 
 
-def brier_score(y: Any, proba: Any, classes: Any) -> float:
-    """Mean squared distance between probabilities and outcomes, halved for two classes.
-
-    As :func:`sklearn.metrics.brier_score_loss`; column j of ``proba`` belongs to ``classes[j]``.
-    """
-    hit = np.asarray(y)[:, None] == np.asarray(classes)
-    total = float(np.mean(np.sum((np.asarray(proba) - hit) ** 2, axis=1)))
-    return total / 2 if len(classes) == 2 else total
+def brier(model: Any, X: Any, y: Any) -> float:
+    """Mean squared distance between probabilities and outcomes, halved for two classes."""
+    hit = np.asarray(y)[:, None] == np.asarray(model.classes_)
+    total = float(np.mean(np.sum((model.predict_proba(X) - hit) ** 2, axis=1)))
+    return total / 2 if len(model.classes_) == 2 else total
 
 
-def _brier(model: Any, X: Any, y: Any) -> float:
-    return brier_score(y, model.predict_proba(X), model.classes_)
+def count_vectors(model: Any, *_: Any) -> float:
+    """Vectors that a kernel machine keeps; those of the machine inside a search or a pipeline."""
+    model = Inside.of(model).model
+    if hasattr(model, "n_vectors_"):
+        return float(model.n_vectors_)
+    return float(np.sum(model.n_support_)) if hasattr(model, "n_support_") else float("nan")
 
 
 # Names that scikit-learn has only with the sign turned, and sizes of sparse machines.
 METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
     "error": lambda model, X, y: float(np.mean(model.predict(X) != y)),
     "log_loss": lambda model, X, y: log_loss(y, model.predict_proba(X), labels=model.classes_),
-    "brier": _brier,
-    "rmse": lambda model, X, y: _brier(model, X, y) ** 0.5,
-    "n_vectors": lambda model, X, y: count_vectors(model),
+    "brier": brier,
+    "rmse": lambda model, X, y: brier(model, X, y) ** 0.5,
+    "n_vectors": count_vectors,
 }
 LOWER_IS_BETTER = frozenset(METRICS) | frozenset(CLOCKS)
-
-
-def count_vectors(model: Any) -> float:
-    """Vectors that a kernel machine keeps; those of the machine inside a search or a pipeline."""
-    model = Inside.of(model).model
-    if hasattr(model, "n_vectors_"):
-        return float(model.n_vectors_)
-    return float(np.sum(model.n_support_)) if hasattr(model, "n_support_") else float("nan")
 
 
 def evaluate(
@@ -129,8 +122,17 @@ def evaluate(
     tumours     0.025  0.095
     """
     pandas_for("evaluate")
-    _check_names("estimators", estimators)
-    _check_names("datasets", datasets)
+    for what, given in (("estimators", estimators), ("datasets", datasets)):
+        if not isinstance(given, Mapping):
+            raise ValueError(
+                f"{what} must be a dict by name, as in {what}={{'name': ...}}; got "
+                f"{type(given).__name__}."
+            )
+        if not given:
+            raise ValueError("evaluate needs at least one estimator and one data set; got none.")
+        for name in given:
+            if set(str(name)) & set("\r\n"):
+                raise ValueError(f"names must be without line breaks; {what} has {name!r}.")
     for name, estimator in estimators.items():
         if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
             raise ValueError(
@@ -174,10 +176,7 @@ def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:
 
 
 def score_table(frame: Any, metric: str) -> Any:
-    """Means over the divisions: a table of data sets by estimators, from :func:`evaluate`.
-
-    NaN where a number is missing, as that of the vectors of a machine that has none.
-    """
+    """Means over the divisions, data sets by estimators, from :func:`evaluate`; NaN if unknown."""
     known = list(frame["metric"].unique())
     if metric not in known:
         raise ValueError(f"metric must be one of {', '.join(map(repr, known))}; got {metric!r}.")
@@ -186,20 +185,6 @@ def score_table(frame: Any, metric: str) -> Any:
     # a mean over what happens to be known would compare different divisions
     table = cells.agg(lambda values: values.mean(skipna=False)).unstack(sort=False)
     return table.loc[part["dataset"].unique(), list(part["estimator"].unique())]
-
-
-def _check_names(what: str, given: Any) -> None:
-    """A dictionary whose names fit into a line of a file."""
-    if not isinstance(given, Mapping):
-        raise ValueError(
-            f"{what} must be a dict by name, as in {what}={{'name': ...}}; got "
-            f"{type(given).__name__}."
-        )
-    if not given:
-        raise ValueError("evaluate needs at least one estimator and one data set; got none.")
-    for name in given:
-        if set(str(name)) & set("\r\n"):
-            raise ValueError(f"names must be without line breaks; {what} has {name!r}.")
 
 
 def _solve(
@@ -214,31 +199,27 @@ def _solve(
     X, y, _ = _open(datasets[task["dataset"]], task["dataset"])
     train, test = divisions[task["dataset"], task["split"]]
     model = clone(estimators[task["estimator"]])
-    reasons: list[str] = []
-
-    @contextmanager
-    def noting(what: str) -> Iterator[None]:
+    learn, judge = ((_safe_indexing(X, rows), y[rows]) for rows in (train, test))
+    found, reasons = dict.fromkeys((*scorers, *CLOCKS), error_score), []
+    start = time.perf_counter()
+    for name in ("fit", *scorers):
         try:
-            yield
+            if name == "fit":
+                model.fit(*learn)
+                found["fit_seconds"] = time.perf_counter() - start
+                start = time.perf_counter()
+            else:
+                found[name] = float(scorers[name](model, *judge))
         except Exception as error:  # whatever an estimator or a score of others may raise
-            reasons.append(" ".join(f"{what}: {type(error).__name__}: {error}".split()))
+            reasons.append(" ".join(f"{name}: {type(error).__name__}: {error}".split()))
             if error_score == "raise":
                 raise RuntimeError(
                     f"{_name(task)}: {reasons[-1]} (error_score=np.nan continues without it, "
                     "and path= keeps what is done.)"
                 ) from error
-
-    found = dict.fromkeys((*scorers, *CLOCKS), error_score)
-    start = time.perf_counter()
-    with noting("fit"):
-        model.fit(_rows(X, train), y[train])
-        found["fit_seconds"] = time.perf_counter() - start
-    if not reasons:
-        X_test, y_test = _rows(X, test), y[test]
-        start = time.perf_counter()
-        for name, score in scorers.items():
-            with noting(name):
-                found[name] = float(score(model, X_test, y_test))
+            if name == "fit":
+                break
+    else:
         found["score_seconds"] = time.perf_counter() - start
     return found | {FAILURE: "; ".join(reasons)}
 
@@ -327,10 +308,6 @@ def _scorers(metrics: Any) -> dict[str, Callable[..., float]]:
             f"metrics are {', '.join(map(repr, METRICS))} and the scorers of scikit-learn; got "
             f"{', '.join(map(repr, names))}."
         ) from error
-
-
-def _rows(X: Any, rows: Any) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _follow(counts: Iterable[int], total: int, progress: bool | Callable[[int, int], Any]) -> None:

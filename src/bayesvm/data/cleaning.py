@@ -1,21 +1,42 @@
-"""The transformer that makes a table ready for a fit."""
+"""The transformer that makes a table ready for a fit, and its rules for each column."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.types import Array
-from .cleaning_cells import Finding
-from .cleaning_columns import Date, Levels, Number
-from .cleaning_learning import GIVEN_AWAY, NEAR, errors_alone, learn_column, same_as, with_reference
+from .cleaning_columns import (
+    OTHER,
+    Date,
+    Finding,
+    Levels,
+    Number,
+    as_text,
+    examples,
+    is_number,
+    mark,
+)
 
-LEAST = 5  # rows of a level; fewer are pooled
-MOST = 50  # levels of a column
+Made: TypeAlias = Number | Date | Levels
+
+FEW = 20  # rows up to which different values are no sign of an identifier
+NEARLY_ALL = 0.9  # share of rows with a text of their own, or of a range with a row, of a list
+WORDS = 4.0  # a cell on average, from which on text is free
+NAMED_ID = re.compile(r"(?i)(.*[_\W])?(id|uuid|guid|index|rowid|row_?number|unnamed: 0)|.*[a-z]ID")
+CODES, CODE_ROWS = 12, 50  # most whole numbers that may be codes, and fewest rows
+NEAR = 0.2  # errors of a suspiciously good column, relative to those of the commonest class
+GIVEN_AWAY = 0.01  # errors of a leaking column, relative to those of the commonest class
+LEAK_ROWS, LEAK_CLASS = 50, 10  # fewest rows, and of a class, that show a leak
+LEAF = 5  # rows of a value, or of an interval of numbers, that show one
+POOLED = 1000  # marks of rare levels that are kept, so that new ones can be distinguished
+SAMPLE = 5000  # rows that leaks are looked for in
 
 
 class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -76,8 +97,8 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         drop: Sequence[str] | None = None,
         *,
         reference: bool = False,
-        min_frequency: int = LEAST,
-        max_categories: int = MOST,
+        min_frequency: int = 5,
+        max_categories: int = 50,
     ) -> None:
         self.categorical = categorical
         self.use = use
@@ -110,9 +131,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 )
         findings: list[Finding] = []
         columns: dict[str, Number | Date | Levels] = {}
-        for name in frame:
-            if name in named["drop"]:
-                continue
+        for name in frame.columns.drop(named["drop"]):
             told = (name in named["categorical"], name in named["use"])
             sizes = (self.min_frequency, self.max_categories)
             made, found = learn_column(name, frame[name], *told, *sizes)
@@ -126,7 +145,21 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 findings.append(Finding(name, f"the same as {twin!r}", "left out", "duplicate"))
         if y is not None:
             codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
-            findings += self._leaks(columns, values, codes, named["use"])
+            errors = {name: errors_alone(values[name], codes) for name in columns}
+            some_left = any(share > GIVEN_AWAY for share in errors.values())
+            for name, share in errors.items():
+                if GIVEN_AWAY < share <= NEAR:
+                    percent = 100 * (1 - share)
+                    text = f"suspiciously good: alone it avoids {percent:.0f} % of the errors"
+                    how = "kept; check that it is known when new rows are predicted"
+                    findings.append(Finding(name, text, how, "near leak"))
+                elif share <= GIVEN_AWAY:
+                    how = "kept; is it known when new rows are predicted?"
+                    if some_left and name not in named["use"]:
+                        del columns[name]
+                        how = "left out as a leak; to keep it, name it in use (--use)"
+                    text = "this column alone gives the label away"
+                    findings.append(Finding(name, text, how, "leak"))
         if self.reference:
             for name, made in columns.items():
                 if isinstance(made, Levels):
@@ -136,36 +169,13 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"no column is left to predict from, with n_samples = {len(frame)}: "
                 + "; ".join(f"{f.column}: {f.problem}" for f in findings)
             )
-        place = {name: j for j, name in enumerate(frame)}
         self.columns_ = columns
         last = {found.column: found for found in findings}  # of a column left out, why
         reasons = [f for f in findings if f.column in columns or f is last[f.column]]
-        self.findings_ = sorted(reasons, key=lambda found: place[found.column])
+        self.findings_ = sorted(reasons, key=lambda found: frame.columns.get_loc(found.column))
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
         self.n_features_in_ = frame.shape[1]
         return self
-
-    def _leaks(
-        self, columns: dict[str, Any], values: dict[str, Array], y: Array, kept: list[str]
-    ) -> list[Finding]:
-        """Columns that give the label away, left out unless they are to be used or all there is."""
-        errors = {name: errors_alone(values[name], y) for name in columns}
-        leaks = [name for name, share in errors.items() if share <= GIVEN_AWAY]
-        out = len(leaks) < len(columns)
-        found = []
-        for name, share in errors.items():
-            if GIVEN_AWAY < share <= NEAR:
-                text = f"suspiciously good: alone it avoids {100 * (1 - share):.0f} % of the errors"
-                how = "kept; check that it is known when new rows are predicted"
-                found.append(Finding(name, text, how, "near leak"))
-        for name in leaks:
-            action = "left out as a leak; to keep it, name it in use (--use)"
-            if name in kept or not out:
-                action = "kept; is it known when new rows are predicted?"
-            else:
-                del columns[name]
-            found.append(Finding(name, "this column alone gives the label away", action, "leak"))
-        return found
 
     def transform(self, X: Any) -> Any:
         """Rows ready for a fit.
@@ -268,3 +278,215 @@ def frame_of(X: Any, names: list[str] | None = None) -> Any:
         twice = sorted({name for name in columns if columns.count(name) > 1})
         raise ValueError(f"the table has several columns named {', '.join(twice)}; rename them.")
     return frame if columns == list(frame.columns) else frame.set_axis(columns, axis=1)
+
+
+# ---------------------------------------------------------------------------------------------
+# What a column becomes
+
+
+def learn_column(
+    name: str, cells: Any, categorical: bool, kept: bool, least: int, most: int
+) -> tuple[Made | None, list[Finding]]:
+    """What a column becomes, ``None`` if it is left out, and what was found in it.
+
+    ``kept`` columns are not left out if they can be read; levels of fewer rows than ``least`` are
+    pooled, and those beyond the ``most`` frequent.
+    """
+    import pandas as pd
+
+    made: Made | None = None
+    found: list[Finding] = []
+    if pd.api.types.is_datetime64_any_dtype(cells):
+        made = Date()
+    elif (is_number(cells) or cells.dtype.kind == "m") and not categorical:
+        made = Number()
+    elif not cells.isna().all():
+        codes, texts = as_text(cells)
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(float)
+        if len(texts) == 1 and (codes >= 0).all() and not kept:
+            return None, [Finding(name, f"all cells are {examples(texts)}", "left out", "constant")]
+        if texts and not categorical:
+            made = Date.of(texts, counts) or Number.of(texts, counts)
+        if texts and made is None:
+            return _learn_levels(name, codes, texts, counts, kept, least, most)
+        if isinstance(made, Number):
+            found += _written_numbers(name, made, texts)
+    x = np.full(len(cells), np.nan) if made is None else made.made(cells)[0]
+    gone = int(np.isnan(x).sum())
+    if made is None or gone == x.size:
+        problem = "it is empty" if made is None or cells.isna().all() else "no cell can be read"
+        return None, [*found, Finding(name, problem, "left out", "empty")]
+    if not kept:
+        for reason in (_constant(x), _list_of_rows(name, x) if isinstance(made, Number) else None):
+            if reason:
+                return None, [*found, Finding(name, reason[0], "left out", reason[1])]
+    if isinstance(made, Date):
+        made = replace(made, parts=_parts(made.dates(cells)))
+        parts = ", ".join(("year", *made.parts))
+        some = examples(map(str, cells.dropna().iloc[:1]), 1)
+        found.append(Finding(name, f"dates, such as {some}", f"read as {parts}", "date"))
+    elif not kept and (text := _codes(x)):
+        how = f"used as a number; if they are codes, name it in categorical (--categorical {name})"
+        found.append(Finding(name, text, how, "codes"))
+    if gone:
+        text = f"{gone} of {x.size} cells are missing"
+        found.append(Finding(name, text, "filled with the mean, plus a missing flag", "missing"))
+    return made, found
+
+
+def _constant(x: Array) -> tuple[str, str] | None:
+    return (f"all cells are {x[0]:.6g}", "constant") if np.all(x == x[0]) else None
+
+
+def _list_of_rows(name: str, x: Array) -> tuple[str, str] | None:
+    """Numbers that only name rows: whole, all different, and dense or named so."""
+    if x.size < FEW or np.any(x != np.floor(x)) or np.unique(x).size < x.size:
+        return None
+    if x.size / (x.max() - x.min() + 1.0) <= NEARLY_ALL and not NAMED_ID.fullmatch(name):
+        return None
+    return "every row has its own whole number, as in a list of rows", "id"
+
+
+def _codes(x: Array) -> str:
+    """Few whole numbers next to each other, which may be codes of categories."""
+    seen = np.unique(x[~np.isnan(x)])
+    if x.size < CODE_ROWS or not 3 <= seen.size <= CODES or np.any(seen != np.floor(seen)):
+        return ""
+    if seen[0] < 0 or seen[-1] - seen[0] >= 2 * seen.size:
+        return ""
+    return f"{seen.size} whole numbers, {seen[0]:.0f} to {seen[-1]:.0f}"
+
+
+def _written_numbers(name: str, made: Number, texts: list[str]) -> list[Finding]:
+    """Findings about numbers in text: those that are not plain, and cells that are none."""
+    found, read = [], np.isfinite(made.numbers(texts))
+    odd = [text for text, known in zip(texts, read) if known and not _is_plain(text)]
+    strange = [text for text, known in zip(texts, read) if not known]
+    if odd:
+        how = " with a decimal comma" if made.decimal == "," else ""
+        unit = f" in {made.unit}" if made.unit else ""
+        text = f"numbers as text, such as {examples(odd)}"
+        found.append(Finding(name, text, f"read as numbers{how}{unit}", "number"))
+    if strange:
+        text = f"{examples(strange)} among numbers"
+        found.append(Finding(name, text, "taken for missing", "missing"))
+    return found
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parts(dates: Array) -> tuple[str, ...]:
+    """Parts of dates that vary and are no other form of the year."""
+    dates = dates[~np.isnat(dates)]
+    span = (dates.max() - dates.min()) / np.timedelta64(1, "D")
+    day, month = dates.astype("datetime64[D]"), dates.astype("datetime64[M]")
+    several = {
+        "month": span >= 365 and np.unique(month.astype(np.int64) % 12).size > 1,
+        "weekday": span >= 14 and np.unique(day.astype(np.int64) % 7).size > 1,
+        "hour": np.unique(dates.astype("datetime64[h]") - day).size > 2,
+    }
+    return tuple(part for part, varies in several.items() if varies)
+
+
+def _learn_levels(
+    name: str, codes: Array, texts: list[str], counts: Array, kept: bool, least: int, most: int
+) -> tuple[Made | None, list[Finding]]:
+    """Levels of a column of text."""
+    n, k = int(counts.sum()), len(texts)
+    gone = codes.size - n
+    found = []
+    if gone:
+        how = "a level of their own" if gone >= least else "left empty: such cells are unknown"
+        found.append(Finding(name, f"{gone} of {codes.size} cells are missing", how, "missing"))
+    words = np.array([len(text.split()) for text in texts]) @ counts / n
+    few = f"{k} different texts in {n} rows"
+    if n > FEW and k > n / 2 and words >= WORDS and not kept:
+        how = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
+        return None, [Finding(name, f"{few}, {words:.0f} words on average", how, "free text")]
+    if n > FEW and k > NEARLY_ALL * n and not kept:
+        how = "left out: it looks like an identifier"
+        return None, [Finding(name, few, how, "id")]
+    order = np.lexsort((np.array(texts), -counts))
+    least = min(least, n // 4)  # a level is a kind of rows
+    frequent = [texts[j] for j in order[:most] if counts[j] >= least]
+    rare = k - len(frequent)
+    if rare and OTHER in frequent:
+        frequent.remove(OTHER)
+    if not frequent:
+        how = f"left out: no level has {least} rows; as groups they can be used: --groups"
+        return None, [*found, Finding(name, few, how, "many levels")]
+    if rare:
+        rows = n - int(sum(counts[texts.index(level)] for level in frequent))
+        many = k > most
+        problem = f"{k} levels" if many else f"{_count(rare, 'level')} of fewer than {least} rows"
+        if many:
+            problem += f", {rare} of them rare"
+        how = f"pooled as {OTHER!r}, {_count(rows, 'row')}; {len(frequent)} kept"
+        found.append(Finding(name, problem, how, "many levels" if many else "rare"))
+    pooled = [mark(texts[j]) for j in order if texts[j] not in frequent][:POOLED]
+    return Levels(tuple(frequent), pooled=tuple(pooled)), found
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def with_reference(made: Levels, cells: Any, least: int) -> Levels:
+    """Levels that become indicators of all but the commonest; the pooled ones if not rare too."""
+    codes, known = made.codes(cells), len(made.levels)
+    counts = np.bincount(codes, minlength=known + 2)
+    counts[known:][counts[known:] < least] = 0
+    return replace(made, shares=tuple((counts / codes.size).tolist()))
+
+
+# ---------------------------------------------------------------------------------------------
+# Columns that are like others, and those that give the label away
+
+
+def same_as(columns: dict[str, Array]) -> dict[str, str]:
+    """Columns that distinguish rows exactly as an earlier one of the same kind does."""
+    import pandas as pd
+
+    seen: dict[tuple[bool, bytes], str] = {}
+    out = {}
+    for name, values in columns.items():
+        is_text = values.dtype.kind == "O"
+        content = pd.factorize(values)[0] if is_text else np.asarray(values, dtype=float)
+        twin = seen.setdefault((is_text, content.tobytes()), name)
+        if twin != name:
+            out[name] = twin
+    return out
+
+
+def errors_alone(values: Array, y: Array) -> float:
+    """Errors of labels by a column alone, relative to those of the commonest class.
+
+    Labels are coded 0, 1, ..., of training rows; one if there are too few of them.
+    """
+    from sklearn.tree import DecisionTreeClassifier
+
+    masses = np.bincount(y)
+    if y.size < LEAK_ROWS or np.sort(masses)[-2:].min() < LEAK_CLASS:
+        return 1.0
+    step = -(-y.size // SAMPLE)
+    values, y = values[::step], y[::step]
+    if values.dtype.kind == "O":
+        import pandas as pd
+
+        table = pd.crosstab(pd.factorize(values)[0], y).to_numpy()
+        table = table[table.sum(axis=1) >= LEAF]
+        right = table.max(axis=1).sum()
+    else:
+        leaves = min(3 * masses.size, 30)
+        tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=LEAF, random_state=0)
+        low = 2.0 * np.nanmin(values, initial=0.0) - 1.0  # missing cells are a value of their own
+        x = np.where(np.isnan(values), low, values)[:, None]
+        right = (tree.fit(x, y).predict(x) == y).sum()
+    wrong = y.size - right
+    return float(wrong / (y.size - np.bincount(y).max()))

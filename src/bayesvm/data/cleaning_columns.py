@@ -2,25 +2,127 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.types import Array
-from .cleaning_cells import DateStyle, NumberStyle, as_text
 
-PLAIN = NumberStyle()
+MARKS = {"", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "?", "missing"}  # of missing cells
+READ = 0.95  # share of the cells that must be numbers, or dates; the others are taken for missing
 OTHER = "other"  # the level of rare ones
-DAYS_A_YEAR = 365.2425
+NUMBER = re.compile(
+    r"(?P<sign>[+-]?)(?:[$€£¥₹]|USD|EUR|GBP|CHF)? ?(?P<body>\d[\d.,' ]*|\.\d+)"
+    r"(?P<power>e[+-]?\d+)? ?(?P<unit>[^\W\d_]{1,4}|%|°[CF]?|[$€£¥₹])?",
+    re.IGNORECASE,
+)
+GROUPED = {
+    ".": re.compile(r"(?:\d{1,3}(?:[,' ]\d{3})+|\d+)?(?:\.\d*)?"),
+    ",": re.compile(r"(?:\d{1,3}(?:[.' ]\d{3})+|\d+)?(?:,\d*)?"),
+}
+MONEY = {"$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF"}
+DAYS = (  # formats of dates; of those that read as many cells, the first
+    "ISO8601", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y",
+    "%m/%d/%y", "%d.%m.%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y",
+    "%d-%b-%y", "%Y%m%d",
+)  # fmt: skip
+TIMES = (" %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+LIKE_DATE = re.compile(r"\d{1,4}[-/. ][\w]{1,9}[-/. ,]+\d{1,4}\b.*|[^\W\d]{3,9} \d{1,2}, \d{4}.*")
+COMPACT = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+
+
+class Finding(NamedTuple):
+    """One thing found in a table."""
+
+    column: str  # empty for what concerns rows
+    problem: str
+    action: str
+    kind: str
+
+
+def as_text(cells: Any) -> tuple[Array, list[str]]:
+    """Codes of cells and their different texts; the code of missing cells is -1."""
+    import pandas as pd
+
+    given = np.asarray(cells, dtype=object)
+    try:
+        codes, values = pd.factorize(given, use_na_sentinel=True)
+    except TypeError:  # lists and the like
+        codes, values = pd.factorize(np.array([str(cell) for cell in given], dtype=object))
+    texts = []
+    for value in values:
+        text = " ".join(str(value).split())
+        if isinstance(value, float | np.floating) and float(value).is_integer():
+            text = str(int(value))
+        # as programs write whole numbers beside missing cells
+        texts.append(text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text)
+    kept = list(dict.fromkeys(text for text in texts if text.lower() not in MARKS))
+    at = {text: k for k, text in enumerate(kept)}
+    return np.array([*(at.get(text, -1) for text in texts), -1])[codes], kept
+
+
+def examples(texts: Iterable[str], most: int = 2) -> str:
+    """Some texts in quotes, the long ones cut."""
+    some = [text if len(text) <= 30 else f"{text[:27]}..." for text in list(texts)[:most]]
+    return ", ".join(repr(text) for text in some)
 
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers, read from text in a style."""
+    """A column of numbers, and how they are written where they are text.
 
-    style: NumberStyle = PLAIN
+    Parameters
+    ----------
+    decimal : {".", ","}
+        The sign between units and tenths.
+    unit : str
+        What follows the numbers of all cells, such as ``%`` or ``kg``; empty if nothing does.
+    """
+
+    decimal: str = "."
+    unit: str = ""
+
+    @staticmethod
+    def of(texts: Sequence[str], counts: Array) -> Number | None:
+        """How nearly all cells are numbers, by their texts and counts; ``None`` if they are not.
+
+        Numbers with a zero before other digits are codes.
+        """
+        if any(re.fullmatch(r"0\d+", text) for text in texts):
+            return None
+        found = [NUMBER.fullmatch(text.strip("()").replace("−", "-")) for text in texts]
+        units = {m["unit"] or "" for m in found if m is not None}
+        common = units.pop() if len(units) == 1 and not units & MONEY else ""
+        ways = [Number(decimal, common) for decimal in GROUPED]
+        shares = [counts @ np.isfinite(way.numbers(texts)) / counts.sum() for way in ways]
+        best = int(np.argmax(shares))
+        return ways[best] if shares[best] >= READ else None
+
+    def numbers(self, texts: Sequence[str]) -> Array:
+        """Numbers in texts, NaN where there is none."""
+        return np.array([self._number(text) for text in texts], dtype=float)
+
+    def _number(self, text: str) -> float:
+        if self.decimal == "." and "_" not in text:
+            with suppress(ValueError):
+                return float(text)
+        text = text.replace("−", "-")
+        negative = text.startswith("(") and text.endswith(")")
+        found = NUMBER.fullmatch(text[1:-1] if negative else text)
+        if found is None:
+            return np.nan
+        body, unit = found["body"].strip(), found["unit"] or ""
+        if not GROUPED[self.decimal].fullmatch(body) or unit not in {"", self.unit, *MONEY, "%"}:
+            return np.nan
+        body = re.sub("[.' ]" if self.decimal == "," else "[,' ]", "", body).replace(",", ".")
+        value = float(body + (found["power"] or ""))
+        value = value / 100.0 if unit == "%" and self.unit != "%" else value
+        return -value if negative or found["sign"] == "-" else value
 
     def names(self, name: str) -> list[str]:
         return [name]
@@ -32,43 +134,77 @@ class Number:
             x = cells.to_numpy(dtype=float, na_value=np.nan)
         else:
             codes, texts = as_text(cells)
-            x = np.append(self.style.numbers(texts), np.nan)[codes]
+            x = np.append(self.numbers(texts), np.nan)[codes]
         return [np.where(np.isfinite(x), x, np.nan)]
 
 
 @dataclass(frozen=True)
 class Date:
-    """A column of dates: the year with its fraction, and parts that vary."""
+    """A column of dates: the year with its fraction, and parts that vary.
 
-    style: DateStyle | None
+    Parameters
+    ----------
+    format : str, optional
+        How dates are written, as :func:`pandas.to_datetime` takes it; ``None`` if they are not
+        text.
+    parts : tuple of str
+        Of ``month``, ``weekday`` and ``hour``.
+    """
+
+    format: str | None = None
     parts: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(texts: Sequence[str], counts: Array) -> Date | None:
+        """The format in which nearly all cells are dates; ``None`` if there is none."""
+        few = texts[:100]
+        compact = len(texts) > 1 and all(COMPACT.fullmatch(text) for text in texts)
+        if not compact and np.mean([LIKE_DATE.fullmatch(text) is not None for text in few]) < 0.5:
+            return None
+        timed = [day + time for day in DAYS[1:-1] for time in TIMES]
+        best, most = None, READ * counts.sum()
+        for form in DAYS[-1:] if compact else (*DAYS[:-1], *timed):
+            date = Date(form)
+            if best is None and np.isnat(date.read(few)).mean() > 0.5:
+                continue
+            share = counts @ ~np.isnat(date.read(texts))
+            if share >= most and (best is None or share > most):
+                best, most = date, share
+            if most == counts.sum():
+                break
+        return best
+
+    def read(self, texts: Sequence[str]) -> Any:
+        """Dates in texts, NaT where there is none."""
+        import pandas as pd
+
+        cells = pd.Series(texts, dtype=object)
+        found = pd.to_datetime(cells, format=self.format, errors="coerce", utc=True)
+        return found.dt.tz_localize(None).astype("datetime64[us]").to_numpy()
+
+    def dates(self, cells: Any) -> Array:
+        import pandas as pd
+
+        if self.format is None or pd.api.types.is_datetime64_any_dtype(cells):
+            dates = pd.to_datetime(cells, errors="coerce", utc=True).dt.tz_localize(None)
+            return np.asarray(dates.to_numpy(dtype="datetime64[us]"))
+        codes, texts = as_text(cells)
+        return np.append(self.read(texts), np.datetime64("NaT", "us"))[codes]
 
     def names(self, name: str) -> list[str]:
         return [name, *(f"{name}_{part}" for part in self.parts)]
 
     def made(self, cells: Any) -> list[Array]:
         dates = self.dates(cells)
-        gone = np.isnat(dates)
-        days = dates.astype("datetime64[us]").astype(np.int64) / 86_400e6
-        year, month = dates.astype("datetime64[Y]"), dates.astype("datetime64[M]")
+        days = dates.astype(np.int64) / 86_400e6
+        month = dates.astype("datetime64[M]").astype(np.int64) % 12
         found = {
-            "year": 1970.0 + days / DAYS_A_YEAR,
-            "month": (month - year.astype("datetime64[M]")).astype(float) + 1.0,
+            "year": 1970.0 + days / 365.2425,
+            "month": month + 1.0,
             "weekday": (np.floor(days) + 3.0) % 7.0 + 1.0,  # 1 January 1970 was a Thursday
             "hour": np.floor(24.0 * (days - np.floor(days)) + 1e-9),
         }
-        return [np.where(gone, np.nan, found[part]) for part in ("year", *self.parts)]
-
-    def dates(self, cells: Any) -> Array:
-        import pandas as pd
-
-        if self.style is None or pd.api.types.is_datetime64_any_dtype(cells):
-            dates = pd.to_datetime(cells, errors="coerce", utc=True).dt.tz_localize(None)
-            return np.asarray(dates.to_numpy(dtype="datetime64[us]"))
-        codes, texts = as_text(cells)
-        if not texts:
-            return np.full(len(cells), np.datetime64("NaT", "us"))
-        return np.append(self.style.dates(texts), np.datetime64("NaT"))[codes]
+        return [np.where(np.isnat(dates), np.nan, found[part]) for part in ("year", *self.parts)]
 
 
 @dataclass(frozen=True)
@@ -93,37 +229,32 @@ class Levels:
     pooled: tuple[str, ...] = ()
 
     @property
-    def _all(self) -> list[str]:
-        return [*self.levels, OTHER, "missing"]
-
-    @property
-    def _shown(self) -> list[int]:
-        """Indicators: all levels that occur but the commonest, the reference."""
-        return [k for k, share in enumerate(self.shares) if share > 0 and k]
+    def _shown(self) -> list[tuple[int, str]]:
+        """Indicators and their levels: all that occur but the commonest, the reference."""
+        named = enumerate((*self.levels, OTHER, "missing"))
+        return [(k, level) for k, level in named if k and self.shares[k] > 0]
 
     @property
     def reference(self) -> str:
         """The level that coefficients are relative to."""
-        return self._all[0] if self.shares else ""
+        return self.levels[0] if self.shares else ""
 
     def names(self, name: str) -> list[str]:
-        return [f"{name}_{self._all[k]}" for k in self._shown] if self.shares else [name]
+        return [f"{name}_{level}" for _, level in self._shown] if self.shares else [name]
 
     def codes(self, cells: Any) -> Array:
         """Positions of cells among the levels, other and missing."""
         codes, texts = as_text(cells)
         at = {level: k for k, level in enumerate(self.levels)}
-        count = len(self.levels)
-        other = at.get(OTHER, count)
-        return np.array([*(at.get(text, other) for text in texts), count + 1])[codes]
+        other = at.get(OTHER, len(self.levels))
+        return np.array([*(at.get(text, other) for text in texts), len(self.levels) + 1])[codes]
 
     def made(self, cells: Any) -> list[Array]:
         codes = self.codes(cells)
         if not self.shares:
             return [np.array([*self.levels, OTHER, None], dtype=object)[codes]]
-        shares = np.array(self.shares)
-        unknown = shares[codes] == 0
-        return [np.where(unknown, shares[k], codes == k).astype(float) for k in self._shown]
+        unknown = np.array(self.shares)[codes] == 0
+        return [np.where(unknown, self.shares[k], codes == k).astype(float) for k, _ in self._shown]
 
 
 def mark(level: str) -> str:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.types import Array
 from .atomic import check_archive, replace_file
-from .cleaning_cells import Finding
+from .cleaning_columns import Finding
 from .formula_text import check_functions
 
 FORMAT = 2

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from bayesvm.data.cleaning_cells import DateStyle, NumberStyle, as_text
+from bayesvm.data.cleaning_columns import Date, Number, as_text
 
 pd = pytest.importorskip("pandas")
 
 
 def read(texts):
-    style = NumberStyle.of(texts, np.ones(len(texts)))
+    style = Number.of(texts, np.ones(len(texts)))
     return None if style is None else style.numbers(texts).tolist()
 
 
@@ -67,11 +67,11 @@ def test_a_few_cells_that_are_no_numbers_are_missing():
     ],
 )
 def test_dates_in_text(texts, days):
-    style = DateStyle.of(texts, np.ones(len(texts)))
+    style = Date.of(texts, np.ones(len(texts)))
     if days is None:
         assert style is None
     else:
-        assert style.dates(texts).tolist() == np.array(days, "datetime64[us]").tolist()
+        assert style.read(texts).tolist() == np.array(days, "datetime64[us]").tolist()
 
 
 def test_texts_of_cells():
