@@ -49,9 +49,8 @@ def load_spam(data_home: str | Path | None = None) -> Bunch:
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder of the data, holding ``spambase/spambase.csv.gz``; ``None`` takes the environment
-        variable ``BAYESVM_DATA``, or OpenML where that is not set.  The names of columns from
-        OpenML are longer (``word_freq_make`` for ``make``); their order is the same.
+        Folder that holds ``spambase/spambase.csv.gz``.  The names of columns from OpenML are longer
+        (``word_freq_make`` for ``make``); their order is the same.
 
     Returns
     -------
@@ -67,7 +66,7 @@ def load_toenail(data_home: str | Path | None = None) -> Bunch:
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder of the data, holding ``toenail/toenail.csv``; ``None`` takes ``BAYESVM_DATA``.
+        Folder that holds ``toenail/toenail.csv``.
 
     Returns
     -------
@@ -76,8 +75,7 @@ def load_toenail(data_home: str | Path | None = None) -> Bunch:
         itraconazole); ``target`` (+1 moderate or severe, 408 rows); ``groups``, the patients;
         ``visit``, 1 to 7.
     """
-    names, rows = _csv(_file("toenail", data_home))
-    column = dict(zip(names, zip(*rows)))
+    column = _csv(_file("toenail", data_home))
     time = np.array(column["time_months"], float)
     treated = np.array([name == "terbinafine" for name in column["treatment"]], float)
     return _bunch(
@@ -96,7 +94,7 @@ def load_acath(data_home: str | Path | None = None) -> Bunch:
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder of the data, holding ``acath/acath.csv``; ``None`` takes ``BAYESVM_DATA``.
+        Folder that holds ``acath/acath.csv``.
 
     Returns
     -------
@@ -132,7 +130,7 @@ def load_raetsch(
         Divisions of the authors, divisions of the same sizes drawn at random by the keepers of the
         data folder, or first the ones, then the others (together 100; 20 for image and splice).
     data_home : path-like, default=None
-        Folder of the data, holding ``raetsch/<name>.npz``; ``None`` takes ``BAYESVM_DATA``.
+        Folder that holds ``raetsch/<name>.npz``.
 
     Returns
     -------
@@ -146,12 +144,10 @@ def load_raetsch(
         held = {key: arrays[key] for key in arrays.files}
     X, y = held["x"].astype(float), held["t"].astype(int)
     names = [f"x{j}" for j in range(X.shape[1])]
-    kinds = ("original", "generated") if split == "any" else (split,)
-    divisions = [
-        (kind, *pair)
-        for kind in kinds
-        for pair in zip(held[f"train_{kind}"], held[f"test_{kind}"], strict=True)
-    ]
+    divisions: list[tuple[str, Any, Any]] = []
+    for kind in ("original", "generated") if split == "any" else (split,):
+        pairs = zip(held[f"train_{kind}"], held[f"test_{kind}"], strict=True)
+        divisions += [(kind, *pair) for pair in pairs]
     if realisation is None:
         splits = [(train, test) for _, train, test in divisions]
         return _bunch("raetsch", X, y, names, name, counts=held["counts"], splits=splits)
@@ -161,17 +157,9 @@ def load_raetsch(
             f"realisation={realisation}."
         )
     kind, train, test = divisions[realisation - 1]
-    return _bunch(
-        "raetsch",
-        X[train],
-        y[train],
-        names,
-        name,
-        data_test=X[test],
-        target_test=y[test],
-        split=kind,
-        n_realisations=len(divisions),
-    )
+    more = {"data_test": X[test], "target_test": y[test], "split": kind}
+    more["n_realisations"] = len(divisions)
+    return _bunch("raetsch", X[train], y[train], names, name, **more)
 
 
 def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> Bunch:
@@ -183,8 +171,7 @@ def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> B
         The usual division of all ten digits, or digits 3 and 5 in the division of Rasmussen and
         Williams (other preprocessing: the two cannot be mixed).
     data_home : path-like, default=None
-        Folder of the data, holding ``usps/usps.npz`` or ``usps/usps_resampled_3vs5.npz``; ``None``
-        takes ``BAYESVM_DATA``.
+        Folder that holds ``usps/usps.npz`` or ``usps/usps_resampled_3vs5.npz``.
 
     Returns
     -------
@@ -214,7 +201,7 @@ def load_susy(
     features : {'all', 'low'}, default='all'
         18 features of 10,000 collisions, or the 8 low-level ones of 21,000, already standardised.
     data_home : path-like, default=None
-        Folder of the data, holding the file in ``susy/``; ``None`` takes ``BAYESVM_DATA``.
+        Folder that holds the file in ``susy/``.
 
     Returns
     -------
@@ -235,7 +222,6 @@ def fetch_susy(data_home: str | Path | None = None, url: str = SUSY_URL) -> Bunc
     ----------
     data_home : path-like, default=None
         Folder of the data; rows are kept in ``susy/susy_X.npy`` and ``susy/susy_y.npy`` there.
-        ``None`` takes the environment variable ``BAYESVM_DATA``.
     url : str
         Where the compressed table is fetched from if the folder does not have it (880 MB).
 
@@ -272,8 +258,7 @@ def load_gene_expression(name: str = "metabric", data_home: str | Path | None = 
     name : {'metabric', 'gravier', 'subramanian', 'alon'}
         237 x 489, 168 x 2905, 50 x 10100, 62 x 2000.  alon holds raw intensities: take logarithms.
     data_home : path-like, default=None
-        Folder of the data, holding the file in ``gene_expression/``; ``None`` takes
-        ``BAYESVM_DATA``.
+        Folder that holds the file in ``gene_expression/``.
 
     Returns
     -------
@@ -294,8 +279,7 @@ def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
         and measures; pima writes some missing values as zero; ripley has ``data_test`` and
         ``target_test`` too.
     data_home : path-like, default=None
-        Folder of the data, holding the file in ``small_benchmarks/``; ``None`` takes
-        ``BAYESVM_DATA``, or OpenML where that is not set (all but crabs and ripley).
+        Folder that holds the file in ``small_benchmarks/``.
 
     Returns
     -------
@@ -304,8 +288,7 @@ def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
     """
     _known(name, BENCHMARKS, "name")
     if name == "crabs":
-        names, rows = _csv(_file(name, data_home))
-        column = dict(zip(names, zip(*rows)))
+        column = _csv(_file(name, data_home))
         y = np.where(np.array(column.pop("sex")) == "M", 1, -1)
         column["sp"] = tuple(str(int(kind == "O")) for kind in column["sp"])
         X = np.column_stack([np.array(values, float) for values in column.values()])
@@ -366,19 +349,19 @@ def _arrays(key: str, data_home: str | Path | None, extra: tuple[str, ...] = ())
         return _bunch(key, X, y, [str(name) for name in held["feature_names"]], **more)
 
 
-def _csv(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Names and rows."""
+def _csv(path: Path) -> dict[str, tuple[str, ...]]:
+    """Columns by name."""
     opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", newline="") as handle:
         names, *rows = csv.reader(handle)
-    return names, rows
+    return dict(zip(names, zip(*rows)))
 
 
 def _numbers(path: Path) -> tuple[list[str], Array, Array]:
     """Names, columns and label (the last column) of a table of numbers; empty means missing."""
-    names, rows = _csv(path)
-    table = np.array([[value or "nan" for value in row] for row in rows], float)
-    return names[:-1], table[:, :-1], table[:, -1].astype(int)
+    columns = _csv(path)
+    table = np.array([[value or "nan" for value in each] for each in columns.values()], float)
+    return list(columns)[:-1], table[:-1].T.copy(), table[-1].astype(int)
 
 
 def _convert(table: Any, rows: Path, labels: Path) -> None:
