@@ -41,12 +41,10 @@ class Levels:
     def of(cls, groups: Any, n: int) -> Levels:
         """Factors and labels of ``n`` rows."""
         columns = read(groups, n)
-        gone = [absent(values) for values in columns.values()]
-        labels = tuple(
-            _unique(name, _plain(values[~none]))
-            for (name, values), none in zip(columns.items(), gone, strict=True)
-        )
-        return cls(tuple(columns), labels, tuple(int(none.sum()) for none in gone), n)
+        gone = {name: absent(values) for name, values in columns.items()}
+        labels = (_unique(name, values[~gone[name]]) for name, values in columns.items())
+        missing = tuple(int(none.sum()) for none in gone.values())
+        return cls(tuple(columns), tuple(labels), missing, n)
 
     def __add__(self, other: Levels) -> Levels:
         if self.names != other.names:
@@ -54,13 +52,10 @@ class Levels:
                 f"groups: some rows have factors {list(self.names)} and some have "
                 f"{list(other.names)}; all parts must have the same."
             )
-        labels = []
-        for name, a, b in zip(self.names, self.labels, other.labels, strict=True):
-            if a.size and b.size and _is_text(a) != _is_text(b):  # NumPy would make them all text
-                raise _several_kinds(name)
-            labels.append(_unique(name, np.concatenate([x for x in (a, b) if x.size] or [a])))
+        each = zip(self.names, self.labels, other.labels, strict=True)
+        labels = tuple(_unique(name, *parts) for name, *parts in each)
         missing = tuple(a + b for a, b in zip(self.missing, other.missing, strict=True))
-        return Levels(self.names, tuple(labels), missing, self.n + other.n)
+        return Levels(self.names, labels, missing, self.n + other.n)
 
     def complete(self) -> Levels:
         """The same, where every row has a label, as training rows must."""
@@ -92,9 +87,19 @@ class Levels:
                 )
             columns = {name: columns[name] for name in self.names}
         for k, (labels, values) in enumerate(zip(self.labels, columns.values(), strict=True)):
-            given = ~absent(values)
-            if given.any():
-                out[given, k] = _positions(labels, _plain(values[given]), self.names[k])
+            given = np.flatnonzero(~absent(values))
+            found = _plain(values[given])
+            try:
+                if given.size and _is_text(labels) != _is_text(found):
+                    raise TypeError("text is not compared with what is not")
+                at = np.minimum(np.searchsorted(labels, found), labels.size - 1)
+            except TypeError as error:
+                raise ValueError(
+                    f"groups: the labels in '{self.names[k]}' are of type {found.dtype}, but those "
+                    f"of the training data were of type {labels.dtype}; none could match."
+                ) from error
+            known = labels[at] == found
+            out[given[known], k] = at[known]
         return out
 
 
@@ -171,33 +176,19 @@ def _plain(values: Array) -> Array:
     return found if one_kind and found.shape == values.shape else values
 
 
-def _unique(name: str, labels: Array) -> Array:
-    try:
-        return np.unique(labels)
-    except TypeError as error:
-        raise _several_kinds(name) from error
-
-
-def _several_kinds(name: str) -> ValueError:
-    return ValueError(
-        f"groups: the labels in '{name}' are of several kinds and cannot be compared; make them "
-        "all strings or all numbers."
-    )
-
-
 def _is_text(labels: Array) -> bool:
     return labels.dtype.kind in "US"
 
 
-def _positions(labels: Array, values: Array, name: str) -> Array:
-    """Positions among sorted labels, -1 where there is none."""
+def _unique(name: str, *parts: Array) -> Array:
+    """The distinct labels of some rows, sorted."""
+    some = [_plain(part) for part in parts if part.size] or [*parts[:1]]
     try:
-        if _is_text(labels) != _is_text(values):
+        if len({_is_text(part) for part in some}) > 1:  # NumPy would make them all text
             raise TypeError("text is not compared with what is not")
-        at = np.minimum(np.searchsorted(labels, values), labels.size - 1)
+        return np.unique(np.concatenate(some))
     except TypeError as error:
         raise ValueError(
-            f"groups: the labels in '{name}' are of type {values.dtype}, but those of the training "
-            f"data were of type {labels.dtype}; none could match."
+            f"groups: the labels in '{name}' are of several kinds and cannot be compared; make "
+            "them all strings or all numbers."
         ) from error
-    return np.where(labels[at] == values, at, -1).astype(np.int32)
