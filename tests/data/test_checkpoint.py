@@ -280,24 +280,13 @@ def test_flipped_bits_of_a_checkpoint_are_found(tmp_path):
             np.testing.assert_allclose(found.predict_proba(X[:, :2]), wanted, rtol=1e-6, atol=1e-9)
 
 
-DAMAGE = {
-    "cut by one": lambda x: x[:-1] if x.ndim else x,
-    "another type": lambda x: x.astype(np.float32) if x.dtype == float else x,
-    "other values": lambda x: x + 1e-9 if x.dtype == float else x,
-    "objects": lambda x: x.astype(object) if x.dtype == float else x,
-}
-
-
-@pytest.mark.parametrize("what", DAMAGE)
-def test_arrays_of_a_checkpoint_that_were_changed_by_hand_are_refused(what, tmp_path):
+def test_objects_in_a_checkpoint_are_refused(tmp_path):
     file = tmp_path / "c.npz"
     model, _ = finished(file)
     with np.load(file) as held:
-        arrays = {name: held[name] for name in held.files}
-    changed = {name: DAMAGE[what](x) for name, x in arrays.items()}
-    with file.open("wb") as handle:
-        np.savez(handle, **changed)
-    with pytest.raises(ValueError, match=r"c\.npz"):
+        arrays = {name: held[name].astype(object) for name in held.files}
+    np.savez(file, **arrays)
+    with pytest.raises(ValueError, match=r"c\.npz.* Python objects"):
         clone(model).fit(X[:, :2], Y)
 
 

@@ -1,22 +1,18 @@
-"""Files that are replaced in one move, locked while in use, and checked before they are read."""
+"""Files that are replaced in one move, and checked before they are read."""
 
 from __future__ import annotations
 
-import glob
 import io
 import math
 import os
 import secrets
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from ..core.arrays import npy_header
-from ..core.types import Array
 
 # Compressed arrays (SciPy's sparse ones) may be a hundred times as large as their bytes in the
 # file, or 64 MiB: numbers of a fit compress by less than ten.
@@ -51,77 +47,6 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any])
         raise
 
 
-def remove_parts(path: str | os.PathLike[str]) -> None:
-    """Remove files that processes killed while writing have left beside a file."""
-    target = target_of(path)
-    for part in target.parent.glob(f"{glob.escape(target.name)}.*-*.part"):
-        with suppress(OSError):
-            part.unlink()
-
-
-# ---------------------------------------------------------------------------------------------
-# Locks
-
-
-class InUse(Exception):
-    """Another fit holds the lock; its argument is the number of that process, if known."""
-
-
-@contextmanager
-def locked(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold the lock of a file, or raise :class:`InUse` at once.
-
-    The operating system locks a second file.  That lock ends with the process, however it ends: a
-    file left by a killed process locks nothing.
-    """
-    target = target_of(path)
-    lock = target.with_name(target.name + ".lock")
-    handle = _lock(lock)
-    try:
-        yield
-    finally:
-        if os.name == "nt":  # an open file cannot be removed there
-            os.close(handle)
-        with suppress(OSError):
-            lock.unlink()
-        if os.name != "nt":
-            os.close(handle)
-
-
-def _lock(lock: Path) -> int:
-    while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            _lock_handle(handle)
-            if os.path.samestat(os.fstat(handle), os.stat(lock)):
-                os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()}\n".encode())
-                return handle
-        except FileNotFoundError:  # its holder has removed it in between: lock the new one
-            pass
-        except (BlockingIOError, PermissionError):
-            holder = ""
-            with suppress(OSError):
-                holder = os.read(handle, 32).decode(errors="replace").strip()
-            os.close(handle)
-            raise InUse(holder) from None
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def _lock_handle(handle: int) -> None:
-    if os.name == "nt":
-        import msvcrt
-
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 # ---------------------------------------------------------------------------------------------
 # Archives
 
@@ -138,36 +63,24 @@ def check_archive(file: BinaryIO) -> None:
         if sum(member.file_size for member in members) > file.seek(0, os.SEEK_END):
             raise ValueError("its members are larger than the file")
         for member in members:
-            with archive.open(member) as handle:
-                if member.filename.endswith(".npy"):
-                    _check_array(handle, member.file_size)
-                elif member.filename.endswith(".npz"):
-                    _check_compressed(handle.read(), member.filename)
+            if member.filename.endswith(".npz"):  # an inner archive may be compressed, not too much
+                data = archive.read(member)
+                with zipfile.ZipFile(io.BytesIO(data)) as within:
+                    sizes = [each.file_size for each in within.infolist()]
+                    if sum(sizes) > max(FREE, INFLATED * len(data)):
+                        raise ValueError(f"{member.filename} would become too large when inflated")
+                    for each in within.infolist():
+                        _check_array(within, each)
+            elif member.filename.endswith(".npy"):
+                _check_array(archive, member)
     file.seek(0)
 
 
-def _check_compressed(data: bytes, name: str) -> None:
-    """Check the arrays of an inner archive, which may be compressed, but not too much."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > max(FREE, INFLATED * len(data)):
-            raise ValueError(f"{name} would become too large when it is inflated")
-        for member in members:
-            with archive.open(member) as handle:
-                _check_array(handle, member.file_size)
-
-
-def _check_array(handle: Any, size: int) -> None:
+def _check_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     """Refuse an array that has not the size its own header gives, or that holds objects."""
-    shape, _, dtype = npy_header(handle)
-    if dtype.hasobject:
-        raise ValueError("an array holds Python objects")
-    if math.prod(map(int, shape)) * dtype.itemsize != size - handle.tell():
-        raise ValueError(f"an array of shape {shape} has not as many bytes")
-
-
-def read_arrays(file: BinaryIO) -> dict[str, Array]:
-    """The arrays of an uncompressed ``.npz`` file, none of them larger than the file."""
-    check_archive(file)
-    with np.load(file, allow_pickle=False) as held:
-        return {name: held[name] for name in held.files}
+    with archive.open(member) as handle:
+        shape, _, dtype = npy_header(handle)
+        if dtype.hasobject:
+            raise ValueError("an array holds Python objects")
+        if math.prod(map(int, shape)) * dtype.itemsize != member.file_size - handle.tell():
+            raise ValueError(f"an array of shape {shape} has not as many bytes")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import copy
+import glob
 import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from pickle import PicklingError
@@ -19,19 +20,17 @@ import joblib
 import numpy as np
 
 from ..core.types import Array
-from .atomic import InUse, locked, read_arrays, remove_parts, replace_file, target_of
+from .atomic import check_archive, replace_file, target_of
 
-FORMAT = 5  # of what is held
-SAVE_SECONDS = 5.0  # from one writing to the next,
-QUICK = 0.25  # if it takes no more seconds than this; else as many times as long as it is slower
-ABOUT, DIGEST = "about", "digest"
+FORMAT = 6  # of what is held
+SAVE_SECONDS = 5.0  # from one writing to the next
 
 
 class Checkpoint:
     """A file that holds the state of a fit.
 
     It is a plain ``.npz`` of numbers, replaced in one move; reading it runs no code.  Beside the
-    state it holds what it belongs to, and a digest of all its content.
+    state it holds what it belongs to.
 
     Parameters
     ----------
@@ -41,72 +40,55 @@ class Checkpoint:
         What must be equal for the file to belong to a fit, by name.
     """
 
+    prefix = ""
+
     def __init__(self, path: str | os.PathLike[str], about: Mapping[str, str]) -> None:
         self.path = os.fspath(path)
         self.about = {"format": str(FORMAT), **about}
-        self.arrays: dict[str, Array] = {}
+        self.arrays: dict[str, Array] = {}  # one dictionary for all parts
         self._last, self._took = time.monotonic(), 0.0
         if target_of(path).exists():
             found, self.arrays = _read(self.path)
             if found != self.about:
+                differences = "; ".join(
+                    f"{name} {found.get(name, 'none')} there and {self.about.get(name, 'none')} "
+                    "here"
+                    for name in dict.fromkeys([*self.about, *found])
+                    if self.about.get(name) != found.get(name)
+                )
                 raise ValueError(
-                    f"checkpoint {self.path!r} belongs to another fit: {self._differences(found)}. "
-                    "Delete the file or choose another name; in cross-validation, where every fold "
-                    "is another fit, leave checkpoint out."
+                    f"checkpoint {self.path!r} belongs to another fit: {differences}. Delete the "
+                    "file or choose another name; in cross-validation, where every fold is another "
+                    "fit, leave checkpoint out."
                 )
 
-    def _differences(self, found: Mapping[str, str]) -> str:
-        names = list(dict.fromkeys([*self.about, *found]))
-        return "; ".join(
-            f"{name} {found.get(name, 'none')} there and {self.about.get(name, 'none')} here"
-            for name in names
-            if self.about.get(name) != found.get(name)
-        )
+    def part(self, name: str) -> Checkpoint:
+        """The same file with keys that begin with a name."""
+        out = copy.copy(self)
+        out.prefix = f"{self.prefix}{name}/"
+        return out
 
     def get(self, key: str) -> dict[str, Array]:
         """Arrays held under a key; empty if none."""
-        mark = key + "/"
-        return {k[len(mark) :]: v for k, v in self.arrays.items() if k.startswith(mark)}
+        mark = f"{self.prefix}{key}/"
+        return {k[len(mark) :]: v for k, v in list(self.arrays.items()) if k.startswith(mark)}
 
     def put(self, key: str, make: Callable[[], dict[str, Array]], now: bool = False) -> None:
         """Replace the arrays under a key.
 
-        The file is written every few seconds, or ``now``; writing takes a small part of the time.
+        The file is written every few seconds, or ``now``; writing takes at most a twentieth of the
+        time.
         """
-        since = time.monotonic() - self._last
-        if not now and since < SAVE_SECONDS * max(1.0, self._took / QUICK):
-            return
-        mark = key + "/"
-        held = {k: v for k, v in self.arrays.items() if not k.startswith(mark)}
-        self.arrays = held | {f"{mark}{k}": np.asarray(v) for k, v in make().items()}
         begun = time.monotonic()
-        about = np.array(json.dumps(self.about))
-        whole = {ABOUT: about, **self.arrays}
-        whole[DIGEST] = np.array(_digest(whole))
-        replace_file(self.path, lambda handle: np.savez(handle, **whole))  # type: ignore[arg-type]
+        if not now and begun - self._last < SAVE_SECONDS * max(1.0, 4.0 * self._took):
+            return
+        for name in self.get(key):
+            del self.arrays[f"{self.prefix}{key}/{name}"]
+        self.arrays |= {f"{self.prefix}{key}/{k}": np.asarray(v) for k, v in make().items()}
+        held = {"about": np.array(json.dumps(self.about)), **self.arrays}
+        replace_file(self.path, lambda handle: np.savez(handle, **held))  # type: ignore[arg-type]
         self._last = time.monotonic()
         self._took = self._last - begun
-
-    def part(self, name: str) -> Part:
-        return Part(self, name)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a checkpoint, whose keys begin with a name."""
-
-    store: Checkpoint
-    name: str
-
-    @property
-    def path(self) -> str:
-        return self.store.path
-
-    def get(self, key: str) -> dict[str, Array]:
-        return self.store.get(f"{self.name}/{key}")
-
-    def put(self, key: str, make: Callable[[], dict[str, Array]], now: bool = False) -> None:
-        self.store.put(f"{self.name}/{key}", make, now=now)
 
 
 @contextmanager
@@ -115,25 +97,61 @@ def opened(
 ) -> Iterator[Checkpoint | None]:
     """The checkpoint of a fit, which no other fit may use in the meantime; ``None`` without a path.
 
-    ``about`` is called only if there is a path.
+    ``about`` is called only if there is a path.  The operating system locks a second file.  That
+    lock ends with the process, however it ends: a file left by a killed process locks nothing.
     """
     if path is None:
         yield None
         return
-    folder = target_of(path).parent
-    if not folder.is_dir():
+    target = target_of(path)
+    if not target.parent.is_dir():
         raise ValueError(f"checkpoint {os.fspath(path)!r} is in a folder that does not exist.")
-    with ExitStack() as held:
-        try:
-            held.enter_context(locked(path))
-        except InUse as error:
-            by = f" (process {error})" if str(error) else ""
-            raise ValueError(
-                f"checkpoint {os.fspath(path)!r} is in use by another fit{by}. Wait until that has "
-                "ended, or give each fit a separate file."
-            ) from None
-        remove_parts(path)
+    lock = target.with_name(target.name + ".lock")
+    handle = None
+    while handle is None:
+        handle = _lock(lock, os.fspath(path))
+    try:
+        for part in target.parent.glob(f"{glob.escape(target.name)}.*-*.part"):  # of killed fits
+            with suppress(OSError):
+                part.unlink()
         yield Checkpoint(path, about())
+    finally:
+        if os.name == "nt":  # an open file cannot be removed there
+            os.close(handle)
+        with suppress(OSError):
+            lock.unlink()
+        if os.name != "nt":
+            os.close(handle)
+
+
+def _lock(lock: Path, path: str) -> int | None:
+    """A handle of the locked file; ``None`` if its last holder has removed it in between."""
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    kept = False
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        kept = lock.exists() and os.path.samestat(os.fstat(handle), os.stat(lock))
+        if kept:
+            os.ftruncate(handle, 0)
+            os.write(handle, f"{os.getpid()}\n".encode())
+        return handle if kept else None
+    except (BlockingIOError, PermissionError):
+        holder = os.read(handle, 32).decode(errors="replace").strip() if os.name != "nt" else ""
+        by = f" (process {holder})" if holder else ""
+        raise ValueError(
+            f"checkpoint {path!r} is in use by another fit{by}. Wait until that has ended, or give "
+            "each fit a separate file."
+        ) from None
+    finally:
+        if not kept:
+            os.close(handle)
 
 
 def seed_in(path: str | os.PathLike[str]) -> int | None:
@@ -148,27 +166,16 @@ def _read(path: str) -> tuple[dict[str, str], dict[str, Array]]:
     """What a file belongs to, and its arrays."""
     try:
         with Path(path).open("rb") as handle:
-            held = read_arrays(handle)
-        digest = str(held.pop(DIGEST))
-        if digest != _digest(held):
-            raise ValueError("its content is not what was written")
-        about = json.loads(str(held.pop(ABOUT)))
-        return {str(k): str(v) for k, v in about.items()}, held
+            check_archive(handle)
+            with np.load(handle, allow_pickle=False) as held:
+                arrays = {name: held[name] for name in held.files}
+        about = json.loads(str(arrays.pop("about")))
+        return {str(k): str(v) for k, v in about.items()}, arrays
     except Exception as error:  # a damaged file may fail in any part of its reading
         raise ValueError(
             f"{path!r} is not a checkpoint of bayesvm, or it is damaged ({error}); choose another "
             "name or delete it."
         ) from error
-
-
-def _digest(arrays: Mapping[str, Array]) -> str:
-    """A number that changes with any name, type, shape or value."""
-    found = hashlib.blake2b(digest_size=16)
-    for name in sorted(arrays):
-        x = np.asarray(arrays[name])
-        found.update(f"{name} {x.dtype.str} {x.shape}\n".encode())
-        found.update(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
 
 
 def fingerprint(*values: Any) -> str:

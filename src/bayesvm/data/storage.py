@@ -125,13 +125,6 @@ def _foreign(data: bytes) -> list[str]:
     return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
 
 
-def _steps(model: Any) -> str:
-    """Which steps of a pipeline hold what a file cannot."""
-    steps = getattr(model, "steps", ())
-    named = [repr(name) for name, step in steps if _foreign(skops_io().dumps(step))]
-    return f" in the step {' and '.join(named)}" if named else ""
-
-
 def save(model: Any, path: str | Path, record: Record | None = None) -> None:
     """Write a fitted model to a file from which :func:`load` reads it back.
 
@@ -167,9 +160,10 @@ def save(model: Any, path: str | Path, record: Record | None = None) -> None:
             f"{type(model).__name__}."
         )
     check_is_fitted(model)
+    skops = skops_io()
     try:
         held = {"format": FORMAT, "version": __version__, "model": model, "record": record}
-        data = skops_io().dumps(held)
+        data = skops.dumps(held)
         foreign = _foreign(data)
     except Exception as error:  # skops raises whatever an object's own code does
         raise ValueError(
@@ -177,8 +171,10 @@ def save(model: Any, path: str | Path, record: Record | None = None) -> None:
             "people you trust; of a formula, compute such columns beforehand."
         ) from error
     if foreign:
+        steps = [name for name, step in getattr(model, "steps", ()) if _foreign(skops.dumps(step))]
+        where = f" in the step {' and '.join(map(repr, steps))}" if steps else ""
         raise ValueError(
-            f"the model holds objects of {', '.join(foreign)}{_steps(model)}, which a safe file "
+            f"the model holds objects of {', '.join(foreign)}{where}, which a safe file "
             "cannot: they would be code when loaded. Functions in a step of a pipeline, custom "
             "callbacks, kernels or engines are the usual reason; replace them or set them to None "
             "after fitting, or use pickle among people you trust."
@@ -212,29 +208,38 @@ def load(path: str | Path) -> Any:
 
 def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
     """The model of a file, and how it was fitted if the file has that."""
+    from .. import __version__
+
     skops, data = skops_io(), Path(path).read_bytes()
     try:
         check_archive(io.BytesIO(data))
         foreign = _foreign(data)
-    except Exception as error:  # skops raises whatever its parsing meets
-        raise _refusal(path, error) from error
+        trusted = skops.get_untrusted_types(data=data)
+        held = None if foreign else skops.loads(data, trusted=trusted)
+    except Exception as error:  # skops and the objects that it makes raise whatever they meet
+        raise ValueError(
+            f"{path} is not a file written by bayesvm.save, or it is damaged: {error}"
+        ) from error
     if foreign:
         raise ValueError(
             f"{path} names {', '.join(foreign)}, which bayesvm.save never writes. It was not "
             "opened."
         )
-    try:
-        held = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
-    except Exception as error:  # so do the objects that it makes
-        raise _refusal(path, error) from error
     if not isinstance(held, dict) or held.get("format") != FORMAT:
         found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"
         raise ValueError(
             f"{path} was not written by bayesvm.save of this kind (version found: {found}). Fit "
             "the model again, or load it with the version that wrote it."
         )
-    _check_version(path, held.get("version"))
-    model = held.get("model")
+    version, model = held.get("version"), held.get("model")
+    ours, theirs = _major_minor(__version__), _major_minor(version)
+    if not theirs:
+        raise ValueError(f"{path} has no version of bayesvm that wrote it: got {version!r}.")
+    if theirs > ours:  # patches write the same files
+        raise ValueError(
+            f"{path} was written by bayesvm {version}, which is later than this one, "
+            f"{__version__}. Install that version, or fit the model again."
+        )
     if not isinstance(model, BaseEstimator):
         raise ValueError(
             f"{path} holds no model: an estimator was expected, and an object of type "
@@ -267,23 +272,6 @@ def _check_parameters(path: str | Path, model: BaseEstimator) -> None:
         raise ValueError(f"{path} was not opened: {error}") from error
 
 
-def _refusal(path: str | Path, error: Exception) -> ValueError:
-    return ValueError(f"{path} is not a file written by bayesvm.save, or it is damaged: {error}")
-
-
-def _check_version(path: str | Path, found: Any) -> None:
-    """Refuse files of later versions, by major and minor number: patches write the same files."""
-    from .. import __version__
-
-    if not isinstance(found, str) or (theirs := _numbers(found)) is None:
-        raise ValueError(f"{path} has no version of bayesvm that wrote it: got {found!r}.")
-    if theirs > (_numbers(__version__) or ()):
-        raise ValueError(
-            f"{path} was written by bayesvm {found}, which is later than this one, {__version__}. "
-            "Install that version, or fit the model again."
-        )
-
-
-def _numbers(version: str) -> tuple[int, ...] | None:
-    found = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?", version)
-    return None if found is None else tuple(int(x or 0) for x in found.groups())
+def _major_minor(version: Any) -> tuple[int, ...]:
+    found = re.match(r"(\d{1,9})(?:\.(\d{1,9}))?", version) if isinstance(version, str) else None
+    return tuple(int(x or 0) for x in found.groups()) if found else ()
