@@ -10,8 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..data.cleaning_columns import Finding, as_text, examples
-from ..data.cleaning_columns import Levels, mark
+from ..data.cleaning_columns import Finding, Levels, as_text, examples, mark
 from ..html_report.scores import BOOSTING, metrics
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
