@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from ..data.tables import column_names, column_of
-from ..data.tables import cells_of
+from ..data.tables import cells_of, column_names, column_of
 from ..inspection.arviz import codes_of, replicates
 from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.tables import tails
