@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_gene_expression
-from bayesvm.factor_models.alignment import match
+from bayesvm.factor_models.fitted import match
 
 from .factor_models import SWEEPS, build, sweeps_of
 

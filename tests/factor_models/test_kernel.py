@@ -12,7 +12,7 @@ from tests.problems import Z
 
 from bayesvm.factor_models import kernel as km
 from bayesvm.factor_models.fitted import KernelFit
-from bayesvm.factor_models.kernel_predictor import kernel_moments, kernel_slopes
+from bayesvm.factor_models.kernel import kernel_moments, kernel_slopes
 from bayesvm.factor_models.loadings import Drawn, FactorPrior, energy
 from bayesvm.factor_models.observed_data import Scores, Sheet
 from bayesvm.gp.sites import Sites
@@ -171,7 +171,7 @@ def test_slopes_of_f():
     problem, state = make(6)
     fit, new = KernelFit(problem, state), np.array([[0.3, -0.2]])
     alphas = [f.alpha for f in state.fits]
-    slopes, _ = kernel_slopes(problem, state.kernel, new, state.W, alphas)
+    slopes = kernel_slopes(problem, state.kernel, new, state.W, alphas)
     for k in range(2):
         step = 1e-5 * np.eye(2)[k]
         ends = [

@@ -9,7 +9,7 @@ from scipy.linalg import subspace_angles
 from scipy.stats import multivariate_normal
 from tests.problems import Z
 
-from bayesvm.factor_models.alignment import aligned, match
+from bayesvm.factor_models.fitted import aligned, match
 from bayesvm.factor_models.learn import choose_size
 from bayesvm.factor_models.loadings import (
     Drawn,

@@ -5,9 +5,8 @@ from tests.factor_models.test_kernel import make
 from tests.problems import Z
 
 from bayesvm.factor_models import kernel as km
-from bayesvm.factor_models.alignment import places
-from bayesvm.factor_models.fitted import KernelFit, Sample, sampled
-from bayesvm.factor_models.kernel_predictor import kernel_functions, kernel_moments
+from bayesvm.factor_models.fitted import KernelFit, Sample, places, sampled
+from bayesvm.factor_models.kernel import kernel_functions, kernel_moments
 from bayesvm.factor_models.observed_data import Sheet
 
 DRAWS = 4000

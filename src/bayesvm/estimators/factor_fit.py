@@ -13,7 +13,7 @@ chosen anew without them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -28,7 +28,8 @@ from ..data import Blocks, Serial
 from ..data.labels import Training
 from ..designs import Intercept
 from ..factor_models.design import FactorScores
-from ..factor_models.fitted import LinearDraws, LinearFit, ProjectedScores
+from ..factor_models.fitted import LinearFit, ProjectedScores
+from ..factor_models.kernel import KernelFactors
 from ..factor_models.learn import choose_size, fit_kernel
 from ..factor_models.loadings import FactorPrior, learn, rank
 from ..factor_models.observed_data import ColumnScale, Sheet
@@ -39,7 +40,6 @@ from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..likelihoods import Hinge
 from ..predictive.diagnostics import r_hat
-from ..predictive.fitted import Machine
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import LooMoments, effective
 from ..predictive.links import CalibratedLink, plain_link
@@ -74,14 +74,6 @@ class Settings:
         """The number of columns to take, if it is a number."""
         columns = self.params["columns"]
         return None if isinstance(columns, str) else int(columns)
-
-    def n_factors(self, sheet: Sheet, prior: FactorPrior) -> int:
-        K = self.params["n_factors"]
-        if isinstance(K, str) and K == "auto":
-            return choose_size(prior, sheet)
-        if not is_number(K, 1, kind=Integral):
-            raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
-        return min(int(K), rank(sheet))
 
 
 def prepare(params: dict[str, Any]) -> Settings:
@@ -151,77 +143,31 @@ def learn_table(
     settings: Settings, run: Run, data: Training, m: int | None, names: Sequence[str] = ()
 ) -> Learned:
     """The model of all columns, or of the m that are most related to the labels."""
-    columns = ColumnScale.of(data.X, data.copies, settings.params["standardize"], names)
+    params, scheme, likelihood, c = settings.params, settings.scheme, settings.likelihood, data.c
+    columns = ColumnScale.of(data.X, data.copies, params["standardize"], names)
     sheet = Sheet.of(columns.scaled(data.X), data.copies)
     if m is not None and m < sheet.d:
-        columns = columns.only(related(sheet, data.codes, data.c, data.n_classes, m))
+        share = relation(sheet, data.codes, c, data.n_classes)
+        columns = columns.only(np.sort(np.argsort(-share, kind="stable")[:m]))
         sheet = Sheet.of(columns.scaled(data.X), data.copies)
-    machines, parts, moments = learn_machines(settings, run, sheet, data, data.c)
-    return Learned(machines, parts, columns, moments)
-
-
-def choose_columns(settings: Settings, data: Training, run: Run) -> Choice | None:
-    """How many columns, by variational fits to parts of the rows; ``None``: all."""
-    sizes = sizes_of(settings.params["columns"], data)
-    if not sizes:
-        return None
-    plain = settings.params | {"checkpoint": None, "callbacks": None, "verbose": 0}
-    if settings.is_drawn:
-        plain |= {"inference": "vb", "max_iter": None, "tol": None}
-        plain["nu"] = 1.0 if plain["nu"] is None else plain["nu"]
-    quick = prepare(plain)
-
-    def fitter(some: Training, m: int | None) -> Callable[[Array], tuple[Array, Array]]:
-        found = learn_table(quick, Run("FactorSVC", plain), some, m)
-
-        def moments(X: Array) -> tuple[Array, Array]:
-            each = (machine.moments(found.columns.scaled(X)) for machine in found.machines)
-            mean, v = zip(*each, strict=True)
-            return np.stack(mean, axis=1), np.stack(v, axis=1)
-
-        return moments
-
-    def stopped(done: int, total: int) -> bool:
-        return run(Progress("number of columns", done, total, np.nan, np.nan))
-
-    return choose(data, sizes, fitter, stopped)
-
-
-def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: int) -> Learned:
-    """Links fitted to rows that had no part in the choice of the columns, where one was made."""
-    if choice.m is None:
-        return found
-    codes, m, v, c = choice.moments
-    machines = found.machines
-    if plain_link(settings.params["probability"], settings.likelihood) is None:
-        each = zip(machines, one_against_rest(codes, classes), m.T, v.T, strict=True)
-        fit = CalibratedLink.fit
-        machines = [replace(k, link=fit(y, mj, vj, c)) for k, y, mj, vj in each]
-    return found._replace(machines=machines, moments=choice.moments)
-
-
-def learn_machines(
-    settings: Settings, run: Run, sheet: Sheet, data: Training, c: Array
-) -> tuple[list[Any], list[Any], LooMoments | None]:
-    """Machines, the factor models they belong to, and moments at rows left out."""
-    params, scheme, likelihood = settings.params, settings.scheme, settings.likelihood
-    prior = FactorPrior(params["nu"])
-    K = settings.n_factors(sheet, prior)
-    joint = params["joint"]
+    prior, K, joint = FactorPrior(params["nu"]), params["n_factors"], params["joint"]
+    if is_among(K, ("auto",)):
+        K = choose_size(prior, sheet)
+    elif not is_number(K, 1, kind=Integral):
+        raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
     # variational EM stops before factors have converged that had not when it began
     rough = settings.is_drawn or (settings.is_linear and joint)
-    q, scores, _ = learn(prior, sheet, K, *((20, 1e-4) if rough else (500, 1e-6)))
+    how = (20, 1e-4) if rough else (500, 1e-6)
+    q, scores, _ = learn(prior, sheet, min(int(K), rank(sheet)), *how)
     if not settings.is_linear:
         Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
-        kernel, _ = check.choose_kernel(params["kernel"], K)
+        kernel, _ = check.choose_kernel(params["kernel"], q.mean.shape[1])
+        options = (settings.level**-0.5, params["tune"], joint)
+        problem = KernelFactors(sheet, Y, c, likelihood, prior, kernel, *options)
         with run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c]) as store:
-            found = fit_kernel(
-                sheet, Y, c, likelihood, prior, kernel, (q, scores), scheme,
-                bias=settings.level**-0.5, tune=params["tune"], joint=joint,
-                probability=params["probability"], rng=run.generator("factors"),
-                n_jobs=params["n_jobs"], report=run, store=store,
-            )  # fmt: skip
-        return found, [found[0].fitted], None
+            end = (params["probability"], run.generator("factors"), params["n_jobs"], run, store)
+            found = fit_kernel(problem, (q, scores), scheme, *end)
+        return Learned(found, [found[0].fitted], columns, None)
     # scores are a design with latent entries
     design: Any = FactorScores(prior, q) if joint else ProjectedScores(q)
     terms = (
@@ -230,12 +176,21 @@ def learn_machines(
     )
     blocks = Blocks(sheet.table(), sheet.n)
     model = Model(terms, likelihood).sized(float(c.sum()))
-    problem = Problem.of(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
-    machines, moments = run.fit(problem, data.codes, data.n_classes, scheme)
-    if not settings.is_drawn:
-        return machines, [LinearFit(machine) for machine in machines], moments
-    machines = [_judged(machine) for machine in machines]
-    return machines, [LinearDraws(machine) for machine in machines], moments
+    linear = Problem.of(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
+    machines, moments = run.fit(linear, data.codes, data.n_classes, scheme)
+    if settings.is_drawn:  # chains are compared by their fit: factors turn without changing it
+        worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
+        pairs = zip(machines, worst, strict=True)
+        machines = [replace(m, converged=r <= AGREED, change=r) for m, r in pairs]
+    return Learned(machines, [LinearFit(machine) for machine in machines], columns, moments)
+
+
+def relation(sheet: Sheet, codes: Array, c: Array, classes: int) -> Array:
+    """Share of each column's variance that is between the classes, ``(d,)``."""
+    own = np.equal.outer(np.arange(classes), codes) * c
+    level = (c @ sheet.X) ** 2 / c.sum()
+    between = ((own @ sheet.X) ** 2 / own.sum(axis=1, keepdims=True)).sum(axis=0) - level
+    return np.asarray(between / np.maximum(c @ sheet.X**2 - level, 1e-300))
 
 
 def merged(data: Training) -> Training:
@@ -251,31 +206,7 @@ def merged(data: Training) -> Training:
     return data.take(one)._replace(c=np.bincount(found.back, data.c), copies=found.c)
 
 
-def _judged(machine: Machine) -> Machine:
-    """Chains are compared by their fit: factors turn into one another without changing it."""
-    assert machine.draws is not None
-    worst = float(r_hat(machine.draws.log_prob[:, :, None])[0])
-    return replace(machine, converged=worst <= AGREED, change=worst)
-
-
-SIZES = (10, 30, 100, 300, 1000)  # numbers of columns that are tried, beside all
-FOLDS = 5
-FEWEST = 10  # rows of each class: with fewer no number of columns can be chosen
-
-Fitter = Callable[[Training, int | None], Callable[[Array], tuple[Array, Array]]]
-
-
-def relation(sheet: Sheet, codes: Array, c: Array, classes: int) -> Array:
-    """Share of each column's variance that is between the classes, ``(d,)``."""
-    own = np.equal.outer(np.arange(classes), codes) * c
-    level = (c @ sheet.X) ** 2 / c.sum()
-    between = ((own @ sheet.X) ** 2 / own.sum(axis=1, keepdims=True)).sum(axis=0) - level
-    return np.asarray(between / np.maximum(c @ sheet.X**2 - level, 1e-300))
-
-
-def related(sheet: Sheet, codes: Array, c: Array, classes: int, m: int) -> Array:
-    """Numbers of the m columns most related to the classes."""
-    return np.sort(np.argsort(-relation(sheet, codes, c, classes), kind="stable")[:m])
+# ----- the number of columns
 
 
 class Choice(NamedTuple):
@@ -286,72 +217,75 @@ class Choice(NamedTuple):
     moments: LooMoments  # of f at rows left out, with the number chosen
 
 
-def sizes_of(columns: Any, data: Training) -> tuple[int, ...]:
-    """Numbers of columns to be tried; empty where all are taken without a trial."""
-    d, fewest = data.X.shape[1], int(np.bincount(data.codes).min())
-    if np.unique(data.rows).size < data.rows.size:  # soft labels: a row is not left out with its
-        fewest = 0  # copies
-    if isinstance(columns, str):
-        wide = columns == "auto" and d > len(data.codes) and fewest >= FEWEST
-        return (*(m for m in SIZES if m <= d // 2), d) if wide else ()
-    return (int(columns),) if columns < d and fewest > 1 else ()
+def sizes_of(columns: Any, data: Training, fewest: int = 10) -> tuple[int, ...]:
+    """Numbers of columns to be tried; empty where all are taken without a trial.
 
-
-def choose(
-    data: Training, sizes: tuple[int, ...], fitter: Fitter, stopped: Callable[[int, int], bool]
-) -> Choice | None:
-    """The number of columns by cross-validation; ``None`` if it was stopped.
-
-    Fewer columns than all are taken where the log loss of rows left out is lower by more than a
-    standard error of the difference.
-    ``fitter(data, m)`` fits with the m columns most related to the labels of these rows, and gives
-    a function from rows to moments of f; ``stopped(done, total)`` is called after each fit.
+    ``"auto"`` tries none where a class has ``fewest`` rows or less.
     """
-    d, c = data.X.shape[1], data.c
-    count = min(FOLDS, int(np.bincount(data.codes).min()))
-    folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(data.X, data.codes))
+    d, least = data.X.shape[1], int(np.bincount(data.codes).min())
+    if np.unique(data.rows).size < data.rows.size:  # soft labels: a row is not left out with its
+        least = 0  # copies
+    if isinstance(columns, str):
+        wide = columns == "auto" and d > len(data.codes) and least >= fewest
+        return (*(m for m in (10, 30, 100, 300, 1000) if m <= d // 2), d) if wide else ()
+    return (int(columns),) if columns < d and least > 1 else ()
+
+
+def choose_columns(settings: Settings, data: Training, run: Run) -> Choice | None:
+    """The number of columns by cross-validated variational fits; ``None``: all, or stopped.
+
+    Columns are chosen anew in each of five folds.  Fewer than all are taken where the log loss of
+    rows left out is lower by more than a standard error of the difference.
+    """
+    sizes, d, c = sizes_of(settings.params["columns"], data), data.X.shape[1], data.c
+    if not sizes:
+        return None
+    plain = settings.params | {"checkpoint": None, "callbacks": None, "verbose": 0}
+    if settings.is_drawn:
+        plain |= {"inference": "vb", "max_iter": None, "tol": None}
+        plain["nu"] = 1.0 if plain["nu"] is None else plain["nu"]
+    quick = prepare(plain)
     Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
+    count = min(5, int(np.bincount(data.codes).min()))
+    folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(data.X, data.codes))
     found: dict[int, tuple[LooMoments, Array]] = {}
-    total = len(sizes) * len(folds)
-    for k, m in enumerate(sizes):
-        parts = []
-        for train, test in folds:
-            parts.append(_left_out(data, train, test, fitter, m if m < d else None))
-            if stopped(k * len(folds) + len(parts), total):
+    for number, m in enumerate(sizes):
+        mean, v = np.empty(Y.shape), np.empty(Y.shape)
+        for k, (train, test) in enumerate(folds, 1):
+            some = data.take(train)
+            known = ~np.isnan(some.X).all(axis=0)  # columns that were seen in these rows
+            one = some._replace(X=some.X[:, known])
+            fit = learn_table(quick, Run("FactorSVC", plain), one, m if m < d else None)
+            new = fit.columns.scaled(data.X[test][:, known])
+            for j, machine in enumerate(fit.machines):
+                mean[test, j], v[test, j] = machine.moments(new)
+            done, total = number * len(folds) + k, len(sizes) * len(folds)
+            if run(Progress("number of columns", done, total, np.nan, np.nan)):
                 return None
-        moments = _joined(data, folds, parts)
-        found[m] = moments, _losses(Y, moments)
+        moments, loss = LooMoments(data.codes, mean, v, effective(c, data.unit)), np.zeros(len(Y))
+        for j, y in enumerate(Y.T):  # of each row, summed over the machines
+            p = CalibratedLink.fit(y, mean[:, j], v[:, j], moments.c).proba(mean[:, j], v[:, j])
+            loss -= np.log(np.maximum(np.where(y > 0, p, 1.0 - p), 1e-300))
+        found[m] = moments, loss
     share = np.average(Y > 0, axis=0, weights=c)
     base = -float(np.sum(share * np.log(share) + (1.0 - share) * np.log1p(-share)))
-    mean = {m: float(np.average(loss, weights=c)) for m, (_, loss) in found.items()}
-    best = min(mean, key=mean.__getitem__)
-    if d in mean:
-        gap, gain = found[d][1] - found[best][1], mean[d] - mean[best]
+    average = {m: float(np.average(loss, weights=c)) for m, (_, loss) in found.items()}
+    best = min(average, key=average.__getitem__)
+    if d in average:
+        gap, gain = found[d][1] - found[best][1], average[d] - average[best]
         error = float(np.sqrt(np.average((gap - gain) ** 2, weights=c) / gap.size))
         best = best if gain > error else d
-    return Choice(best if best < d else None, {0: base} | mean, found[best][0])
+    return Choice(best if best < d else None, {0: base} | average, found[best][0])
 
 
-def _left_out(
-    data: Training, train: Array, test: Array, fitter: Fitter, m: int | None
-) -> tuple[Array, Array]:
-    """Moments of f at the rows of a fold, by a fit to the others."""
-    some = data.take(train)
-    known = ~np.isnan(some.X).all(axis=0)  # columns that were seen in these rows
-    return fitter(some._replace(X=some.X[:, known]), m)(data.X[test][:, known])
-
-
-def _joined(data: Training, folds: Any, parts: list[tuple[Array, Array]]) -> LooMoments:
-    """Moments of all rows in their order."""
-    at = np.argsort(np.concatenate([test for _, test in folds]))
-    mean, v = (np.concatenate(x)[at] for x in zip(*parts, strict=True))
-    return LooMoments(data.codes, mean, v, effective(data.c, data.unit))
-
-
-def _losses(Y: Array, moments: LooMoments) -> Array:
-    """Log loss of each row, by links fitted to all of them, summed over the machines."""
-    loss = np.zeros(len(Y))
-    for y, m, v in zip(Y.T, moments.m.T, moments.v.T, strict=True):
-        p = CalibratedLink.fit(y, m, v, moments.c).proba(m, v)
-        loss -= np.log(np.maximum(np.where(y > 0, p, 1.0 - p), 1e-300))
-    return loss
+def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: int) -> Learned:
+    """Links fitted to rows that had no part in the choice of the columns, where one was made."""
+    if choice.m is None:
+        return found
+    codes, m, v, c = choice.moments
+    machines = found.machines
+    if plain_link(settings.params["probability"], settings.likelihood) is None:
+        each = zip(machines, one_against_rest(codes, classes), m.T, v.T, strict=True)
+        fit = CalibratedLink.fit
+        machines = [replace(k, link=fit(y, mj, vj, c)) for k, y, mj, vj in each]
+    return found._replace(machines=machines, moments=choice.moments)

@@ -1,28 +1,67 @@
 """Fitted factor models, linear or with a kernel, by variational inference or by draws.
 
-All four kinds give scores of rows without a label, loadings with their standard deviations, how
-much f changes along each factor, and draws.  Kernel machines also predict f.
+All give scores of rows without a label, loadings with their standard deviations, how much f changes
+along each factor, and draws.  Kernel machines also predict f.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
 from ..predictive.fitted import Machine
 from ..predictive.links import Link
-from .alignment import aligned, places
-from .kernel import KernelDraw, KernelFactors, KernelState, collapse
-from .kernel_predictor import Pair, kernel_functions, kernel_moments, kernel_slopes
+from .kernel import (
+    KernelDraw,
+    KernelFactors,
+    KernelState,
+    collapse,
+    kernel_functions,
+    kernel_moments,
+    kernel_slopes,
+)
 from .loadings import Drawn, Loadings, project
-from .observed_data import Scores, Sheet
+from .observed_data import Sheet
+
+Pair = tuple[Array, Array]
+
+
+# ----- factors of different draws in one order and with the same signs
+
+
+def aligned(loadings: list[Array]) -> list[Pair]:
+    """Permutation and signs that bring each draw's factors closest to the average of all."""
+    reference, last = loadings[-1], -np.inf
+    while True:  # each pass adds to the sum of products with the average, as in k-means
+        order = [match(A, reference) for A in loadings]
+        reference = np.mean([A[:, at] * sign for A, (at, sign) in zip(loadings, order)], axis=0)
+        size = float(np.square(reference).sum())
+        if size <= last * (1.0 + 1e-12):
+            return order
+        last = size
+
+
+def match(A: Array, reference: Array) -> Pair:
+    """Which of A's factors stands where in the reference, and with which sign."""
+    cross = reference.T @ A
+    _, at = linear_sum_assignment(-np.abs(cross))
+    return at, np.where(cross[np.arange(at.size), at] < 0, -1.0, 1.0)
+
+
+def places(names: tuple[str, ...], at: Array) -> list[int]:
+    """Parameters once factors have changed places: those named ``[k]`` go along."""
+    where = {name: j for j, name in enumerate(names)}
+    moved = [re.sub(r"\[(\d+)\]$", lambda k: f"[{at[int(k[1])]}]", name) for name in names]
+    return [where[name] for name in moved]
 
 
 class Sample(NamedTuple):
@@ -51,76 +90,133 @@ def sampled(q: Loadings, n: int, rng: np.random.Generator) -> Sample:
     return Sample(A[None], rng.gamma(q.shape, 1.0 / q.rate, size=(1, n)))
 
 
-def linear_functions(machine: Machine, X: Array, n: int, rng: np.random.Generator) -> Array:
-    """f at new rows, ``(n, rows, 1)``."""
-    return machine.predictors(X, machine.posterior.sample(n, rng), rng)[:, :, None]
-
-
-class Fitted(Protocol):
-    """A fitted factor model."""
-
-    def scores(self, sheet: Sheet) -> Pair: ...  # mean and standard deviation, (n, K)
-    def loadings(self) -> Pair: ...  # mean and standard deviation, (d, K)
-    def slopes(self) -> Array: ...  # mean square of the slope of f along each factor, (K,)
-    def sample(self, n: int, rng: np.random.Generator) -> Sample: ...  # or those that were kept
-    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array: ...  # draws of f
-
-    @property
-    def psi(self) -> float: ...  # noise precision
-
-
-def spread_of(scores: Scores) -> Array:
-    """Standard deviations of scores, ``(n, K)``."""
-    assert scores.cov is not None
-    sd = np.sqrt(np.diagonal(scores.cov, axis1=-2, axis2=-1))
-    return np.array(np.broadcast_to(sd, scores.mean.shape))
-
-
-def mixed(parts: list[Pair]) -> Pair:
+def mixture(parts: Sequence[Pair]) -> Pair:
     """Mean and variance of an equal mixture."""
     m = np.stack([p[0] for p in parts])
     v = np.mean([p[1] for p in parts], axis=0) + m.var(axis=0)
     return m.mean(axis=0), v
 
 
-# ---------------------------------------------------------------------------------------------
-# Linear machines, which the common engine fitted
+class Fitted(ABC):
+    """A fitted factor model: one variational posterior of loadings and noise, or draws of them."""
+
+    chains: int = 0  # of the draws; 0: a variational posterior
+
+    @property
+    @abstractmethod
+    def models(self) -> Sequence[Loadings | Drawn]:
+        """The posterior, or the draws of all chains."""
+
+    @abstractmethod
+    def slopes(self) -> Array:
+        """Mean square of the slope of f along each factor, ``(K,)``."""
+
+    @abstractmethod
+    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
+        """Draws of f at rows, ``(n, rows, machines)``."""
+
+    @property
+    def unit(self) -> float:
+        """Scores are reported over this number, loadings times it."""
+        return 1.0
+
+    @cached_property
+    def order(self) -> list[Pair]:
+        """Of each draw, which of its factors stands where, and with which sign."""
+        if not self.chains:
+            K = self.models[0].mean.shape[1]
+            return [(np.arange(K), np.ones(K))]
+        return aligned([q.mean for q in self.models])
+
+    def scores(self, sheet: Sheet) -> Pair:
+        """Mean and standard deviation, ``(n, K)``."""
+        parts = []
+        for q, (at, sign) in zip(self.models, self.order, strict=True):
+            found = project(sheet, q)
+            variance = np.diagonal(found.covs(), axis1=1, axis2=2)
+            parts.append((found.mean[:, at] * sign, variance[:, at]))
+        mean, variance = mixture(parts)
+        return mean / self.unit, np.sqrt(variance) / self.unit
+
+    def loadings(self) -> Pair:
+        """Mean and standard deviation, ``(d, K)``, by sums: all draws at once may not fit."""
+        total, square = np.zeros(1), np.zeros(1)
+        for q, (at, sign) in zip(self.models, self.order, strict=True):
+            total, square = total + q.mean[:, at] * sign, square + q.second()[:, at]
+        mean = total / len(self.order)
+        variance = np.maximum(square / len(self.order) - mean**2, 0.0)
+        return mean * self.unit, np.sqrt(variance) * self.unit
+
+    def sample(self, n: int, rng: np.random.Generator) -> Sample:
+        """Draws, new ones of a variational posterior, or all that were kept."""
+        if not self.chains:
+            found = sampled(self.models[0], n, rng)  # type: ignore[arg-type]
+            return found._replace(A=found.A * self.unit)
+        pairs = zip(self.models, self.order, strict=True)
+        A = np.stack([q.mean[:, at] * sign for q, (at, sign) in pairs])
+        psi = np.array([q.psi for q in self.models])
+        return Sample(A.reshape(self.chains, -1, *A.shape[1:]), psi.reshape(self.chains, -1))
+
+    @property
+    def psi(self) -> float:
+        """Noise precision."""
+        return float(np.mean([q.psi for q in self.models]))
+
+
+# ----- linear machines, which the common engine fitted
 
 
 @dataclass(frozen=True, eq=False)
-class LinearFit:
-    """Variational, or with scores that do not depend on labels."""
+class LinearFit(Fitted):
+    """By variational inference, by draws, or on scores that do not depend on labels."""
 
     machine: Machine
 
     @property
-    def q(self) -> Loadings:
-        state, design = self.machine.state, self.machine.model.terms[-1].design
-        return state.latents[-1].params if state.latents else design.q  # type: ignore[no-any-return]
+    def chains(self) -> int:  # type: ignore[override]
+        posterior: Any = self.machine.posterior
+        return 0 if self.machine.draws is None else int(posterior.theta.shape[0])
 
-    def scores(self, sheet: Sheet) -> Pair:
-        found = project(sheet, self.q)
-        return found.mean, spread_of(found)
-
-    def loadings(self) -> Pair:
-        return self.q.mean, np.sqrt(np.diagonal(self.q.cov, axis1=1, axis2=2))
+    @property
+    def models(self) -> Sequence[Loadings | Drawn]:
+        if self.chains:
+            return [pair.params[-1] for pair in self.machine.posterior.pairs]
+        state = self.machine.state
+        return [
+            state.latents[-1].params if state.latents else self.machine.model.terms[-1].design.q
+        ]
 
     def slopes(self) -> Array:
+        if self.chains:
+            return np.mean([t**2 for t in self._coefficients()[1]], axis=0)
         coef = self.machine.state.coef
         return np.asarray(coef.mean[1:] ** 2 + coef.cov.diag()[1:])
 
+    def _coefficients(self) -> Pair:
+        """Intercepts and coefficients of the draws, in their order."""
+        theta = np.stack([pair.theta for pair in self.machine.posterior.pairs])
+        pairs = zip(theta[:, 1:], self.order, strict=True)
+        return theta[:, 0], np.stack([t[at] * sign for t, (at, sign) in pairs])
+
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
-        theta = self.machine.posterior.sample(n, rng)
-        return sampled(self.q, n, rng)._replace(
-            intercept=theta[None, :, 0], coef=theta[None, :, 1:]
+        if self.chains:
+            intercept, coef = self._coefficients()
+        else:
+            theta = self.machine.posterior.sample(n, rng)
+            intercept, coef = theta[:, 0], theta[:, 1:]
+        chains = max(self.chains, 1)
+        return (
+            super()
+            .sample(n, rng)
+            ._replace(
+                intercept=intercept.reshape(chains, -1),
+                coef=coef.reshape(chains, -1, coef.shape[1]),
+            )
         )
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
-        return linear_functions(self.machine, X, n, rng)
-
-    @property
-    def psi(self) -> float:
-        return self.q.psi
+        theta = self.machine.posterior.sample(n, rng)
+        return self.machine.predictors(X, theta, rng)[:, :, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,114 +237,47 @@ class ProjectedScores(Design):
         return out
 
 
-# ---------------------------------------------------------------------------------------------
-# Draws
-
-
-class _Aligned(ABC):
-    """What draws of either machine share: factors in the same order and with the same signs."""
-
-    @property
-    @abstractmethod
-    def loading_draws(self) -> Sequence[Drawn]: ...
-
-    @cached_property
-    def order(self) -> list[Pair]:
-        """Of each draw, which of its factors stands where, and with which sign."""
-        return aligned([q.A for q in self.loading_draws])
-
-    def scores(self, sheet: Sheet) -> Pair:
-        parts = []
-        for q, (at, sign) in zip(self.loading_draws, self.order, strict=True):
-            found = project(sheet, q)
-            parts.append((found.mean[:, at] * sign, spread_of(found)[:, at] ** 2))
-        mean, var = mixed(parts)
-        return mean, np.sqrt(var)
-
-    def loadings(self) -> Pair:
-        """Moments by running sums: draws of all loadings side by side may not fit."""
-        total, square = np.zeros(1), np.zeros(1)
-        for q, (at, sign) in zip(self.loading_draws, self.order, strict=True):
-            A = q.A[:, at] * sign
-            total, square = total + A, square + A * A
-        mean = total / len(self.order)
-        return mean, np.sqrt(np.maximum(square / len(self.order) - mean**2, 0.0))
-
-    @property
-    def psi(self) -> float:
-        return float(np.mean([q.psi for q in self.loading_draws]))
-
-    def _sample(self, chains: int) -> Sample:
-        kept = list(zip(self.loading_draws, self.order, strict=True))
-        A = np.stack([q.A[:, at] * sign for q, (at, sign) in kept])
-        psi = np.array([q.psi for q, _ in kept])
-        return Sample(A.reshape(chains, -1, *A.shape[1:]), psi.reshape(chains, -1))
+# ----- kernel machines
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDraws(_Aligned):
-    """Pairs of coefficients and loadings."""
-
-    machine: Machine
-
-    @property
-    def loading_draws(self) -> Sequence[Drawn]:
-        return [pair.params[-1] for pair in self.machine.posterior.pairs]  # type: ignore[attr-defined]
-
-    def slopes(self) -> Array:
-        thetas = [pair.theta[1:] for pair in self.machine.posterior.pairs]  # type: ignore[attr-defined]
-        return np.mean([t[at] ** 2 for t, (at, _) in zip(thetas, self.order)], axis=0)
-
-    def sample(self, n: int, rng: np.random.Generator) -> Sample:
-        posterior: Any = self.machine.posterior
-        chains, theta = posterior.theta.shape[0], np.stack([pair.theta for pair in posterior.pairs])
-        coef = np.stack([t[1:][at] * sign for t, (at, sign) in zip(theta, self.order, strict=True)])
-        return self._sample(chains)._replace(
-            intercept=theta[:, 0].reshape(chains, -1), coef=coef.reshape(chains, -1, coef.shape[1])
-        )
-
-    def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
-        return linear_functions(self.machine, X, n, rng)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelDraws(_Aligned):
+class KernelDraws(Fitted):
     """Draws of everything but f, which is integrated out."""
 
     draws: list[KernelDraw]
     problem: KernelFactors
     dice: Array  # (draws, K): new rows share a draw's deviation, so that each is judged alone
-    chains: int  # as many draws of each, one after another
+    chains: int  # type: ignore[misc]  # as many draws of each, one after another
 
     @property
-    def loading_draws(self) -> Sequence[Drawn]:
+    def models(self) -> Sequence[Loadings | Drawn]:
         return [draw.loadings for draw in self.draws]
 
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
         """Of f at rows; with ``left_out``, at the training rows, each without its label."""
-        return mixed([self._at(sheet, d, z, left_out) for d, z in zip(self.draws, self.dice)])
-
-    def _at(self, sheet: Sheet, draw: KernelDraw, z: Array, out: bool) -> Pair:
-        found = project(sheet, draw.loadings)
-        assert found.cov is not None
-        W = found.mean + np.einsum("...jk,k->...j", np.linalg.cholesky(found.cov), z)
-        return kernel_moments(self.problem, draw.kernel, W, draw.W, draw.sites, out)
+        parts = []
+        for draw, z in zip(self.draws, self.dice, strict=True):
+            found = project(sheet, draw.loadings)
+            W = found.mean + np.linalg.cholesky(found.covs()) @ z
+            given = self.problem, draw.kernel, W, draw.W, draw.sites, left_out
+            parts.append(kernel_moments(*given))
+        return mixture(parts)
 
     def slopes(self) -> Array:
         parts = []
         for draw, (at, _) in zip(self.draws, self.order, strict=True):
             K = self.problem.gram(draw.kernel, draw.W)
             alphas = [collapse(K, s).alpha for s in draw.sites]
-            parts.append(kernel_slopes(self.problem, draw.kernel, draw.W, draw.W, alphas)[1][at])
+            slopes = kernel_slopes(self.problem, draw.kernel, draw.W, draw.W, alphas)
+            parts.append(np.mean(slopes**2, axis=(0, 1))[at])
         return np.mean(parts, axis=0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         names = self.problem.kernel.names
-        theta = np.stack(
-            [d.kernel.theta[places(names, at)] for d, (at, _) in zip(self.draws, self.order)]
-        )
+        pairs = zip(self.draws, self.order, strict=True)
+        theta = np.stack([d.kernel.theta[places(names, at)] for d, (at, _) in pairs])
         theta = theta.reshape(self.chains, -1, len(names))
-        return self._sample(self.chains)._replace(theta=theta, names=names)
+        return super().sample(n, rng)._replace(theta=theta, names=names)
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
         """Each of a draw picked at random, with scores of the rows drawn anew."""
@@ -256,90 +285,62 @@ class KernelDraws(_Aligned):
         out = np.empty((n, sheet.n, self.problem.Y.shape[1]))
         for k in np.unique(which):
             draw = self.draws[k]
-            found = project(sheet, draw.loadings)
-            root = np.linalg.cholesky(found.covs())
-            K = self.problem.gram(draw.kernel, draw.W)
-            parts = [collapse(K, s) for s in draw.sites]
+            found, K = project(sheet, draw.loadings), self.problem.gram(draw.kernel, draw.W)
+            root, parts = np.linalg.cholesky(found.covs()), [collapse(K, s) for s in draw.sites]
             for i in np.flatnonzero(which == k):
                 dice = rng.standard_normal(found.mean.shape)
                 W = found.mean + np.einsum("njk,nk->nj", root, dice)
-                out[i] = kernel_functions(
-                    self.problem, draw.kernel, W, draw.W, parts, 1, rng
-                )[0]  # fmt: skip
+                given = self.problem, draw.kernel, W, draw.W, parts, 1, rng
+                out[i] = kernel_functions(*given)[0]
         return out
 
 
-# ---------------------------------------------------------------------------------------------
-# Kernel machines
-
-
 @dataclass(frozen=True, eq=False)
-class KernelFit:
-    """Variational EM."""
+class KernelFit(Fitted):
+    """Variational EM; scores and kernel are points."""
 
     problem: KernelFactors
     state: KernelState
 
-    def scores(self, sheet: Sheet) -> Pair:
-        found, s = project(sheet, self.state.loadings), self._unit
-        return found.mean / s, spread_of(found) / s
-
     def __getstate__(self) -> dict[str, Any]:
         return {"problem": self.problem, "state": self.state}
 
-    @cached_property
-    def _unit(self) -> float:
-        return self.problem.spread(self.state.W)
+    @property
+    def models(self) -> Sequence[Loadings | Drawn]:
+        return [self.state.loadings]
 
     @cached_property
-    def _collapsed(self) -> list[Any]:
-        """The kernel machine of each class at the training rows."""
-        K = self.problem.gram(self.state.kernel, self.state.W)
-        return [collapse(K, fit.sites) for fit in self.state.fits]
+    def unit(self) -> float:  # type: ignore[override]
+        return self.problem.spread(self.state.W)
 
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
         """Moments of f at the mean scores, and to first order what their spread adds.
 
         With ``left_out``, at the training rows, each without its label.
         """
-        problem, state = self.problem, self.state
-        found = project(sheet, state.loadings)
-        sites = [fit.sites for fit in state.fits]
-        given = problem, state.kernel, found.mean, state.W, sites, left_out
-        m, v = kernel_moments(*given, self._collapsed)
-        slopes, _ = self._slopes(found.mean)
+        found = project(sheet, self.state.loadings)
+        sites = [fit.sites for fit in self.state.fits]
+        given = self.problem, self.state.kernel, found.mean, self.state.W, sites, left_out
+        m, v = kernel_moments(*given)
+        slopes = self._slopes(found.mean)
         return m, v + np.sum((slopes @ found.cov) * slopes, axis=2)
 
-    def loadings(self) -> Pair:
-        q, s = self.state.loadings, self._unit
-        return q.mean * s, np.sqrt(np.diagonal(q.cov, axis1=1, axis2=2)) * s
+    def _slopes(self, new: Array) -> Array:
+        alphas = [fit.alpha for fit in self.state.fits]
+        return kernel_slopes(self.problem, self.state.kernel, new, self.state.W, alphas)
 
     def slopes(self) -> Array:
-        return self._slopes(self.state.W)[1] * self._unit**2
-
-    def _slopes(self, new: Array) -> Pair:
-        state = self.state
-        alphas = [fit.alpha for fit in state.fits]
-        return kernel_slopes(self.problem, state.kernel, new, state.W, alphas)
-
-    def sample(self, n: int, rng: np.random.Generator) -> Sample:
-        """Of loadings and noise; scores and kernel are points."""
-        found = sampled(self.state.loadings, n, rng)
-        return found._replace(A=found.A * self._unit)
+        return np.asarray(np.mean(self._slopes(self.state.W) ** 2, axis=(0, 1)) * self.unit**2)
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
         """With the moments that are reported: at mean scores, their spread to first order."""
-        problem, state = self.problem, self.state
-        found = project(Sheet.of(X), state.loadings)
-        given = problem, state.kernel, found.mean, state.W, self._collapsed
-        f = kernel_functions(*given, n, rng)
-        slopes, _ = self._slopes(found.mean)
+        found, state = project(Sheet.of(X), self.state.loadings), self.state
+        K = self.problem.gram(state.kernel, state.W)
+        parts = [collapse(K, fit.sites) for fit in state.fits]
+        f = kernel_functions(self.problem, state.kernel, found.mean, state.W, parts, n, rng)
+        slopes = self._slopes(found.mean)
         root, dice = np.linalg.cholesky(found.covs()), rng.standard_normal((n, *found.mean.shape))
         return f + np.einsum("nja,nab,snb->snj", slopes, root, dice, optimize=True)
-
-    @property
-    def psi(self) -> float:
-        return self.state.loadings.psi
 
 
 @dataclass(frozen=True, eq=False)

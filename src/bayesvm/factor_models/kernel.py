@@ -39,14 +39,8 @@ from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
 from .loadings import Drawn, FactorPrior, Frame, Loadings
 from .observed_data import Scores, Sheet
-from .updated_inverse import UpdatedInverse
 
 SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
-FARTHEST = 12.0  # how far from there they are tried: with very large weights they would run away
-FIRST_PASSES = 20  # of coordinate ascent, before anything else is learned
-SHORT = 0.1  # the first step of a change of coordinates: one of length 1 could end at zero
-JITTER = 1e-8  # of the kernel's variance, where a factor of the kernel itself is needed
-TRIES = (2, 4, 8)  # proposals made at once: first, and while all were refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,15 +96,6 @@ class KernelFactors:
 # Gaussian sites with f integrated out
 
 
-def _integral(K: Array, sites: Sites) -> tuple[float, Array, Array]:
-    """Value of the integral, alpha and the factor of B."""
-    s = np.sqrt(sites.w)
-    L = factor(K, sites.w)
-    Kb = K @ sites.b
-    alpha = sites.b - s * cho_solve((L, True), s * Kb, check_finite=False)
-    return 0.5 * float(Kb @ alpha) - float(np.log(np.diag(L)).sum()), alpha, L
-
-
 class Collapsed(NamedTuple):
     """Value of the integral, alpha, and the inverse of ``K + W^-1``."""
 
@@ -125,13 +110,13 @@ class Collapsed(NamedTuple):
 
 def collapse(K: Array, sites: Sites) -> Collapsed:
     """Integrate f out of Gaussian sites."""
-    s = np.sqrt(sites.w)
-    value, alpha, L = _integral(K, sites)
-    inverse, _ = lapack.dpotri(L, lower=1, overwrite_c=1)
-    inverse = np.tril(inverse)
+    s, L = np.sqrt(sites.w), factor(K, sites.w)
+    inverse = np.tril(lapack.dpotri(L, lower=1)[0])
     inverse += np.tril(inverse, -1).T
-    inverse *= s[:, None]
-    inverse *= s
+    inverse *= s[:, None] * s
+    Kb = K @ sites.b
+    alpha = sites.b - s * cho_solve((L, True), s * Kb, check_finite=False)
+    value = 0.5 * float(Kb @ alpha) - float(np.log(np.diag(L)).sum())
     return Collapsed(value, alpha, inverse)
 
 
@@ -162,7 +147,7 @@ def infer(problem: KernelFactors, state: KernelState) -> KernelState:
     """q(f) of each machine, by a few passes of coordinate ascent from where it was, if anywhere."""
     K, site = ExactProcess(problem.gram(state.kernel, state.W)), problem.likelihood.expected
     starts = touching(problem, state) if state.fits else (None,) * len(problem.labels)
-    tol, passes = (1e-9, 6) if state.fits else (1e-6, FIRST_PASSES)
+    tol, passes = (1e-9, 6) if state.fits else (1e-6, 20)
     fits = []
     for labels, start in zip(problem.labels, starts, strict=True):
         fit = fit_sites(K, labels, site, start, tol, passes)
@@ -240,7 +225,8 @@ def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> K
     if not any(free):
         return state
     around = problem.kernel.theta
-    near = list(zip(around - FARTHEST, around + FARTHEST, strict=True))[: free[1]]
+    # with very large weights they would run away
+    near = list(zip(around - 12.0, around + 12.0, strict=True))[: free[1]]
     bounds = [(None, None)] * free[0] + near
     Z, theta = read(few_steps(loss, flat(Z, theta), tol, bounds))
     W = frame.scores(Z) if problem.joint else state.W
@@ -270,8 +256,10 @@ def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> 
     (d, K), c = q.mean.shape, problem.sheet.c[:, None]
     square = q.mean[:, :, None] * q.mean[:, None, :] + q.cov
 
+    short = 0.1  # of the first step: one of length 1 could end at zero
+
     def loss(x: Array) -> tuple[float, Array]:
-        M = np.eye(K) + SHORT * x.reshape(K, K)
+        M = np.eye(K) + short * x.reshape(K, K)
         N, V = np.linalg.inv(M), W @ M
         value, to_V, _ = margin(problem, sites, V, state.kernel)
         half = np.einsum("ijl,kl->ikj", square, N, optimize=True)
@@ -280,9 +268,9 @@ def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> 
         value -= d * float(np.linalg.slogdet(M)[1])
         to_N = -q.laplace * np.einsum("ikj,ik->kj", half, 1.0 / size, optimize=True)
         to_M = W.T @ (to_V - c * V) - N.T @ (to_N @ N.T + d * np.eye(K))
-        return -value, -SHORT * to_M.ravel()
+        return -value, -short * to_M.ravel()
 
-    M = np.eye(K) + SHORT * few_steps(loss, np.zeros(K * K), tol).reshape(K, K)
+    M = np.eye(K) + short * few_steps(loss, np.zeros(K * K), tol).reshape(K, K)
     N = np.linalg.inv(M)
     q = q._replace(mean=q.mean @ N.T, cov=N @ q.cov @ N.T)
     return state._replace(loadings=problem.prior.shrunk(q), W=W @ M)
@@ -338,55 +326,43 @@ class KernelDraw(NamedTuple):
 def move_scores(
     problem: KernelFactors, at: KernelDraw, frame: Frame, rng: np.random.Generator
 ) -> Array:
-    """Elliptical slice sampling of each row's score in turn, f integrated out.
+    r"""Elliptical slice sampling of each row's score in turn, f integrated out.
 
-    Angles are those of the shrinking bracket if every proposal is refused, so they can be drawn
-    ahead and judged together; the first that lies in the slice is taken.
+    Row i's target :math:`t_i = b_i/w_i` given the others' is Gaussian.  With the inverse *P* of
+    :math:`C = K + W^{-1}`, a covariance *k* of the row with the others has the regression
+    coefficients :math:`q = P_{\setminus i} k`, :math:`P_{\setminus i} = P - P_i P_i^\top/P_{ii}`.
     """
-    W = at.W.copy()
+    W, Z = at.W.copy(), frame.inverse(at.W)
     K = problem.gram(at.kernel, W)
-    inverses = [UpdatedInverse(collapse(K, s).inverse, s.b / s.w) for s in at.sites]
-    noises = [1.0 / s.w for s in at.sites]
-    Z = frame.inverse(W)
+    machines = [(collapse(K, s).inverse, s.b / s.w, 1.0 / s.w) for s in at.sites]
     dice = rng.standard_normal(Z.shape)
-    level, order = np.log(rng.random(W.shape[0])), rng.permutation(W.shape[0])
-    alone = row_scores(frame)
-    for i in order:
-        columns = [inv.column(i) for inv in inverses]
-        slice_ = level[i] + sum(inv.now(col, i) for inv, col in zip(inverses, columns, strict=True))
-        high = 2 * np.pi * rng.random()
-        low, angle, taken = high - 2 * np.pi, high, False
-        for count in (*TRIES, *[TRIES[-1]] * 100):
-            angles = np.empty(count)
-            for j in range(count):
-                angles[j] = angle
-                low, high = (angle, high) if angle < 0 else (low, angle)
-                angle = low + (high - low) * rng.random()
-            z = np.cos(angles)[:, None] * Z[i] + np.sin(angles)[:, None] * dice[i]
-            w = alone(i, z)
-            k = at.kernel(w, W) + problem.bias**2
-            diag = at.kernel.diag(w) + problem.bias**2
-            judged = [
-                inv.proposed(col, i, k, diag, noise[i])
-                for inv, col, noise in zip(inverses, columns, noises, strict=True)
-            ]
-            good = np.flatnonzero(sum(part[0] for part in judged) > slice_)
-            if good.size:
-                first, taken = good[0], True
+    for i in rng.permutation(W.shape[0]):
+        root = frame.root if frame.root.ndim == 2 else frame.root[i]
+        root = root / np.sqrt(frame.c[i])
+        level = float(np.log(rng.random()))
+        for P, t, _ in machines:
+            level += 0.5 * float(np.log(P[i, i]) - (P[i] @ t) ** 2 / P[i, i])
+        angle = 2.0 * np.pi * rng.random()
+        low, high = angle - 2.0 * np.pi, angle
+        while high - low > 1e-9:  # else the bracket has shrunk to where the row already is
+            w = frame.mean[i] + root @ (np.cos(angle) * Z[i] + np.sin(angle) * dice[i])
+            k, diag = problem.cross(at.kernel, w[None], W)
+            value, moves = 0.0, []
+            for P, t, noise in machines:
+                q = P @ k[0] - P[i] * ((P[i] @ k[0]) / P[i, i])
+                q[i] = 0.0
+                spread = float(diag[0] + noise[i] - q @ k[0])
+                value -= 0.5 * float(np.log(spread) + (t[i] - q @ t) ** 2 / spread)
+                moves.append((q, spread))
+            if value > level:
+                W[i] = w
+                for (P, _, _), (q, spread) in zip(machines, moves, strict=True):
+                    q[i] = -1.0  # the bordered inverse: row i out, and back in at its new place
+                    P += np.outer(q / spread, q) - np.outer(P[i] / P[i, i], P[i])
                 break
-        if not taken:
-            continue  # the bracket has shrunk to where the row already is
-        W[i] = w[first]
-        for inv, col, (_, q, spread) in zip(inverses, columns, judged, strict=True):
-            inv.move(col, i, q[first], float(spread[first]))
+            low, high = (angle, high) if angle < 0 else (low, angle)
+            angle = low + (high - low) * rng.random()
     return W
-
-
-def row_scores(frame: Frame) -> Callable[[int, Array], Array]:
-    """Scores of one row at several coordinates."""
-    root, shared = frame.root, frame.root.ndim == 2
-    scale = 1.0 / np.sqrt(frame.c)
-    return lambda i, z: frame.mean[i] + scale[i] * (z @ (root if shared else root[i]).T)
 
 
 def draw_kernel(
@@ -398,18 +374,22 @@ def draw_kernel(
     def log_density(value: float) -> float:
         theta[which] = value
         K = problem.gram(at.kernel.with_theta(theta), at.W)
-        return problem.log_prior(theta) + sum(_integral(K, s)[0] for s in at.sites)
+        return problem.log_prior(theta) + sum(collapse(K, s).value for s in at.sites)
 
     theta[which] = slice_sample(log_density, float(theta[which]), rng, width=1.0)
     return at.kernel.with_theta(theta)
 
 
+def root(K: Array) -> Array:
+    """Lower factor of a covariance with 1e-8 of its variance added."""
+    jitter = 1e-8 * float(np.mean(np.diag(K)))
+    return np.asarray(cholesky(K + jitter * np.eye(len(K)), lower=True, check_finite=False))
+
+
 def draw_function(K: Array, sites: Sites, rng: np.random.Generator) -> Array:
     """f given the sites, by Matheron's rule: a draw of the prior, corrected by its residuals."""
     n = K.shape[0]
-    jitter = JITTER * float(np.mean(np.diag(K)))
-    L = cholesky(K + jitter * np.eye(n), lower=True, check_finite=False)
-    f = L @ rng.standard_normal(n)
+    f = root(K) @ rng.standard_normal(n)
     s = np.sqrt(sites.w)
     B = factor(K, sites.w)
     # s (t - f - e), with t = b / w and e of variance 1 / w
@@ -454,3 +434,59 @@ def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
     q = state.loadings
     drawn = Drawn(s * q.mean, q.shrink / s, q.psi, q.laplace)
     return KernelDraw(drawn, state.W / s, state.kernel, touching(problem, state))
+
+
+# ---------------------------------------------------------------------------------------------
+# f at new scores
+
+
+def kernel_moments(
+    problem: KernelFactors, kernel: Any, new: Array, W: Array, sites: Any, out: bool
+) -> tuple[Array, Array]:
+    r"""Moments of f at new scores; with ``out``, at the training rows, each row's site weakened.
+
+    With :math:`P = C^{-1}`, :math:`C = K + W^{-1}`, and :math:`\alpha = Pt`, taking one copy from
+    site i adds to :math:`C_{ii}` and so takes :math:`\rho_i P_i P_i^\top` from *P*, with
+    :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: all of row i where it counts once.
+    """
+    K, (cross, diag) = problem.gram(kernel, W), problem.cross(kernel, new, W)
+    means, variances = [], []
+    for each in sites:
+        part = collapse(K, each)
+        T = cross @ part.inverse
+        m, v = cross @ part.alpha, diag - np.einsum("ij,ij->i", T, cross)
+        if out:
+            own = np.einsum("ii->i", T)
+            left = each.w * np.maximum(problem.sheet.c - 1.0, 0.0)
+            rho = 1.0 / (np.diag(part.inverse) + left)
+            m, v = m - rho * own * part.alpha, v + rho * own * own
+        means.append(m)
+        variances.append(np.maximum(v, 1e-12 * diag))
+    return np.stack(means, axis=1), np.stack(variances, axis=1)
+
+
+def kernel_slopes(
+    problem: KernelFactors, kernel: Any, new: Array, W: Array, alphas: Sequence[Array]
+) -> Array:
+    """Slopes of the mean of f at new scores, ``(n, machines, K)``."""
+    s, ones = problem.spread(W), np.ones_like(new[:, :1])
+    parts = [kernel.pull_points(ones * alpha, new / s, W / s)[0] / s for alpha in alphas]
+    return np.stack(parts, axis=1)
+
+
+def kernel_functions(
+    problem: KernelFactors,
+    kernel: Any,
+    new: Array,
+    W: Array,
+    parts: Sequence[Collapsed],
+    n: int,
+    rng: np.random.Generator,
+) -> Array:
+    """f at new scores, jointly over them, ``(n, rows, machines)``."""
+    cross, _ = problem.cross(kernel, new, W)
+    own, out = kernel(new / problem.spread(W)) + problem.bias**2, []
+    for part in parts:
+        L = root(own - cross @ part.inverse @ cross.T)
+        out.append(cross @ part.alpha + rng.standard_normal((n, len(own))) @ L.T)
+    return np.stack(out, axis=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,39 +11,26 @@ from typing import Any
 import numpy as np
 
 from ..core.random import stream
+from ..core.tree import filled, leaves
 from ..core.types import Array
 from ..data.checkpoint import Checkpoint
-from ..gp.sites import Sites
 from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress
-from ..likelihoods import Likelihood
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink, plain_link
 from .fitted import KernelDraws, KernelFit, KernelMachine
 from .kernel import KernelDraw, KernelFactors, KernelState, first_draw, infer, run_cycles, sweep
-from .loadings import Drawn, FactorPrior, Loadings, learn, project, rank
+from .loadings import FactorPrior, Loadings, learn, project, rank
 from .observed_data import Scores, Sheet
-
-KEPT = 100  # draws that new rows are judged by: each needs a factor of the kernel matrix
-WARM = 5  # variational cycles before a chain starts
 
 
 def fit_kernel(
-    sheet: Sheet,
-    Y: Array,
-    c: Array,
-    likelihood: Likelihood,
-    prior: FactorPrior,
-    kernel: Any,
+    problem: KernelFactors,
     first: tuple[Loadings, Scores],
     scheme: Any,
-    *,
-    bias: float,
-    tune: bool,
-    joint: bool,
     probability: str,
     rng: np.random.Generator,
     n_jobs: int | None,
@@ -51,32 +38,29 @@ def fit_kernel(
     store: Checkpoint | None = None,
 ) -> list[KernelMachine]:
     """One machine for each column of labels, all on the same factors."""
-    problem = KernelFactors(sheet, Y, c, likelihood, prior, kernel, bias, tune, joint)
-    state = infer(problem, KernelState(first[0], first[1].mean, kernel, ()))
+    state = infer(problem, KernelState(first[0], first[1].mean, problem.kernel, ()))
     fitted: KernelFit | KernelDraws
     if isinstance(scheme, Gibbs):
-        fixed = replace(problem, prior=replace(prior, nu=prior.nu or 1.0))  # scores are a point
-        state, _, _ = run_cycles(fixed, state, WARM, 0.0)
+        prior = replace(problem.prior, nu=problem.prior.nu or 1.0)  # scores are a point
+        state, _, _ = run_cycles(replace(problem, prior=prior), state, 5, 0.0)
         fitted, path, change = _draw(problem, state, scheme, rng, n_jobs, report, store)
         end, count, converged = np.nan, scheme.draws, change <= AGREED
     else:
-        state, path, converged = run_cycles(
-            problem, state, scheme.max_iter, scheme.tol, lambda p, _: report(p)
-        )
+        how = (scheme.max_iter, scheme.tol)
+        state, path, converged = run_cycles(problem, state, *how, lambda p, _: report(p))
         end, count, change = path[-1], len(path) - 1, float(np.ptp(path[-2:]))
-        problem, state = unlabelled(problem, state, scheme) if joint else (problem, state)
+        problem, state = unlabelled(problem, state, scheme) if problem.joint else (problem, state)
         fitted = KernelFit(problem, state)
-    m, v = fitted.moments(sheet, left_out=True)
-    machines, weight = [], effective(c, c / sheet.c)
-    for j, y in enumerate(Y.T):
-        link = plain_link(probability, likelihood)
+    m, v = fitted.moments(problem.sheet, left_out=True)
+    machines, weight = [], effective(problem.c, problem.c / problem.sheet.c)
+    for j, y in enumerate(problem.Y.T):
+        link = plain_link(probability, problem.likelihood)
         if link is None:
             link = CalibratedLink.fit(y, m[:, j], v[:, j], weight)
-        share = end / Y.shape[1]  # one bound for all machines, which share their factors
+        share = end / len(problem.Y.T)  # one bound for all machines, which share their factors
         draws = fitted.draws if isinstance(fitted, KernelDraws) else None
-        machines.append(
-            KernelMachine(fitted, j, link, share, path, count, converged, change, draws)
-        )
+        ended = (share, path, count, converged, change, draws)
+        machines.append(KernelMachine(fitted, j, link, *ended))
     return machines
 
 
@@ -107,17 +91,17 @@ def _draw(
     store: Checkpoint | None,
 ) -> tuple[KernelDraws, list[float], float]:
     """Chains side by side; new rows are predicted by evenly spaced draws of all."""
-    at = first_draw(problem, state)
-    free = replace(problem, unit=False)
+    at, free = first_draw(problem, state), replace(problem, unit=False)
     chain = partial(_chain, free, at, scheme, int(rng.integers(2**32)))
     parts = run_chains(chain, scheme.chains, n_jobs if store is None else None, report, store)
-    parts = worth_keeping(parts, [len(part[0]) for part in parts])
-    fits = np.array([part[1][: min(len(p[1]) for p in parts)] for part in parts])
-    least = min(len(part[0]) for part in parts)  # a callback may have stopped one early
-    draws = [draw for part in parts for draw in part[0][:least]]
-    dice = rng.standard_normal((len(draws), at.W.shape[1]))
+    parts = worth_keeping(parts, [len(draws) for draws, _ in parts])
+    # a callback may have stopped one early
+    fits = np.array([own[: min(len(fits) for _, fits in parts)] for _, own in parts])
+    least = min(len(draws) for draws, _ in parts)
+    kept = [draw for draws, _ in parts for draw in draws[:least]]
+    dice = rng.standard_normal((len(kept), at.W.shape[1]))
     worst = float(r_hat(fits[:, scheme.burn_in :, None])[0])
-    return KernelDraws(draws, free, dice, len(parts)), list(fits.mean(axis=0)), worst
+    return KernelDraws(kept, free, dice, len(parts)), list(fits.mean(axis=0)), worst
 
 
 def _chain(
@@ -129,22 +113,25 @@ def _chain(
     report: Callable[[Progress], bool] = lambda progress: False,
     store: Checkpoint | None = None,
 ) -> tuple[tuple[list[KernelDraw], list[float]], bool]:
-    """Draws kept of one chain, at least its last, the log likelihood of every sweep, and whether
-    a callback has stopped it."""
+    """About 100 draws of all chains, at least the last of this one, the log likelihood of every
+    sweep, and whether a callback has stopped it."""
     total = scheme.burn_in + scheme.draws * scheme.thin
-    every = max(scheme.thin, -(-scheme.draws * scheme.thin * scheme.chains // KEPT))
+    # each draw needs a factor of the kernel matrix to predict
+    every = max(scheme.thin, -(-scheme.draws * scheme.thin * scheme.chains // 100))
     rng, key = stream(seed, "factor chain", k), f"chain{k}"
     kept: list[KernelDraw] = []
     fits: list[float] = []
-    held = store.get(key) if store is not None else {}
-    if held:
-        *kept, at = unpacked(problem.kernel, held)
+    if store is not None and (held := store.get(key)):
+        like = (at._replace(kernel=at.kernel.theta),) * int(held["count"])
+        plain = filled(like, held, "draws")
+        *kept, at = (d._replace(kernel=problem.kernel.with_theta(d.kernel)) for d in plain)
         fits = held["fits"].tolist()
         rng.bit_generator.state = json.loads(str(held["rng"]))
 
     def remember() -> dict[str, Array]:
-        state = np.array(json.dumps(rng.bit_generator.state))
-        return packed([*kept, at]) | {"fits": np.array(fits), "rng": state}
+        draws = tuple(d._replace(kernel=d.kernel.theta) for d in (*kept, at))
+        state = {"count": len(draws), "fits": fits, "rng": json.dumps(rng.bit_generator.state)}
+        return {name: np.array(x) for name, x in state.items()} | dict(leaves(draws, "draws"))
 
     stop = False
     for number in range(len(fits), total):
@@ -158,33 +145,6 @@ def _chain(
         if stop:
             break
     return (kept or [at], fits), stop
-
-
-def packed(draws: Sequence[KernelDraw]) -> dict[str, Array]:
-    """Draws as plain arrays, for a checkpoint."""
-    fields = {
-        "A": [d.loadings.A for d in draws],
-        "shrink": [d.loadings.shrink for d in draws],
-        "scalars": [(d.loadings.psi, d.loadings.laplace, d.fit) for d in draws],
-        "W": [d.W for d in draws],
-        "theta": [d.kernel.theta for d in draws],
-        "sites": [[(s.w, s.b) for s in d.sites] for d in draws],
-    }
-    return {name: np.array(values) for name, values in fields.items()}
-
-
-def unpacked(kernel: Any, held: dict[str, Array]) -> list[KernelDraw]:
-    """Draws from plain arrays."""
-    return [
-        KernelDraw(
-            Drawn(held["A"][i], held["shrink"][i], float(psi), float(laplace)),
-            held["W"][i],
-            kernel.with_theta(held["theta"][i]),
-            tuple(Sites(w, b) for w, b in held["sites"][i]),
-            float(fit),
-        )
-        for i, (psi, laplace, fit) in enumerate(held["scalars"])
-    ]
 
 
 def choose_size(prior: FactorPrior, sheet: Sheet) -> int:

@@ -194,6 +194,9 @@ class Drawn(NamedTuple):
     def cov(self) -> None:
         return None
 
+    def second(self) -> Array:
+        return self.A**2
+
 
 def energy(q: Loadings | Drawn, sums: Sums) -> float:
     """Expected squared residuals, over the cells seen."""
@@ -283,29 +286,19 @@ def table_bound(prior: FactorPrior, q: Loadings, sheet: Sheet, scores: Scores) -
 
 
 def leading_scores(sheet: Sheet, K: int) -> Array:
-    """Leading left singular vectors with unit variance; missing cells are the column's mean.
-
-    By the Gram matrix of the smaller side.  K is at most the rank.
-    """
-    Y = sheet.X * np.sqrt(sheet.c)[:, None]
-    n, d = Y.shape
-    values, vectors = np.linalg.eigh(Y @ Y.T if n <= d else Y.T @ Y)
-    U = vectors[:, ::-1][:, :K]
-    if n > d:
-        U = (Y @ U) / np.sqrt(values[::-1][:K])
+    """Leading left singular vectors with unit variance; missing cells are the column's mean."""
+    U = np.linalg.svd(sheet.X * np.sqrt(sheet.c)[:, None], full_matrices=False)[0]
     # a row of weight c is c rows: each has the share 1/sqrt(c) of the vector
-    return np.asarray(U * np.sqrt(sheet.c.sum() / sheet.c)[:, None])
+    return np.asarray(U[:, :K] * np.sqrt(sheet.c.sum() / sheet.c)[:, None])
 
 
 def rank(sheet: Sheet) -> int:
     """How many factors a table can have; missing cells are the column's mean.
 
-    Singular values below 1e-6 of the largest are rounding: of the Gram matrix, whose eigenvalues
-    are their squares, little more than twelve digits are right.
+    Singular values below 1e-6 of the largest are taken for rounding.
     """
-    Y = sheet.X * np.sqrt(sheet.c)[:, None]
-    values = np.linalg.eigvalsh(Y @ Y.T if sheet.n <= sheet.d else Y.T @ Y)
-    return int(np.sum(values > 1e-12 * values[-1]))
+    s = np.linalg.svd(sheet.X * np.sqrt(sheet.c)[:, None], compute_uv=False)
+    return int(np.sum(s > 1e-6 * s[0]))
 
 
 def varimax(A: Array, max_iter: int = 100, tol: float = 1e-6) -> Array:

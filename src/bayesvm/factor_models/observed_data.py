@@ -28,10 +28,20 @@ class Scores(NamedTuple):
         n, K = self.mean.shape
         return np.broadcast_to(self.cov, (n, K, K))
 
-    def square(self) -> Array:
-        """E[w w'] of each row, ``(n, K, K)``."""
-        out = self.mean[:, :, None] * self.mean[:, None, :]
-        return out if self.cov is None else out + self.cov
+
+def second_moments(weight: Array, mean: Array, cov: Array | None) -> Array:
+    """Weighted sums of E[a a'] over vectors a of these means, ``(m, K)``, and covariances.
+
+    ``(K, K)`` for weights ``(m,)``, or one matrix for each row of weights ``(r, m)``.
+    """
+    if weight.ndim == 1:
+        total: Array = (mean * weight[:, None]).T @ mean
+        if cov is not None:
+            total += weight.sum() * cov if cov.ndim == 2 else np.tensordot(weight, cov, 1)
+        return total
+    square = mean[:, :, None] * mean[:, None, :]
+    square = square if cov is None else square + cov
+    return np.asarray(weight @ square.reshape(len(mean), -1)).reshape(-1, *square.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,28 +100,16 @@ class Sheet:
 
     def sums(self, scores: Scores) -> Sums:
         """With these scores of the rows."""
-        W, K = scores.mean, scores.mean.shape[1]
-        weighted = W * self.c[:, None]
-        total: Array = weighted.T @ W
-        if scores.cov is not None:
-            shared = scores.cov.ndim == 2
-            total += self.c.sum() * scores.cov if shared else np.tensordot(self.c, scores.cov, 1)
-        gram = total
+        gram = total = second_moments(self.c, *scores)
         if self.seen is not None:
-            each = (self.seen * self.c[:, None]).T @ scores.square().reshape(self.n, -1)
-            gram = each.reshape(-1, K, K)
-        cross = np.asarray(self.X.T @ weighted)
+            gram = second_moments((self.seen * self.c[:, None]).T, *scores)
+        cross = np.asarray(self.X.T @ (scores.mean * self.c[:, None]))
         rows = float(self.c.sum())
         return Sums(gram, cross, self.square, self.count, rows, float(np.trace(total)))
 
     def across(self, A: Array, cov: Array | None = None) -> Array:
         """Sums of E[a a'] over the columns seen in a row: ``(K, K)``, or ``(n, K, K)``."""
-        if self.seen is None:
-            return np.asarray(A.T @ A if cov is None else A.T @ A + cov.sum(axis=0))
-        square = A[:, :, None] * A[:, None, :]
-        square = square if cov is None else square + cov
-        K = A.shape[1]
-        return np.asarray((self.seen @ square.reshape(self.d, -1)).reshape(self.n, K, K))
+        return second_moments(np.ones(self.d) if self.seen is None else self.seen, A, cov)
 
 
 @dataclass(frozen=True, eq=False)
