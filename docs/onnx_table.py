@@ -1,6 +1,6 @@
 """Largest differences between estimators and their ONNX models: the table of docs/onnx.md.
 
-``python docs/onnx_table.py`` from the root of a checkout fits six estimators to two and three
+``python docs/onnx_table.py`` from the root of a checkout fits five estimators to two and three
 classes, predicts by the estimator and by onnxruntime, and rewrites the table.
 """
 
@@ -20,7 +20,6 @@ PAGE = Path(__file__).with_name("onnx.md")
 TERMS = [("level", Intercept()), ("smooth", Process(0, n_inducing=20)), ("rest", Columns())]
 ESTIMATORS = [
     bayesvm.BayesianLinearSVC(),
-    bayesvm.MixedSVC(),
     bayesvm.BayesianSVC(random_state=0),
     bayesvm.PCVC(random_state=0),
     bayesvm.RVC(random_state=0),
@@ -30,19 +29,14 @@ ESTIMATORS = [
 
 def differences(model, X, y):
     """Largest difference of probabilities, of ends of intervals; labels; kB; nodes."""
-    groups = np.array(list("abcdefgh"))[np.arange(len(y)) % 8]
-    mixed = isinstance(model, bayesvm.MixedSVC)
-    model.fit(X, y, **({"groups": groups} if mixed else {}))
+    model.fit(X, y)
     new = np.vstack([X, X + 2.0 * X.std(axis=0), 3.0 * X, -10.0 * X])  # near, far, far away
-    names = np.append(np.tile(groups, 4)[:-5], ["unseen"] * 5)
-    how = {"groups": names} if mixed else {}
     written = bayesvm.to_onnx(model).SerializeToString()
     session = onnxruntime.InferenceSession(written, providers=["CPUExecutionProvider"])
-    given = {"X": new} | ({model.factors_[0]: names.astype(object)} if mixed else {})
-    label, proba, *ends = session.run(None, given)
-    gap = np.abs(proba - model.predict_proba(new, **how)).max()
-    wide = np.abs(np.stack(ends) - model.predict_interval(new, **how)).max()
-    same = np.mean(label == model.predict(new, **how))
+    label, proba, *ends = session.run(None, {"X": new})
+    gap = np.abs(proba - model.predict_proba(new)).max()
+    wide = np.abs(np.stack(ends) - model.predict_interval(new)).max()
+    same = np.mean(label == model.predict(new))
     return gap, wide, same, len(written) / 1000
 
 

@@ -17,12 +17,11 @@ from bayesvm import (
 )
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF, Function, Linear, Matern
-from bayesvm.terms import Columns, Groups, Intercept, Missing, Process
+from bayesvm.terms import Columns, Intercept, Missing, Process
 
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 
-SHORT = Gibbs(draws=60, burn_in=30, chains=2)
 CLASSES = pytest.mark.parametrize("classes", [2, 3])
 TERMS = [("level", Intercept()), ("s", Process(0, n_inducing=8)), ("x", Columns([1, 2, 3]))]
 
@@ -38,21 +37,20 @@ def new_rows(X):
     return np.vstack([X[:40], 3.0 * X[:20] + 5.0, X[:5] - 100.0])
 
 
-def run(model, X, groups=None, **options):
+def run(model, X, text=None, **options):
     session = runtime.InferenceSession(
         to_onnx(model, **options).SerializeToString(), providers=["CPUExecutionProvider"]
     )
     names = [end.name for end in session.get_outputs()]
-    return dict(zip(names, session.run(None, {"X": X} | (groups or {})), strict=True))
+    return dict(zip(names, session.run(None, {"X": X} | (text or {})), strict=True))
 
 
-def check(model, X, groups=None, labels=None, level=0.9, tol=1e-5, **options):
-    """Outputs of the graph against the estimator's; ``labels`` are groups as predict takes them."""
-    got = run(model, X, groups, level=level, **options)
-    how = {} if labels is None else {"groups": labels}
-    np.testing.assert_array_equal(got["label"], model.predict(X, **how))
-    np.testing.assert_allclose(got["probabilities"], model.predict_proba(X, **how), atol=tol)
-    for name, end in zip(("lower", "upper"), model.predict_interval(X, level=level, **how)):
+def check(model, X, level=0.9, tol=1e-5):
+    """Outputs of the graph against the estimator's."""
+    got = run(model, X, level=level)
+    np.testing.assert_array_equal(got["label"], model.predict(X))
+    np.testing.assert_allclose(got["probabilities"], model.predict_proba(X), atol=tol)
+    for name, end in zip(("lower", "upper"), model.predict_interval(X, level=level)):
         np.testing.assert_allclose(got[name], end, atol=tol)
 
 
@@ -76,31 +74,12 @@ def test_outputs_are_the_estimators(model, classes):
     check(model.fit(X, y), X if model.probability == "probit" else new_rows(X))
 
 
-@pytest.mark.parametrize(("classes", "text"), [(2, True), (3, False)])
-def test_groups_are_inputs_and_may_be_new(classes, text):
-    X, y = data(classes)
-    codes = np.random.default_rng(1).integers(6, size=len(y))
-    names = (
-        np.array(["Köln", "Bonn", "<b>", "d", "e", "f", "unseen"]) if text else 10 * np.arange(7)
-    )
-    model = MixedSVC(random=[0] if classes == 2 else "intercept").fit(X, y, groups=names[codes])
-    given = names[np.append(codes[:20], 6)]
-    inputs = {model.factors_[0]: given.astype(object) if text else given}
-    check(model, X[:21], inputs, given)
-
-
-def test_crossed_factors_and_terms_with_groups():
+def test_terms_with_missing_cells():
     pd = pytest.importorskip("pandas")
     X, y = data(2)
-    rng = np.random.default_rng(2)
-    groups = pd.DataFrame({"a": rng.choice(list("uvw"), len(y)), "b": rng.integers(4, size=len(y))})
-    columns = {"a": groups["a"].to_numpy(object), "b": groups["b"].to_numpy()}
-    check(MixedSVC().fit(X, y, groups=groups), X, columns, groups)
     frame = pd.DataFrame(X, columns=list("pqrs"))
-    frame.insert(1, "a", groups["a"])
-    terms = [("level", Intercept()), ("x", Missing(Columns(["p", "s"]))), ("a", Groups("a"))]
-    model = AdditiveSVC(terms).fit(frame, y)
-    got = run(model, X, {"a": columns["a"]})
+    model = AdditiveSVC([("level", Intercept()), ("x", Missing(Columns(["p", "s"])))]).fit(frame, y)
+    got = run(model, X)
     np.testing.assert_allclose(got["probabilities"], model.predict_proba(frame), atol=1e-9)
 
 
@@ -122,11 +101,13 @@ def test_text_and_missing_cells(estimator):
     np.testing.assert_allclose(got["upper"], model.predict_interval(new)[1], atol=1e-9)
 
 
-@pytest.mark.parametrize("inference", ["svi", SHORT])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_other_schemes(inference):
+def test_other_schemes():
     X, y = data(2, 60)
-    check(BayesianLinearSVC(inference=inference, random_state=0).fit(X, y), new_rows(X))
+    check(BayesianLinearSVC(inference="svi", random_state=0).fit(X, y), new_rows(X))
+    drawn = BayesianLinearSVC(inference=Gibbs(60, 30), random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="give level=None"):
+        to_onnx(drawn)
 
 
 def test_more_columns_than_rows():
@@ -182,6 +163,24 @@ def test_what_cannot_be_written_is_refused(model, reason):
     X, y = data(2, 40)
     with pytest.raises(ValueError, match=reason):
         to_onnx(model.fit(X, y))
+
+
+def test_groups_are_refused():
+    X, y = data(2, 60)
+    model = MixedSVC().fit(X, y, groups=np.arange(60) % 6)
+    with pytest.raises(ValueError, match="groups may be new"):
+        to_onnx(model)
+
+
+def test_a_kernel_export_is_about_as_large_as_the_model_file(tmp_path):
+    pytest.importorskip("skops")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    model = BayesianSVC(random_state=0).fit(X, np.sin(X[:, 0]) + rng.logistic(size=400) > 0)
+    save(model, tmp_path / "m.bayesvm")
+    to_onnx(model, tmp_path / "m.onnx")
+    sizes = [(tmp_path / name).stat().st_size for name in ("m.onnx", "m.bayesvm")]
+    assert sizes[0] < 2 * sizes[1]
 
 
 def test_truth_values_are_refused_with_a_remedy():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from scipy.special import ndtri
 from ..core.types import Array
 from ..data.atomic import replace_file
 from ..designs import Basis, Intercept, Standardised
-from ..designs.groups import Grouped
 from ..designs.input_warping import SAME
 from ..designs.missing import Incomplete
 from ..estimators.base import BayesianClassifier
@@ -20,9 +19,8 @@ from ..gp.whitened import Whitened
 from ..inspection.tables import tails
 from ..kernels import RBF, Constant, Linear, Matern, Polynomial, Product, Scaled, Sum
 from ..kernels.algebra import White, scale_of
-from ..linalg.covariances import FullCovariance, RootCovariance
+from ..linalg.covariances import RootCovariance
 from ..predictive.links import CalibratedLink
-from ..predictive.posterior import DrawsPosterior
 from .graph import (
     Graph,
     Value,
@@ -47,7 +45,7 @@ def to_onnx(
     Parameters
     ----------
     model : estimator
-        A fitted linear, kernel, vector, mixed or additive classifier of this package.
+        A fitted linear, kernel, vector or additive classifier of this package, without groups.
     path : str or path, optional
         File to write the model to.
     level : float or None, default=0.9
@@ -61,8 +59,8 @@ def to_onnx(
     -------
     onnx_model : onnx.ModelProto
         Inputs are ``X``, the columns of numbers in the order of the training rows, and one for each
-        column of text and for each grouping factor, by its name; outputs are ``label``,
-        ``probabilities``, ``lower`` and ``upper``.
+        column of text, by its name; outputs are ``label``, ``probabilities``, ``lower`` and
+        ``upper``.
 
     Raises
     ------
@@ -116,16 +114,15 @@ def _outputs(
         raise ValueError("its formula makes columns of a data frame")
     if getattr(fit.machines[0].posterior, "pairs", ()):
         raise ValueError("every draw has missing cells or scores of its own")
+    if any(term.design.is_grouped for term in fit.machines[0].model.terms):
+        raise ValueError("its groups may be new, and have variances of their own")
     X = _encoded(model, graph, dtype)
-    levels = getattr(getattr(model, "_group_effects", None), "levels", None)
-    codes = [] if levels is None else list(zip(levels.names, levels.labels, strict=True))
-    groups = [_codes(graph, name, labels) for name, labels in codes]
-    parts = [_moments(machine, X, groups) for machine in fit.machines]
+    parts = [_moments(machine, X) for machine in fit.machines]
     at = Predictor(fit, *(beside([part[k] for part in parts]) for k in (0, 1)))
     proba = at.proba()
     found = {"probabilities": proba}
     if ends is not None:
-        each = [_spread(fit, k, X, groups, part, ends) for k, part in enumerate(parts)]
+        each = [_spread(fit, k, part, ends) for k, part in enumerate(parts)]
         f = Spread(*(beside([spread[k] for spread in each]) for k in range(3)))
         found["lower"], found["upper"] = at.interval(f, ends)
     kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "b": bool}
@@ -163,7 +160,7 @@ def _encoded(model: Any, graph: Graph, dtype: str) -> Value:
                 f"column {names[j]!r} has categories that are not text; fit with 0 and 1 in place "
                 "of False and True, or with the categories as text"
             )
-        code = _codes(graph, names[j], np.array(levels, dtype=object))
+        code = _codes(graph, names[j], levels)
         indicators = (code == np.arange(len(levels))).cast()
         if len(levels) == 2:
             indicators = where(code < 0, 0.5, indicators[1])
@@ -171,14 +168,11 @@ def _encoded(model: Any, graph: Graph, dtype: str) -> Value:
     return X if encoding.is_plain else beside(parts)
 
 
-def _codes(graph: Graph, name: str, labels: Array) -> Value:
+def _codes(graph: Graph, name: str, labels: list[str]) -> Value:
     """A column of positions of an input's labels among the known ones, else -1."""
-    text = labels.dtype.kind in "UO"
-    if labels.dtype.kind not in "UOiu" or (text and not all(isinstance(x, str) for x in labels)):
-        raise ValueError(f"labels of {name!r} are neither text nor whole numbers")
-    own = graph.input(name, object if text else np.int64, ("rows",))
-    keys: dict[str, Any] = {"keys_strings" if text else "keys_int64s": labels.tolist()}
-    keys |= {"values_int64s": list(range(labels.size)), "default_int64": -1}
+    own = graph.input(name, object, ("rows",))
+    keys: dict[str, Any] = {"keys_strings": labels, "values_int64s": list(range(len(labels)))}
+    keys["default_int64"] = -1
     return graph.add("Unsqueeze", graph.add("LabelEncoder", own, **keys), np.array([1]))
 
 
@@ -186,54 +180,19 @@ def _codes(graph: Graph, name: str, labels: Array) -> Value:
 # Columns of terms, and kernels
 
 
-@singledispatch
-def _columns(design: Any, X: Value, groups: list[Value]) -> Value:
+def _columns(design: Any, X: Value) -> Value:
     """Columns of a design."""
+    for kind, columns in DESIGNS.items():
+        if issubclass(type(design), kind):
+            return columns(design, X)
     raise ValueError(f"it has columns of the type {type(design).__name__}")
 
 
-@_columns.register
-def _(design: Intercept, X: Value, groups: list[Value]) -> Value:
-    return 0.0 * (X[0] if not groups else groups[0].cast()) + 1.0
-
-
-@_columns.register
-def _(design: Incomplete, X: Value, groups: list[Value]) -> Value:
-    return _columns(design.inner, X, groups)
-
-
-@_columns.register
-def _(design: Standardised, X: Value, groups: list[Value]) -> Value:
-    return _standardised(design, X)
-
-
-@_columns.register
-def _(design: Basis, X: Value, groups: list[Value]) -> Value:
+def _kernel_columns(design: Any, X: Value) -> Value:
     return _kernel(design.kernel, _standardised(design.inputs, X), design.Z)
 
 
-@_columns.register
-def _(design: Whitened, X: Value, groups: list[Value]) -> Value:
-    return _kernel(design.kernel, _standardised(design.inputs, X), design.Z) @ design.inverse.T
-
-
-@_columns.register
-def _(design: Grouped, X: Value, groups: list[Value]) -> Value:
-    member = (groups[design.factor] == np.arange(design.G)).cast()
-    slopes = _slopes(design, X, groups)
-    each = [member * slopes[k] for k in range(design.r)]
-    order = np.arange(design.width).reshape(design.r, design.G).T.ravel()
-    return beside(each)[order]
-
-
-def _slopes(design: Grouped, X: Value, groups: list[Value]) -> Value:
-    """What the effects of a row's group are multiplied by."""
-    parts = [0.0 * groups[design.factor].cast() + 1.0] if design.intercept else []
-    parts += [(X[design.slopes] - design.center) / design.scale] if design.slopes.size else []
-    return beside(parts)
-
-
-def _standardised(design: Standardised, X: Value) -> Value:
+def _standardised(design: Any, X: Value) -> Value:
     """Columns on a common scale, warped, and with indicators of their levels."""
     picked = getattr(design, "where", None)
     X = X if picked is None else X[picked]
@@ -249,6 +208,15 @@ def _standardised(design: Standardised, X: Value) -> Value:
         near = SAME * float(np.diff(values).min())
         Z = beside([Z, (size(X[j] - values) <= near).cast()])
     return Z
+
+
+DESIGNS: dict[type, Callable[[Any, Value], Value]] = {
+    Incomplete: lambda design, X: _columns(design.inner, X),
+    Intercept: lambda design, X: 0.0 * X[0] + 1.0,
+    Standardised: _standardised,
+    Basis: _kernel_columns,
+    Whitened: lambda design, X: _kernel_columns(design, X) @ design.inverse.T,
+}
 
 
 def _kernel(kernel: Any, A: Value, Z: Array) -> Value:
@@ -299,81 +267,61 @@ def _diagonal(kernel: Any, A: Value) -> Any:
 # Moments of f
 
 
-def _moments(machine: Any, X: Value, groups: list[Value]) -> tuple[Value, Value, Any, Value]:
+def _moments(machine: Any, X: Value) -> tuple[Value, Value, Any, Value]:
     """Mean and variance of f, the part of the variance outside coefficients, and columns."""
     model, post, rest = machine.model, machine.posterior, 0.0
     if isinstance(machine, ExactMachine):
         design, level = model.terms[-1].design, level_of(model)
         inputs = _standardised(design.inputs, X)
         C = _kernel(design.kernel, inputs, design.Z) + level
-        prior = _diagonal(design.kernel, inputs) + level
-        T = C @ machine.variance.root.astype(float)
-        v = maximum(prior - row_sum(T * T), 1e-12 * prior)
-        return C @ machine.alpha[:, None], v, rest, C
+        prior, K = _diagonal(design.kernel, inputs) + level, design.kernel(design.Z, design.Z)
+        T = C @ _short_root(machine.variance.root.astype(float), K + level)
+        return C @ machine.alpha[:, None], maximum(prior - row_sum(T * T), 1e-12 * prior), rest, C
     columns = []
-    for k, term in enumerate(model.terms):
-        design = term.design
-        columns.append(_columns(design, X, groups))
-        if design.has_residual:
-            total = _diagonal(design.kernel, _standardised(design.inputs, X))
+    for term in model.terms:
+        columns.append(_columns(term.design, X))
+        if term.design.has_residual:
+            total = _diagonal(term.design.kernel, _standardised(term.design.inputs, X))
             rest = rest + maximum(total - row_sum(columns[-1] * columns[-1]), 0.0)
-        if design.is_grouped:
-            Z = _slopes(design, X, groups)
-            absent = row_sum((Z @ machine.spread(k)) * Z)
-            rest = rest + where(groups[design.factor] < 0, absent, 0.0)
     C = beside(columns)
     m = C @ post.mean[:, None]
-    v = (_variance(post, C) if post.has_spread else 0.0 * m) + rest
-    return m, v, rest, C
+    return m, (_variance(post, C) if post.has_spread else 0.0 * m) + rest, rest, C
+
+
+def _short_root(root: Array, K: Array, tolerance: float = 1e-6) -> Array:
+    r"""The root R of ``(K + W^-1)^-1`` without directions of no weight, ``(points, directions)``.
+
+    The variance of f is :math:`k(x, x) - |R^T c|^2` with :math:`c = K^{1/2} g` and
+    :math:`|g|^2 \le k(x, x)`.  A direction :math:`R v`, with an eigenvalue :math:`\mu < 1` of
+    :math:`R^T K R`, takes at most :math:`\mu k(x, x)` from it.  Where :math:`\mu` is
+    below the tolerance the direction is left out, so that the file has about the model's size.
+    """
+    mu, V = np.linalg.eigh(root.T @ K @ root)
+    return np.asarray(root @ V[:, mu > tolerance])
 
 
 def _variance(post: Any, C: Value) -> Value:
     """Variance of f from the covariance of the coefficients."""
     covariance = post.coef.cov if hasattr(post, "coef") else RootCovariance(post.root.T)
-    if isinstance(covariance, FullCovariance | RootCovariance):
-        root = covariance.root
-    else:
+    root = getattr(covariance, "root", None)
+    if root is None:
         D, U = np.linalg.eigh(covariance.dense())
         root = U * np.sqrt(np.maximum(D, 0.0))
     T = C @ root
     return row_sum(T * T)
 
 
-def _spread(
-    fit: Any, k: int, X: Value, groups: list[Value], part: Any, ends: tuple[float, float]
-) -> Spread:
+def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
     """Quantiles of f as they are reported."""
     machine, (m, v, rest, C) = fit.machines[k], part
-    if fit.is_joint and machine.draws is not None:
-        raise ValueError("intervals of classes drawn together are not in graphs; give level=None")
-    levels = (ends[0], 0.5, ends[1])
+    post = machine.posterior
+    if machine.draws is not None:
+        raise ValueError("intervals of draws are not in graphs; give level=None")
     if not fit.is_joint and machine.width is not None:
         of_link = fit.is_binary and isinstance(machine.link, CalibratedLink)
-        post = machine.width.posterior(machine.posterior, "link_root" if of_link else "root")
-    else:
-        post = machine.posterior
+        post = machine.width.posterior(post, "link_root" if of_link else "root")
     if isinstance(machine, ExactMachine):
         v = v if machine.width is None else machine.width.by * v
-    elif isinstance(post, DrawsPosterior):
-        return _quantiles(post, C, m, v, rest, levels)
     elif post is not machine.posterior:
         v = post.scale * _variance(post, C) + rest
-    return Spread(*(m + sqrt(v) * float(ndtri(level)) for level in levels))
-
-
-def _quantiles(
-    post: DrawsPosterior, C: Value, m: Value, v: Value, rest: Any, levels: tuple[float, ...]
-) -> Spread:
-    """Quantiles of draws of f, linear between order statistics."""
-    if isinstance(rest, Value):
-        raise ValueError("intervals of draws with groups are not in graphs; give level=None")
-    size = len(post.flat)
-    f = C @ post.flat.T
-    order = f.graph.add("TopK", f, np.array([size]), outputs=2, axis=1, largest=0, sorted=1)
-    ordered = f.graph.add("GatherElements", f, order, axis=1)
-    found = []
-    for level in levels:
-        low = int(np.floor(level * (size - 1)))
-        share = level * (size - 1) - low
-        found.append((1.0 - share) * ordered[low] + share * ordered[min(low + 1, size - 1)])
-    return Spread(*found)
+    return Spread(*(m + sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])))
