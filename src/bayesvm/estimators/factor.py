@@ -44,11 +44,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     classifier : {"kernel", "linear"}, default="kernel"
         The machine on the scores.
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        ``"vb"``: variational Bayes (linear), or variational EM with scores at a point (kernel),
-        after which f is fitted once more at the scores that rows have without their label; it
-        stands for ``VB(max_iter=500, tol=1e-5)`` (linear) and ``VB(max_iter=200, tol=1e-5)``.
-        ``"gibbs"`` draws everything, in two chains of 900 sweeps (linear) or 300 (kernel, of whose
-        draws about a hundred at most are kept, evenly spaced).
+        ``"vb"``: ``VB(max_iter=500, tol=1e-5)`` (linear), or variational EM with scores at a point,
+        ``VB(max_iter=200, tol=1e-5)`` (kernel).  ``"gibbs"`` draws everything, in two chains of 900
+        sweeps (linear) or 300 (kernel, of which about a hundred draws are kept).
     likelihood : {"auto", "hinge", "logistic", "probit"} or an object, default="hinge"
         The density of a label given f.
     kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"
@@ -67,13 +65,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         ``False`` is the two-step procedure, for comparison: factors from the columns alone, then
         the machine on their scores.
     columns : {"auto", "all"} or int, default="auto"
-        How many columns the factors are of: so many that differ most between the classes (by the
-        share of their variance that is between classes), or all.  ``"auto"``: all, unless there
-        are more columns than rows and five folds predict rows left out better with 10, 30, 100, 300
-        or 1000 of them, by more than a standard error.  Columns are chosen anew in every fold,
-        and probabilities are calibrated on the rows left out.  Factors of few columns among
-        thousands cannot be found without the labels.  A fit with this choice takes about ten to
-        twenty times as long as one of all columns.
+        The columns of the factor model: all, or this number that differ most between the classes.
+        ``"auto"``: all, unless there are more columns than rows and five folds predict better, by
+        more than a standard error, with 10, 30, 100, 300 or 1000.  With this choice a fit takes ten
+        to twenty times as long.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, the level of f; 3 if not given.
     categorical : {"auto", "error"} or list of names or positions, default="auto"

@@ -41,11 +41,10 @@ class PCVC(VectorClassifier):
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
-        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        matrix of kernel values with the training rows (if it is not symmetric there is a warning,
-        and f has no norm, as with ``norm_penalty=0``).  For a kernel given by name tuning also
-        decides between one length scale and one per column.
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``, with one length scale or one per
+        column; a kernel object, from whose values tuning starts; a function of two arrays; or
+        ``"precomputed"``, X then being the kernel values with the training rows (without a norm,
+        as with ``norm_penalty=0``, and with a warning, where they are not symmetric).
     weight_prior : "laplace", "power" or bayesvm.sparse_kernel.Power, default="laplace"
         The one-sided prior of weights.  ``"power"`` is that of the paper, ``Power()``:
         :math:`p(w) \propto |w|^{-(2c+1)}`, sparser, with local maxima, so several starts are tried.
@@ -65,16 +64,15 @@ class PCVC(VectorClassifier):
     n_folds : int, default=5
         Folds, under the power prior and where ``norm_penalty=0``.
     n_candidates : int or "auto", default="auto"
-        How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
-        rows, then 3000, and fewer beyond 10,000 rows (1,000 of 30,000; at least 500).
+        Rows that may become vectors, drawn from every class; ``"auto"`` is at most 3000, and fewer
+        beyond 10,000 rows (1,000 of 30,000; at least 500).
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Which columns hold categories: those of text, categories or truth values, and those listed.
-        ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
-        distance, in units of one length scale; one not seen in training lies between them.
+        Columns of categories: of text, categories or booleans, and the listed ones; ``"error"``
+        refuses columns that are not numeric.  Two levels of a column are at a fixed distance, in
+        units of one length scale; a level not seen in training lies between them.
     missing : {"auto", "error"}, default="auto"
-        ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
-        least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
-        missing cells.
+        ``"auto"`` replaces missing cells by the mean of the column, with an indicator where 1 % of
+        the training rows miss it; of categories they are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"

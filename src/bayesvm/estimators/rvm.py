@@ -32,12 +32,10 @@ class RVC(VectorClassifier):
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``; a kernel object, from whose values
-        tuning starts; a function of two arrays of rows; or ``"precomputed"``, X then being the
-        matrix of kernel values with the training rows.  For a kernel given by name tuning also
-        decides between one length scale and one per column.  A kernel need be neither positive nor
-        symmetric: :math:`k(x, x_j)` is any function of a vector *j*.  A matrix that is not
-        symmetric gives a warning, since it is mostly a mistake.
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``, with one length scale or one per
+        column; a kernel object, from whose values tuning starts; a function of two arrays; or
+        ``"precomputed"``, X then being the kernel values with the training rows.  A kernel need be
+        neither positive nor symmetric; a matrix that is not symmetric gives a warning.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
         from none and from up to 100 that span the others, and takes the end of more evidence;
@@ -52,16 +50,15 @@ class RVC(VectorClassifier):
     n_folds : int, default=5
         Folds that calibrate the probabilities of a tuned machine.
     n_candidates : int or "auto", default="auto"
-        How many rows may become vectors, drawn from every class alike; ``"auto"`` is all up to 3000
-        rows, then 3000, and fewer beyond 10,000 rows (1,000 of 30,000; at least 500).
+        Rows that may become vectors, drawn from every class; ``"auto"`` is at most 3000, and fewer
+        beyond 10,000 rows (1,000 of 30,000; at least 500).
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Which columns hold categories: those of text, categories or truth values, and those listed.
-        ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
-        distance, in units of one length scale; one not seen in training lies between them.
+        Columns of categories: of text, categories or booleans, and the listed ones; ``"error"``
+        refuses columns that are not numeric.  Two levels of a column are at a fixed distance, in
+        units of one length scale; a level not seen in training lies between them.
     missing : {"auto", "error"}, default="auto"
-        ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
-        least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
-        missing cells.
+        ``"auto"`` replaces missing cells by the mean of the column, with an indicator where 1 % of
+        the training rows miss it; of categories they are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"

@@ -20,7 +20,7 @@ from scipy.special import digamma, gammaln
 
 from ..core.distributions import LOG_2PI, inverse_gaussian, slice_sample_on
 from ..core.types import Array
-from .observed_data import Scores, Sheet, Sums
+from .observed_data import Scores, Sheet, Sums, second_moments
 
 TINY = 1e-12  # smallest E[a^2]: keeps the precision of a loading finite
 
@@ -200,13 +200,11 @@ class Drawn(NamedTuple):
 
 def energy(q: Loadings | Drawn, sums: Sums) -> float:
     """Expected squared residuals, over the cells seen."""
-    fitted = np.vdot(sums.cross, q.mean)
     if sums.gram.ndim == 2:
-        square = q.mean.T @ q.mean if q.cov is None else q.mean.T @ q.mean + q.cov.sum(axis=0)
-        return float(sums.square - 2.0 * fitted + np.vdot(sums.gram, square))
-    both = np.einsum("ij,ijk,ik->", q.mean, sums.gram, q.mean, optimize=True)
-    both += 0.0 if q.cov is None else np.vdot(sums.gram, q.cov)
-    return float(sums.square - 2.0 * fitted + both)
+        square = second_moments(np.ones(len(q.mean)), q.mean, q.cov)
+    else:
+        square = q.mean[:, :, None] * q.mean[:, None, :] + (0.0 if q.cov is None else q.cov)
+    return float(sums.square - 2.0 * np.vdot(sums.cross, q.mean) + np.vdot(sums.gram, square))
 
 
 def sparse_bound(q: Loadings) -> float:

@@ -166,15 +166,6 @@ class Rows(NamedTuple):
         K = self.data.values(kernel, self.rows, self.columns[chosen]) / self.size
         return np.column_stack([K * self.sign[chosen], np.ones(self.rows.size)])
 
-    def slope(self, kernel: Any, chosen: Array, G: Array) -> Array:
-        """Sums of G times the derivatives of the kernel values in the kernel's log parameters."""
-        points, at = self.data.points, self.data.at
-        return np.asarray(
-            kernel.pull(
-                G, points[at[self.rows]], points[at[self.data.candidates[self.columns[chosen]]]]
-            )
-        )
-
 
 class Start(NamedTuple):
     """First weights: random, or those of a support or relevance vector machine."""
@@ -275,7 +266,8 @@ def width_step(
     r"""A Gauss-Newton step of the log length scales that raises the likelihood, or zeros.
 
     The gradient is :math:`\sum_{ij} g_i w_j\,\partial\phi_{ij}/\partial\log\ell_k`: Chen et al.,
-    eq. 10, with its sign and bias corrected.  No entry is larger than ``longest``.
+    eq. 10, with its sign and bias corrected; f is differentiated numerically.  No entry is larger
+    than ``longest``.
 
     Returns
     -------
@@ -294,10 +286,9 @@ def width_step(
 
     z, e = predictor(0.0 * scales), 1e-4
     row = PROBIT.augmented(rows.y, z, 0.0).times(rows.c)
-    slope = ways @ rows.slope(kernel, columns, np.outer(row.g, x[:-1] * rows.sign[columns]))
     J = np.stack([(predictor(e * way) - predictor(-e * way)) / (2 * e) for way in ways])
     G = (J * row.h) @ J.T
-    part = np.linalg.lstsq(G, slope, rcond=1e-3)[0]  # of a scale without effect, nothing
+    part = np.linalg.lstsq(G, J @ row.g, rcond=1e-3)[0]  # of a scale without effect, nothing
     step = ways.T @ (part * min(1.0, longest / max(float(np.max(np.abs(part))), 1e-300)))
     for _ in range(10):
         if log_lik(predictor(step)) > log_lik(z):
