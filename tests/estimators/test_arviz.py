@@ -10,9 +10,8 @@ from scipy.special import expit, log_expit, log_softmax
 from sklearn.datasets import load_iris, make_moons
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC, make_pipeline
-from bayesvm.estimators import arviz
 from bayesvm.inference import Gibbs
-from bayesvm.inspection import arviz as module
+from bayesvm.inspection import arviz
 from bayesvm.terms import Columns, Groups, Intercept, Process
 
 pytest.importorskip("arviz_base")
@@ -171,16 +170,16 @@ def test_refusals_and_pipelines():
 
 # ----- ArviZ itself
 
-HAS_CLASSIC = importlib.util.find_spec("arviz") is not None and module._classic()
+HAS_CLASSIC = importlib.util.find_spec("arviz") is not None and arviz._classic()
 
 
 def test_what_the_installed_arviz_reads(monkeypatch):
     model = BayesianLinearSVC(random_state=0).fit(X, Y)
-    monkeypatch.setattr(module, "_classic", lambda: False)
+    monkeypatch.setattr(arviz, "_classic", lambda: False)
     tree = model.to_arviz(X, Y)
     assert type(tree).__name__ == "DataTree"
     if HAS_CLASSIC:
-        monkeypatch.setattr(module, "_classic", lambda: True)
+        monkeypatch.setattr(arviz, "_classic", lambda: True)
         data = model.to_arviz(X, Y)
         assert type(data).__name__ == "InferenceData"
         assert names(data) == names(tree)
