@@ -38,15 +38,6 @@ def test_sets_are_labels_whose_rank_among_training_rows_is_not_too_high(coverage
             assert inside[i, k] == (below < coverage * (C[own].sum() + 1))
 
 
-def test_a_weight_is_a_number_of_rows():
-    times = C.astype(int)
-    one, many = (kept(*x) for x in ((P, CODES, C), (P.repeat(times, 0), CODES.repeat(times), None)))
-    many = many._replace(c=np.ones(times.sum()))
-    for by_class in (False, True):
-        a, b = (x.sets(NEW, 0.8, by_class, allow_empty=True) for x in (one, many))
-        np.testing.assert_array_equal(a, b)
-
-
 def test_sets_need_not_be_empty():
     sure = kept(
         np.tile([0.997, 0.001, 0.001, 0.001], (50, 1)), np.zeros(50, dtype=int), np.ones(50)
@@ -55,12 +46,6 @@ def test_sets_need_not_be_empty():
     inside = sure.sets(NEW, 0.9, False, allow_empty=False)
     np.testing.assert_array_equal(inside.sum(axis=1), 1)
     np.testing.assert_array_equal(inside.argmax(axis=1), NEW.argmax(axis=1))
-
-
-def test_a_class_of_few_rows_is_in_every_set_of_its_own_coverage():
-    few = np.where(np.arange(60) < 8, 3, CODES % 3)
-    inside = kept(P, few, np.ones(60)).sets(NEW, 0.9, by_class=True, allow_empty=True)
-    assert inside[:, 3].all()
 
 
 @pytest.mark.parametrize("accurate", [0.3, 3.0])

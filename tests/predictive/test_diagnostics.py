@@ -45,25 +45,6 @@ def test_ess_gives_the_standard_error_of_a_mean():
     assert 0.9 * low < (z**2).sum() < 1.1 * high
 
 
-def test_shapes():
-    x = np.random.default_rng(0).standard_normal((3, 100, 2, 5))
-    assert ess(x).shape == r_hat(x).shape == (2, 5)
-    assert np.shape(ess(x[..., 0, 0])) == np.shape(r_hat(x[..., 0, 0])) == ()
-
-
-def test_each_series_on_its_own():
-    x = ar1(0.7, 3, 500, 4, seed=3)
-    for j in range(4):
-        assert ess(x)[j] == pytest.approx(float(ess(x[..., j])), rel=1e-10)
-        assert r_hat(x)[j] == pytest.approx(float(r_hat(x[..., j])), rel=1e-10)
-
-
-def test_scale_and_level_do_not_matter():
-    x = ar1(0.6, 4, 400, 3, seed=4)
-    np.testing.assert_allclose(ess(1e6 + 1e-3 * x), ess(x), rtol=1e-3)
-    np.testing.assert_allclose(r_hat(1e6 + 1e-3 * x), r_hat(x), rtol=1e-6)
-
-
 def test_the_plain_statistic_of_chains_that_agree():
     """n (R^2 - 1 + 1/n) is about F(2m - 1, .) for 2m half chains of n: 200 series, level 1e-5."""
     chains, draws, series = 4, 1000, 200

@@ -8,7 +8,6 @@ from scipy.special import expit, logit, softmax
 from tests.problems import frozen
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.data import tables
 from bayesvm.inference import Gibbs
 from bayesvm.predictive.links import (
     CalibratedLink,
@@ -133,24 +132,6 @@ def test_rare_labels_are_as_frequent_as_they_are(share):
     p = CalibratedLink.fit(y, m, np.full(n, 0.01), np.ones(n)).proba(m, np.full(n, 0.01))
     assert p.mean() == pytest.approx(share, rel=0.03)  # a row of thirty: priors and targets
     assert -np.log(np.where(y > 0, p, 1 - p)).mean() < -share * np.log(share)
-
-
-def test_absurd_moments_do_not_break_the_fit():
-    y, m, v, c = rows()
-    for scale in (1e-8, 1e6):
-        link = CalibratedLink.fit(y, m * scale, v * scale**2, c)
-        p = link.proba(m * scale, v * scale**2)
-        assert np.isfinite([link.a, link.b, link.c]).all()
-        assert ((p >= 0) & (p <= 1)).all()
-
-
-def test_f_that_varies_by_rounding_only_is_constant():
-    """Its standard deviation is no unit to measure variances of f by."""
-    rng = np.random.default_rng(3)
-    y, m = np.where(rng.random(200) < 0.1, 1.0, -1.0), -5.0 + 1e-8 * rng.standard_normal(200)
-    link = CalibratedLink.fit(y, m, np.zeros(200), np.ones(200))
-    share = np.mean(y > 0)
-    np.testing.assert_allclose(link.proba(np.array([-5.0]), np.array([0.02])), share, atol=0.03)
 
 
 # ----- five numbers
@@ -286,13 +267,6 @@ def test_classes_far_apart_and_classes_of_few_rows():
     assert np.all(SoftmaxLink.fit(codes, m, v, c).proba(m, v)[:, 2] < 0.05)
 
 
-def test_equal_moments_give_the_shares_of_classes():
-    codes = np.repeat([0, 1, 2], [50, 30, 20])
-    m, v = np.full((100, 3), -1.0), np.ones((100, 3))
-    p = SoftmaxLink.fit(codes, m, v, np.ones(100)).proba(m, v)[0]
-    np.testing.assert_allclose(p, [0.5, 0.3, 0.2], atol=0.01)
-
-
 def three_classes(n=90, seed=0):
     rng = np.random.default_rng(seed)
     codes = np.arange(n) % 3
@@ -321,56 +295,6 @@ def test_kernel_machines_have_one_link_over_classes(options):
     scores = model.decision_function(X)
     np.testing.assert_allclose(scores, logit(model.predict_proba(X)), rtol=1e-6)
     assert np.array_equal(scores.argmax(axis=1), model.predict(X))
-
-
-def test_intervals_are_those_of_the_link():
-    X, y = three_classes()
-    model = BayesianSVC(tune=False, random_state=0).fit(X, y)
-    low, high = model.predict_interval(X[:7], level=0.8)
-    p = model.predict_proba(X[:7])
-    assert np.all((low <= p) & (p <= high))
-    m, v = model._moments(X[:7], reported=True)
-    f = m + np.sqrt(v) * np.random.default_rng(0).standard_normal((20_000, *m.shape))
-    drawn = np.quantile(softmax(model.fit_.link.a * f + model.fit_.link.b, axis=-1), [0.1, 0.9], 0)
-    # averaging over f moves one end further out
-    assert np.all(low <= drawn[0] + 0.02)
-    assert np.all(high >= drawn[1] - 0.02)
-    outside = np.minimum(np.abs(low - drawn[0]), np.abs(high - drawn[1]))
-    assert np.max(outside) < 0.02
-
-
-@pytest.mark.parametrize("probability", ["normalised", "probit"])
-def test_links_that_are_not_fitted_stay_separate(probability):
-    X, y = three_classes()
-    model = BayesianSVC(tune=False, probability=probability, random_state=0).fit(X, y)
-    assert model.fit_.link is None
-
-
-def test_rows_in_blocks_have_such_a_link(monkeypatch):
-    """There every class has a covariance of its own."""
-    X, y = three_classes(999)
-    options = {"tune": False, "inducing": X[:40], "likelihood": "soft_hinge", "random_state": 0}
-    few = BayesianSVC(**options).fit(X, y).predict_proba(X)
-    monkeypatch.setattr(tables, "is_large", lambda X: True)
-    blocks = BayesianSVC(**options).fit(X, y)
-    assert isinstance(blocks.fit_.link, SoftmaxLink)
-    np.testing.assert_allclose(blocks.predict_proba(X), few, atol=0.05)
-
-
-def test_a_stream_has_the_link_of_a_fit_to_its_rows():
-    X, y = three_classes(120)
-    options = {"tune": False, "inducing": X[:20], "random_state": 0}
-    model = BayesianSVC(**options).fit(X, y)
-    stream = BayesianSVC(**options)
-    for part in np.array_split(np.arange(120), 3):
-        stream.partial_fit(X[part], y[part], classes=[0, 1, 2])
-    # in a stream every class has a covariance of its own
-    np.testing.assert_allclose(stream.predict_proba(X), model.predict_proba(X), atol=0.03)
-    before = model.fit_.link
-    model.partial_fit(X[:3], y[:3])
-    np.testing.assert_allclose(model.fit_.link.b, before.b, atol=0.01)
-    assert model.fit_.link.a == pytest.approx(before.a, rel=0.02)
-    assert model.fit_.link.c == pytest.approx(before.c, rel=0.1)
 
 
 def test_averaged_softmax_of_least_loss_is_found():

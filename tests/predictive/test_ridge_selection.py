@@ -58,13 +58,6 @@ def test_the_loss_is_close_to_that_of_fits_without_each_row(likelihood):
     assert have == pytest.approx(want, rel=0.02)
 
 
-def test_factors_are_of_the_logistic_evidence():
-    problem, _ = select_ridge(posed(likelihood=Hinge()), factors=(1e-9, 1.0))
-    ridge = BayesianLinearSVC("ridge", VB(bound="augmented"), "logistic").fit(X, Y)
-    want = 1 / ridge.machines_[0].state.priors[-1].variance
-    assert problem.model.terms[1].prior.precision == pytest.approx(want, rel=0.05)
-
-
 def test_a_column_with_outliers_keeps_its_coefficient():
     """One row a thousand is far out, so that the others differ by little."""
     rng = np.random.default_rng(0)
@@ -99,13 +92,6 @@ def test_a_fit_holds_the_variance(inference):
 def test_where_rows_cannot_be_left_out_the_bound_decides(options):
     holes = np.where(RNG.random(X.shape) < 0.1, np.nan, X) if "missing" in options else X
     assert isinstance(prior_of(BayesianLinearSVC(**options).fit(holes, Y)), Ridge)
-
-
-def test_more_columns_than_rows():
-    wide = np.hstack([X, np.random.default_rng(0).standard_normal((60, 300))])
-    model = BayesianLinearSVC().fit(wide, Y)
-    assert isinstance(prior_of(model), Fixed)
-    assert model.elbo_ > BayesianLinearSVC(Fixed(1.0), VB(bound="tight")).fit(wide, Y).elbo_
 
 
 def test_a_weight_of_two_is_the_row_twice():

@@ -1,7 +1,6 @@
 """Robust covariances of rows and of groups, factors, and coverage on simulated sets."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
@@ -63,16 +62,6 @@ def test_a_weight_of_two_is_two_rows():
         assert_allclose(a.coef_cov_, b.coef_cov_, rtol=1e-6)
         ends = [model.predict_interval(X[:5]) for model in (a, b)]
         assert_allclose(*ends, rtol=1e-5)
-
-
-def test_few_rows_are_few_by_weight():
-    """Six columns: four rows of weight two are eight rows."""
-    X, y = np.random.default_rng(0).standard_normal((4, 6)), np.array([0, 1, 0, 1])
-    how = {"standardize": False, "tol": 1e-12, "prior": "fixed", "intercept_scale": 1.0}
-    for likelihood in ("hinge", "logistic"):
-        a = BayesianLinearSVC(likelihood=likelihood, **how).fit(X, y, sample_weight=[2.0] * 4)
-        b = BayesianLinearSVC(likelihood=likelihood, **how).fit(np.tile(X, (2, 1)), np.tile(y, 2))
-        assert_allclose(a.coef_cov_, b.coef_cov_, rtol=1e-5, atol=1e-12)
 
 
 def test_with_many_rows_it_is_the_sandwich_of_an_estimate_without_penalty():
@@ -149,19 +138,6 @@ def test_ends_of_a_curved_link_where_it_is_well_known():
     assert_allclose(found - link(x).logit(m, v), expected, rtol=2e-3, atol=1e-12)
 
 
-def test_curved_links_of_repeated_labels_vary_as_they_say():
-    """Where rows are many the prior does not count."""
-    rng = np.random.default_rng(5)
-    m, v, c = rng.normal(0, 2.5, 3000), np.zeros(3000), np.ones(3000)
-    known = [
-        CalibratedLink.fit(np.where(rng.random(3000) < expit(m), 1.0, -1.0), m, v, c, curved=True)
-        for _ in range(40)
-    ]
-    drawn = np.var([one.parameters[[0, 1, 3]] for one in known], axis=0)
-    said = np.mean([np.diag(one.cov)[[0, 1, 3]] for one in known], axis=0)
-    assert np.all((drawn < 1.6 * said) & (drawn > 0.4 * said))
-
-
 def test_uncertainty_of_the_link_is_that_of_repeated_labels():
     rng = np.random.default_rng(3)
     m, v, c = rng.normal(0, 1.5, 400), np.zeros(400), np.ones(400)
@@ -206,15 +182,6 @@ def test_predictions_do_not_depend_on_the_width():
         assert not np.allclose(*std)
 
 
-def test_draws_of_f_have_the_reported_width():
-    X, y, _, _ = simulated(150, 2, 6)
-    model = BayesianSVC(random_state=0).fit(X, y)
-    mean, sd = model.decision_function(X[:20], return_std=True)
-    f = model.sample_posterior(4000, X[:20])
-    assert_allclose(f.std(axis=0), sd, rtol=0.08)
-    assert np.all(np.abs(f.mean(axis=0) + model.offset_ - mean) < 5 * sd / np.sqrt(4000))
-
-
 def test_unknown_width():
     X, y, _, _ = simulated(30, 2, 7)
     with pytest.raises(ValueError, match="width='wide' is not known"):
@@ -236,13 +203,6 @@ def test_separated_rows_do_not_say_how_large_coefficients_are(n):
         found.append((model.coef_[0, 0], model.coef_std_[0, 0]))
     size, sd = np.array(found).T
     assert sd.mean() > 0.5 * size.std()
-
-
-def test_rows_that_overlap_have_no_such_note():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2))
-    model = BayesianLinearSVC().fit(X, X.sum(axis=1) + 0.3 * rng.logistic(size=300) > 0)
-    assert "note" not in model.summary().attrs
 
 
 # ----- groups
@@ -380,25 +340,6 @@ def test_draws_of_groups_are_moved_to_the_same_width():
     assert_allclose(fits[0].coef_std_, fits[2].coef_std_, rtol=0.25)
     sd, less = (m.decision_function(X, return_std=True, groups=GROUPS)[1] for m in fits[:2])
     assert less.mean() < sd.mean() < 1.3 * less.mean()
-
-
-def test_draws_of_a_smooth_term_are_as_wide_as_the_variational_posterior():
-    """Rows tell nothing of most of its columns, and the mean of their draws is not exact."""
-    rng = np.random.default_rng(5)
-    n, sites = 300, 20
-    data = pd.DataFrame({"age": rng.uniform(20, 80, n), "x": rng.standard_normal(n)})
-    data["site"] = rng.integers(0, sites, n)
-    f = 2 * np.sin(data.age / 10) + 0.7 * data.x + rng.standard_normal(sites)[data.site] - 0.5
-    data["ill"] = rng.random(n) < expit(f)
-    fits = [
-        AdditiveSVC.from_formula("ill ~ s(age) + x + (1|site)", data, inference=how, random_state=0)
-        for how in (Gibbs(draws=100, burn_in=50, chains=2), "vb")
-    ]
-    # the level is shared between intercept and smooth term, whose length scale only vb learns
-    drawn, vb = (model.summary().loc[("columns", "x"), "sd"] for model in fits)
-    assert_allclose(drawn, vb, rtol=0.25)
-    drawn, vb = (np.mean(np.ptp(model.predict_interval(data), axis=0)) for model in fits)
-    assert_allclose(drawn, vb, rtol=0.25)
 
 
 def test_intervals_of_a_new_group_are_quantiles_of_f():
