@@ -176,23 +176,17 @@ class GroupEffects:
         drawn = held is not None and term.name in held.hyper
         if drawn or term.name in machine.variances or not term.prior.is_learned:
             return ""
-        return (NARROW if self._is_narrow(term) else BIASED).format(scheme=self.scheme)
-
-    def _is_narrow(self, term: Term) -> bool:
-        """Whether mainly the interval is wrong; with slopes variances may be too small by half."""
-        return self._is_tight and int(term.design.r) == 1
-
-    @property
-    def _is_tight(self) -> bool:
-        """Whether the tight bound was maximised; that of classes fitted together is looser."""
-        tight = self.fit.machines[0].model.likelihood.is_tight
-        return tight and not self.fit.is_joint
+        # with slopes variances may be too small by half, and the bound of classes fitted together
+        # is looser; else mainly the interval is wrong
+        tight = machine.model.likelihood.is_tight and not self.fit.is_joint
+        note = NARROW if tight and term.design.r == 1 else BIASED
+        return note.format(scheme=self.scheme)
 
     @property
     def _caution(self) -> str:
         machine = self.fit.machines[0]
-        noted = [term for _, term, _ in self._terms(machine) if self._note(machine, term)]
-        return CAUTION_NARROW if all(map(self._is_narrow, noted)) else CAUTION
+        notes = {self._note(machine, term) for _, term, _ in self._terms(machine)}
+        return CAUTION if BIASED.format(scheme=self.scheme) in notes else CAUTION_NARROW
 
     def cautioned(self, frame: Any) -> Any:
         """A frame with a note in ``attrs`` if variances of effects are known to be biased."""

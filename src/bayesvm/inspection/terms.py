@@ -155,10 +155,7 @@ class Terms:
         mean, std, model = {}, {}, self.machines[0].model
         moved = {} if level else _levels(self.machines[0], X)
         for k, term in enumerate(model.terms):
-            if k in moved:
-                pairs = [_moved(machine, X, k, moved) for machine in self.machines]
-            else:
-                pairs = [_partial(machine, X, k) for machine in self.machines]
+            pairs = [_partial(machine, X, k, moved.get(k)) for machine in self.machines]
             m, v = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
             mean[term.name], std[term.name] = m, np.sqrt(v)
             if len(pairs) == 1:
@@ -214,15 +211,6 @@ def _levels(machine: Machine, X: Any) -> dict[int, Array]:
     return out
 
 
-def _moved(machine: Machine, X: Any, k: int, levels: dict[int, Array]) -> tuple[Array, Array]:
-    """Mean and variance of what term ``k`` adds to f, with other columns than its own."""
-    C = plain(_alone(machine, X, k)[0])  # those of groups, which are last, are zero
-    T = sparse.csr_array(C - levels[k][: C.shape[1]])
-    T.resize((C.shape[0], machine.model.width))
-    m, v = machine.reported.reported(T)
-    return m, np.broadcast_to(v, m.shape)
-
-
 def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
     """Columns of term ``k`` at rows, those of others zero; and the rows."""
     model, where = machine.model, machine.model.slices[k]
@@ -240,10 +228,14 @@ def _draws(machine: Machine, X: Any, k: int, theta: Array) -> Array:
     return f.reshape(*theta.shape[:2], -1)
 
 
-def _partial(machine: Machine, X: Any, k: int) -> tuple[Array, Array]:
-    """Mean and variance of what term ``k`` adds to f."""
+def _partial(machine: Machine, X: Any, k: int, level: Array | None) -> tuple[Array, Array]:
+    """Mean and variance of what term ``k`` adds to f, with columns less a ``level``."""
     model, post, where = machine.model, machine.reported, machine.model.slices[k]
     C, rows = _alone(machine, X, k)
+    if level is not None:
+        own = plain(C)  # those of groups, which are last, are zero
+        C = sparse.csr_array(own - level[: own.shape[1]])
+        C.resize((own.shape[0], model.width))
     V = tuple(h for h in rows.V if h.where == where)
     if V and post.has_spread:
         drawn = Coef(post.mean, machine.state.coef.cov)

@@ -220,9 +220,6 @@ class DrawsPosterior:
         return self.root.T @ self.root
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
-        if self.theta.shape[-1] > self.flat.shape[0]:  # the draws themselves are smaller
-            parts = [np.var(f, axis=1) for f in self._predictors(C)]
-            return C @ self.mean, np.concatenate(parts) if parts else np.empty(0)
         T = C @ self.root.T
         return C @ self.mean, np.einsum("ij,ij->i", T, T)
 
