@@ -229,14 +229,14 @@ def first_sites(labels: Labels, site: Site) -> Sites:
 
 
 def maximise_means(
-    labels: Labels, site: Site, q: Any, A: Array, enough: float, steps: int = 20
+    labels: Labels, site: Site, q: Any, A: Array, enough: float, steps: int = 50
 ) -> tuple[Array, Array, Local]:
     r"""Means that maximise the bounds at fixed variances, their coordinates, and contributions.
 
-    A Newton step solves :math:`(I + HK)\,\delta = g - \alpha`, with the curvatures H of the rows,
-    by conjugate gradients in the inner product of K.  Their preconditioner is the same inverse for
-    the precisions of the posterior ``q``, so that no matrix is factorised.  Steps end where they
-    predict a gain of ``enough``, or a tenth of what all have gained.
+    Conjugate gradients (Polak & Ribière) in the inner product of K, with Newton's length of a step.
+    They are preconditioned by :math:`(I + WK)^{-1}` of the posterior ``q``; the first step is
+    Newton's where W are the curvatures H.  The steps end where the next would gain less than
+    ``enough``, or a tenth of what all have gained.
     """
 
     def value(A: Array) -> tuple[Array, Local, Array]:
@@ -245,45 +245,25 @@ def maximise_means(
         return M, local, local.bound.sum(axis=0) - 0.5 * q.inner(A, A, M)
 
     M, local, here = value(A)
-    zero = value(np.zeros_like(A))
-    worse = ~(here >= zero[2])  # means of a start that are worse than none are not used
-    if worse.any():
-        A = np.where(worse, 0.0, A)
-        M, local, here = value(A)
-    first = here
+    first, r, p, Kp = here, np.zeros_like(A), np.zeros_like(A), np.zeros_like(M)
+    size = np.full(len(here), np.inf)
     for _ in range(steps):
-        r = q.pull(labels.total(local.g)) - A
-        step = _newton_step(q, r, labels.total(local.h))
-        expected, rate = 0.5 * q.inner(r, step, q.means(step)), np.ones(len(here))
+        before, r = r, q.pull(labels.total(local.g)) - A
+        z, Kz = q.solve(r)
+        gain = q.inner(r, z, Kz)
+        if np.all(0.5 * gain <= np.maximum(enough, 0.1 * (here - first))):
+            break
+        ratio = np.maximum((gain - q.inner(before, z, Kz)) / size, 0.0)
+        p, Kp, size = z + ratio * p, Kz + ratio * Kp, np.maximum(gain, np.finfo(float).tiny)
+        bend = q.inner(q.pull(labels.total(local.h) * Kp) + p, p, Kp)
+        length = np.divide(q.inner(r, p, Kp), bend, out=np.zeros_like(gain), where=bend > 0.0)
         while True:
-            there = value(A + rate * step)
-            short = ~(there[2] >= here) & (rate > 0.0)
-            if not short.any():
+            there = value(A + length * p)
+            worse = ~(there[2] >= here) & (length != 0.0)
+            if not worse.any():
                 break
-            rate[short] = np.where(rate[short] > 1e-3, 0.5 * rate[short], 0.0)
-        A, (M, local, here) = A + rate * step, there
-        if np.all(expected <= np.maximum(enough, 0.1 * (here - first))) or not rate.any():
+            length[worse] = np.where(np.abs(length[worse]) > 1e-3, 0.5 * length[worse], 0.0)
+        A, (M, local, here) = A + length * p, there
+        if not length.any():
             break
     return M, A, local
-
-
-def _newton_step(q: Any, r: Array, H: Array, steps: int = 32) -> Array:
-    """Solutions of (I + H K) delta = r in coordinates, a column for each class."""
-    step = np.zeros_like(r)
-    p, Kp = q.solve(r)
-    size = q.inner(r, p, Kp)
-    enough = 1e-3 * np.maximum(size, 0.0)
-    for _ in range(steps):
-        on = size > enough
-        if not on.any():
-            break
-        x = q.pull(H * Kp) + p
-        bend = q.inner(x, p, Kp)
-        length = np.where(on & (bend > 0.0), size / np.where(bend > 0.0, bend, 1.0), 0.0)
-        step, r = step + length * p, r - length * x
-        z, Kz = q.solve(r)
-        old, size = size, q.inner(r, z, Kz)
-        ratio = np.where(on, size / np.where(old > 0.0, old, 1.0), 0.0)
-        p, Kp = z + ratio * p, Kz + ratio * Kp
-        size = np.where(on, size, 0.0)
-    return step
