@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from bayesvm.core.types import Array
 from bayesvm.gp.inducing import choose_points
-from bayesvm.gp.whitened import kernel_factor
+from bayesvm.gp.posterior import kernel_factor
 from bayesvm.inference import SVI
 from bayesvm.kernels import RBF, Kernel, Scaled
 

@@ -100,13 +100,13 @@ class Chains(NamedTuple):
 
 def factor_given(low: InducingProcess, sites: Sites) -> tuple[Array, Array, float]:
     """Factor of B, mean of the coefficients, and log density of the rows with f integrated out."""
-    tau = 1.0 + low.rest * sites.w if low.fitc else np.ones_like(sites.w)
+    tau = 1.0 + low.d * sites.w
     A, b = low.C * np.sqrt(sites.w / tau)[:, None], sites.b / tau
     B, h = A.T @ A, low.C.T @ b
     B[np.diag_indices_from(B)] += 1.0
     L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
     mean = cho_solve((L, True), h, check_finite=False)
-    value = 0.5 * (float(h @ mean) + float((low.rest * sites.b) @ b if low.fitc else 0.0))
+    value = 0.5 * (float(h @ mean) + float((low.d * sites.b) @ b))
     value -= np.log(np.diag(L)).sum() + 0.5 * np.log(tau).sum()
     return L, mean, float(value)
 

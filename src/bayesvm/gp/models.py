@@ -27,9 +27,9 @@ from ..predictive.posterior import GaussianPosterior, PointPosterior
 from ..predictive.robust_covariance import RobustCovariance
 from ..predictive.robust_covariance import factor as width_factor
 from ..priors import Fixed
-from .posterior import ExactProcess, InducingProcess, factor, lower_inverse
+from .posterior import ExactProcess, InducingProcess, factor, finite_values, lower_inverse
 from .sites import Labels, SiteFit
-from .whitened import Whitened, finite_values
+from .whitened import Whitened
 
 
 @dataclass(frozen=True)
@@ -244,11 +244,9 @@ def coefficients(process: ExactProcess | InducingProcess, fit: SiteFit, model: M
         return [Coef(m, exact) for m in mean.T]
     sd = np.ones(model.width)
     sd[0] = np.sqrt(level)
-    q, B = fit.posterior, fit.sites.b
-    mu = q.inverse @ (process.C.T @ (B / q.tau[:, None]))
     form = SharedCovariance if fit.M.shape[1] > 1 else FullCovariance
-    cov = form(q.L / sd[:, None])
-    return [Coef(m, cov) for m in (sd[:, None] * mu).T]
+    cov = form(fit.posterior.L / sd[:, None])
+    return [Coef(m, cov) for m in (sd[:, None] * (process.C.T @ fit.A)).T]
 
 
 def far_variance(machines: Sequence[Machine]) -> float | None:

@@ -2,39 +2,30 @@ r"""A Gaussian process at points, and its posterior given Gaussian sites.
 
 A site is a Gaussian factor at a point, of precision *w* and potential *b*.  :class:`Process` is the
 prior; ``process.at(X)`` is its distribution at points, exact or through inducing points, and
-``.given(w)`` its posterior for site precisions *w*, which several classes may share.
-
-:class:`ExactPosterior`, with :math:`f \sim N(0, K)`:
+``.given(w)`` its posterior for site precisions *w*, which several classes may share.  With
+:math:`f \sim N(0, K)`:
 
 .. math::
 
-    B = I + W^{1/2} K W^{1/2}, \qquad V = K - K W^{1/2} B^{-1} W^{1/2} K, \qquad
-    m = K\alpha, \quad \alpha = (I + WK)^{-1} b = b - wm,
+    m = K\alpha, \quad \alpha = (I + WK)^{-1} b = b - wm, \qquad
+    V = K - K W^{1/2} B^{-1} W^{1/2} K, \quad B = I + W^{1/2} K W^{1/2},
 
     2\,\mathrm{KL}(q \,\|\, p) = \log|B| - w^\top v + \alpha^\top m .
 
-:class:`InducingPosterior`, with the whitened columns :math:`\Phi` of :mod:`.whitened` (the level's
-among them), their coefficients :math:`\mu` and the variance :math:`\tilde k` that they leave:
+Through inducing points *Z* with :math:`K_{mm} + \epsilon I = L L^\top`, the whitened columns of a
+row are :math:`\phi_i = L^{-1} k_m(x_i)`, the level's among them, and leave the variance
+:math:`\tilde k_i = k_{ii} - \|\phi_i\|^2`.  Then :math:`K = \Phi\Phi^\top + \mathrm{diag}(d)`:
+
+- with :math:`d = \tilde k` under FITC, which is another process than the exact one;
+- with :math:`d = 0` under the variational approximation; :math:`\tilde k` is added to *v* as a
+  residual that no site reduces; the bound is one on the evidence of the exact process.
+
+With :math:`\tau = 1 + dw`, :math:`\tilde w = w/\tau` and :math:`B = I + \Phi^\top\tilde W\Phi`,
 
 .. math::
 
-    B = I + \Phi^\top \tilde W \Phi, \qquad \mu = B^{-1}\Phi^\top \tilde b, \qquad
-    s_i = \phi_i^\top B^{-1}\phi_i .
-
-================  ==========================================  ==================================
-                  variational                                 FITC
-================  ==========================================  ==================================
-prior of f        :math:`\Phi\Phi^\top`, and                  :math:`\Phi\Phi^\top +
-                  :math:`\tilde k` that no row can reduce     \mathrm{diag}(\tilde k)`
-:math:`\tau`      1                                           :math:`1 + \tilde k w`
-m                 :math:`\Phi\mu`                             :math:`(\Phi\mu + \tilde k b)/\tau`
-v                 :math:`s + \tilde k`                        :math:`s/\tau^2 + \tilde k/\tau`
-2 KL              :math:`\log|B| - w^\top s + \mu^\top\mu`    :math:`\log|B| + \sum\log\tau -
-                                                              w^\top v + \alpha^\top m`
-================  ==========================================  ==================================
-
-with :math:`\tilde w = w/\tau` and :math:`\tilde b = b/\tau`.  The first is a bound on the evidence
-of the exact process; the second is that of another process, and may lie above.
+    V = T\,\Phi B^{-1}\Phi^\top T + \mathrm{diag}(d/\tau), \qquad T = \mathrm{diag}(1/\tau),
+    \qquad |I + WK| = |B| \prod_i \tau_i .
 """
 
 from __future__ import annotations
@@ -46,10 +37,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
+from ..core import arrays
 from ..core.types import Array
-from .whitened import JITTER, kernel_factor
 
 EPS = float(np.finfo(float).eps)
+JITTER = 1e-6  # added to the diagonal of a kernel matrix, times its mean: part of the model
+MOST_JITTER = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +64,39 @@ class Process:
         return ExactProcess.of(self.kernel, X, self.level)
 
 
+def finite_values(kernel: Any, Z: Array) -> Array:
+    """Kernel values of points with each other."""
+    K: Array = kernel(Z)
+    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
+        raise ValueError(
+            f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
+        )
+    return K
+
+
+def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
+    """Cholesky factor of the kernel matrix of points, and the jitter on its diagonal.
+
+    The jitter grows tenfold until the factorisation succeeds.
+    """
+    K = finite_values(kernel, Z)
+    share, mean = JITTER, float(arrays.of(K).mean(arrays.diagonal(K)))
+    while share <= MOST_JITTER:
+        propped = K + 0.0
+        arrays.add_to_diagonal(propped, share * mean)
+        try:
+            if not arrays.is_numpy(K):
+                return arrays.lower_factor(propped), share * mean
+            return cholesky(propped, True, overwrite_a=True, check_finite=False), share * mean
+        except np.linalg.LinAlgError:
+            share *= 10.0
+    raise np.linalg.LinAlgError(
+        f"the kernel matrix of {Z.shape[0]} points is not positive definite even with "
+        f"{MOST_JITTER:g} of its diagonal added. Drop duplicate or collinear inducing points, or "
+        "check that the kernel is positive definite."
+    )
+
+
 def factor(K: Array, w: Array) -> Array:
     """Lower Cholesky factor of ``B = I + W^1/2 K W^1/2``.
 
@@ -86,6 +112,11 @@ def factor(K: Array, w: Array) -> Array:
     except np.linalg.LinAlgError:
         B[diagonal] *= 1.0 + 1e4 * EPS
         return np.asarray(cholesky(B.T, lower=True, overwrite_a=True, check_finite=False))
+
+
+def inner(A: Array, M: Array) -> Array:
+    """Inner products of the columns of two matrices."""
+    return np.asarray(np.einsum("ij,ij->j", A, M))
 
 
 def lower_inverse(L: Array) -> Array:
@@ -164,29 +195,17 @@ class ExactPosterior:
 
     def kl(self, A: Array, M: Array) -> Array:
         """Kullback-Leibler divergence from the prior, ``(classes,)``."""
-        return np.asarray(self.half_log_det + 0.5 * (self.inner(A, A, M) - self.w @ self.v))
+        return np.asarray(self.half_log_det + 0.5 * (inner(A, M) - self.w @ self.v))
 
     def means(self, A: Array) -> Array:
-        """Means at the points by their coordinates."""
+        """Means at the points, by their weights."""
         return np.asarray(self.K @ A)
 
-    def pull(self, G: Array) -> Array:
-        """Coordinates of the prior covariance times G."""
-        return G
-
     def solve(self, x: Array) -> tuple[Array, Array]:
-        """``(I + WK)^-1 x`` in coordinates, and its means."""
+        """Weights ``(I + WK)^-1 x``, and their means."""
         s = self.s[:, None]
         A = x - s * (self.R.T @ (self.R @ (s * (self.K @ x))))
         return A, self.K @ A
-
-    def inner(self, x: Array, A: Array, M: Array) -> Array:
-        """Products of columns x and A in the inner product of K; M are the means of A."""
-        return np.asarray(np.einsum("ij,ij->j", x, M))
-
-    def weights(self, A: Array, G: Array) -> Array:
-        """Weights of the points from coordinates; at an optimum they are the gradients G."""
-        return A
 
     def predict(self, cross: Array, own: Array) -> Array:
         """Variances at other points, from kernel values with these and with themselves."""
@@ -224,8 +243,13 @@ class InducingProcess:
         """Variance that no row can reduce."""
         return 0.0 if self.fitc else self.rest
 
+    @property
+    def d(self) -> Array:
+        """Variance of each point by itself, which its site informs."""
+        return self.rest if self.fitc else np.zeros_like(self.rest)
+
     def given(self, w: Array) -> InducingPosterior:
-        return (FITCPosterior if self.fitc else InducingPosterior)(self, w)
+        return InducingPosterior(self, w)
 
     def gradient(self, fit: Any) -> Array:
         """Gradient in the kernel's log parameters of the bounds of a fit, summed over classes."""
@@ -249,16 +273,14 @@ class InducingProcess:
         :math:`\bar K_{nm} = 2 G \Phi L^{-1}` and
         :math:`\bar K_{mm} = -L^{-\top}\Phi^\top G \Phi L^{-1}`.
         """
-        Phi, classes = self.C[:, 1:], fit.A.shape[1]
+        Phi, classes, A = self.C[:, 1:], fit.A.shape[1], fit.A
         w = fit.posterior.own_w
         inverse = self.C @ fit.posterior.inverse  # Phi B^-1
-        G = fit.G if not self.fitc else fit.A  # alpha; equal to the slopes at the optimum
+        delta = 0.5 * classes * fit.w
         if self.fitc:
             informed = w - w**2 * np.einsum("ij,ij->i", inverse, self.C)
-            delta = -0.5 * (np.square(G).sum(axis=1) - classes * informed)
-        else:
-            delta = 0.5 * classes * fit.w
-        product = 0.5 * (G @ (G.T @ Phi) - classes * w[:, None] * inverse[:, 1:])
+            delta = 0.5 * (classes * informed - np.square(A).sum(axis=1))
+        product = 0.5 * (A @ (A.T @ Phi) - classes * w[:, None] * inverse[:, 1:])
         product += delta[:, None] * Phi
         cross = 2.0 * solve_triangular(self.L, product.T, lower=True, trans=1).T
         inner = Phi.T @ product
@@ -269,70 +291,33 @@ class InducingProcess:
 
 
 class InducingPosterior:
-    """The posterior through inducing points for site precisions; means have coefficients mu."""
+    """The posterior through inducing points for site precisions; see :class:`ExactPosterior`."""
 
     def __init__(self, process: InducingProcess, w: Array) -> None:
-        self.C, self.rest, self.w = process.C, process.rest, w
-        self.tau = 1.0 + self.rest * w if process.fitc else np.ones_like(w)
+        self.C, self.d, self.w = process.C, process.d, w
+        self.tau = 1.0 + self.d * w
         self.own_w = w / self.tau
         A = self.C * np.sqrt(self.own_w)[:, None]
         B = A.T @ A
         B[np.diag_indices_from(B)] += 1.0
         self.L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
         T = solve_triangular(self.L, self.C.T, lower=True, check_finite=False)
-        self.spread = np.einsum("ij,ij->j", T, T)  # s
-        self.half_log_det = float(np.log(np.diag(self.L)).sum())
-        self.v = np.maximum(self.spread + self.rest, np.finfo(float).tiny)
+        self.informed = np.einsum("ij,ij->j", T, T) / self.tau**2 + self.d / self.tau
+        self.v = np.maximum(self.informed + process.residual, np.finfo(float).tiny)
+        self.half_log_det = float(np.log(np.diag(self.L)).sum() + 0.5 * np.log(self.tau).sum())
 
     @cached_property
     def inverse(self) -> Array:
         return gram_of_lower(lower_inverse(self.L))
 
     def kl(self, A: Array, M: Array) -> Array:
-        return np.asarray(self.half_log_det + 0.5 * (self.inner(A, A, M) - self.w @ self.spread))
+        return np.asarray(self.half_log_det + 0.5 * (inner(A, M) - self.w @ self.informed))
 
     def means(self, A: Array) -> Array:
-        return np.asarray(self.C @ A)
-
-    def pull(self, G: Array) -> Array:
-        return np.asarray(self.C.T @ G)
-
-    def solve(self, x: Array) -> tuple[Array, Array]:
-        A = cho_solve((self.L, True), x, check_finite=False)
-        return A, self.C @ A
-
-    def inner(self, x: Array, A: Array, M: Array) -> Array:
-        return np.asarray(np.einsum("ij,ij->j", x, A))
-
-    def weights(self, A: Array, G: Array) -> Array:
-        return G
-
-
-class FITCPosterior(InducingPosterior):
-    """The posterior of FITC; means have weights alpha of the points."""
-
-    def __init__(self, process: InducingProcess, w: Array) -> None:
-        super().__init__(process, w)
-        self.v = self.spread / self.tau**2 + self.rest / self.tau
-        self.half_log_det += 0.5 * float(np.log(self.tau).sum())
-
-    def kl(self, A: Array, M: Array) -> Array:
-        return np.asarray(self.half_log_det + 0.5 * (self.inner(A, A, M) - self.w @ self.v))
-
-    def means(self, A: Array) -> Array:
-        return np.asarray(self.C @ (self.C.T @ A) + self.rest[:, None] * A)
-
-    def pull(self, G: Array) -> Array:
-        return G
+        return np.asarray(self.C @ (self.C.T @ A) + self.d[:, None] * A)
 
     def solve(self, x: Array) -> tuple[Array, Array]:
         tau = self.tau[:, None]
         a = self.C @ cho_solve((self.L, True), self.C.T @ (x / tau), check_finite=False)
-        M = (a + self.rest[:, None] * x) / tau
+        M = (a + self.d[:, None] * x) / tau
         return x - self.w[:, None] * M, M
-
-    def inner(self, x: Array, A: Array, M: Array) -> Array:
-        return np.asarray(np.einsum("ij,ij->j", x, M))
-
-    def weights(self, A: Array, G: Array) -> Array:
-        return A

@@ -20,7 +20,7 @@ import numpy as np
 from ..core.types import Array, Local
 from ..inference.progress import Ascent, History, Progress, Watch, page_of, silent
 from ..predictive.leave_one_out import effective, leave_one_out
-from .posterior import ExactProcess, InducingProcess
+from .posterior import ExactProcess, InducingProcess, inner
 
 Site = Callable[[Array, Array, Array], Local]
 
@@ -87,10 +87,7 @@ class SiteFit:
     w: Array  # (points,), precisions
     M: Array  # (points, classes), means
     A: Array  # (points, classes), weights of the points: M = K A
-    coef: Array  # means in the coordinates of the posterior
     posterior: Any
-    local: Local  # contributions of the rows, (rows, classes)
-    G: Array  # (points, classes), their slopes
     bounds: Array  # (classes,)
     residual: Array | float  # part of v that no row can reduce
     passes: int = 0
@@ -180,7 +177,7 @@ def fit_sites(
     for passes in range(run.n_iter + 1, max(max_iter, run.n_iter + 1) + 1):
         q = process.given(w)
         if fit is None:
-            A = q.solve(q.pull(B.reshape(w.size, K)))[0]
+            A = q.solve(B.reshape(w.size, K))[0]
         left = enough if fit is None else max(0.1 * enough, 0.02 * abs(change))
         M, A, local = maximise_means(labels, site, q, A, left / K)
         bounds = local.bound.sum(axis=0) - q.kl(A, M)
@@ -192,15 +189,13 @@ def fit_sites(
         change = float(bounds.sum()) - (-np.inf if fit is None else fit.bound)
         fell = change < -1e-11 * abs(bounds.sum()) and (K == 1 or power == 1.0)
         if fit is not None and fell and rate > 1e-3:
-            rate, A = 0.5 * rate, fit.coef  # the precisions have moved too far
+            rate, A = 0.5 * rate, fit.A  # the precisions have moved too far
             w = np.exp((1.0 - rate) * np.log(fit.w) + rate * np.log(wanted))
             continue
-        G = labels.total(local.g)
         path.append(bounds)
         converged = run.converged or abs(change) < enough * rate
         fit = SiteFit(
-            w, M, q.weights(A, G), A, q, local, G, bounds, process.residual,
-            passes, path, converged, change,
+            w, M, A, q, bounds, process.residual, passes, path, converged, change,
         )  # fmt: skip
         if run.converged:  # a finished fit, whose sites were kept
             return replace(fit, passes=run.n_iter)
@@ -231,7 +226,7 @@ def first_sites(labels: Labels, site: Site) -> Sites:
 def maximise_means(
     labels: Labels, site: Site, q: Any, A: Array, enough: float, steps: int = 50
 ) -> tuple[Array, Array, Local]:
-    r"""Means that maximise the bounds at fixed variances, their coordinates, and contributions.
+    r"""Means that maximise the bounds at fixed variances, their weights, and contributions.
 
     Conjugate gradients (Polak & Ribière) in the inner product of K, with Newton's length of a step.
     They are preconditioned by :math:`(I + WK)^{-1}` of the posterior ``q``; the first step is
@@ -242,21 +237,21 @@ def maximise_means(
     def value(A: Array) -> tuple[Array, Local, Array]:
         M = q.means(A)
         local = labels.local(site, M, q.v)
-        return M, local, local.bound.sum(axis=0) - 0.5 * q.inner(A, A, M)
+        return M, local, local.bound.sum(axis=0) - 0.5 * inner(A, M)
 
     M, local, here = value(A)
     first, r, p, Kp = here, np.zeros_like(A), np.zeros_like(A), np.zeros_like(M)
     size = np.full(len(here), np.inf)
     for _ in range(steps):
-        before, r = r, q.pull(labels.total(local.g)) - A
+        before, r = r, labels.total(local.g) - A
         z, Kz = q.solve(r)
-        gain = q.inner(r, z, Kz)
+        gain = inner(r, Kz)
         if np.all(0.5 * gain <= np.maximum(enough, 0.1 * (here - first))):
             break
-        ratio = np.maximum((gain - q.inner(before, z, Kz)) / size, 0.0)
+        ratio = np.maximum((gain - inner(before, Kz)) / size, 0.0)
         p, Kp, size = z + ratio * p, Kz + ratio * Kp, np.maximum(gain, np.finfo(float).tiny)
-        bend = q.inner(q.pull(labels.total(local.h) * Kp) + p, p, Kp)
-        length = np.divide(q.inner(r, p, Kp), bend, out=np.zeros_like(gain), where=bend > 0.0)
+        bend = inner(labels.total(local.h) * Kp + p, Kp)
+        length = np.divide(inner(r, Kp), bend, out=np.zeros_like(gain), where=bend > 0.0)
         while True:
             there = value(A + length * p)
             worse = ~(there[2] >= here) & (length != 0.0)

@@ -19,47 +19,7 @@ from ..core import arrays
 from ..core.arrays import like, sent, through_upper
 from ..core.types import Array, Columns, Design
 from ..kernels.algebra import is_definite
-
-JITTER = 1e-6  # of the mean diagonal of K_mm
-MOST_JITTER = 1e-2
-
-
-def jitter(K: Array) -> float:
-    """The number that is added to the diagonal of a kernel matrix: part of the model."""
-    return JITTER * float(arrays.of(K).mean(arrays.diagonal(K)))
-
-
-def finite_values(kernel: Any, Z: Array) -> Array:
-    """Kernel values of points with each other."""
-    K: Array = kernel(Z)
-    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
-        raise ValueError(
-            f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
-        )
-    return K
-
-
-def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
-    """Cholesky factor of the kernel matrix of points, and the jitter on its diagonal.
-
-    The jitter grows tenfold until the factorisation succeeds.
-    """
-    K = finite_values(kernel, Z)
-    added, most = jitter(K), MOST_JITTER / JITTER * jitter(K)
-    while added <= most:
-        propped = K + 0.0
-        arrays.add_to_diagonal(propped, added)
-        try:
-            if not arrays.is_numpy(K):
-                return arrays.lower_factor(propped), added
-            return cholesky(propped, lower=True, overwrite_a=True, check_finite=False), added
-        except np.linalg.LinAlgError:
-            added *= 10.0
-    raise np.linalg.LinAlgError(
-        f"the kernel matrix of {Z.shape[0]} points is not positive definite even with "
-        f"{MOST_JITTER:g} of its diagonal added. Drop duplicate or collinear inducing points, or "
-        "check that the kernel is positive definite."
-    )
+from .posterior import JITTER, kernel_factor
 
 
 @dataclass(frozen=True, eq=False)
