@@ -11,8 +11,8 @@ from bayesvm.gp.inducing import choose_points, enough_points, pivots
 from bayesvm.gp.kernel_search import (
     FoldLoss,
     KernelSearch,
+    first_kernel,
     fold_weights,
-    maximise_evidence,
     search_kernel,
 )
 from bayesvm.kernels import RBF, Precomputed, Scaled, SmoothLocal
@@ -33,12 +33,14 @@ def data_of(X, y):
     return TrainingData.of(distinct.X, distinct, 9.0, float(X.shape[1]))
 
 
+def searched(X, y, length_scale, reporter=None, **options):
+    first, _ = first_kernel(Scaled(1.0, RBF(length_scale)), data_of(X, y), Logistic(), QUICK)
+    return search_kernel(first, data_of(X, y), Logistic(), QUICK, reporter=reporter, **options)
+
+
 def test_relevant_columns_have_the_shortest_scales():
     X, y = bumpy(400, 0)
-    kernel = maximise_evidence(
-        Scaled(16.0, RBF(2.4)), data_of(X, y), Logistic(), QUICK, per_column=True
-    )
-    scales = np.asarray(kernel.kernel.length_scale)
+    scales = np.asarray(searched(X, y, 2.4, per_column=True).kernel.length_scale)
     assert scales.shape == (6,)
     assert scales[0] < 0.5 * scales[2:].min()
 
@@ -58,13 +60,9 @@ def test_a_rough_function_gets_a_local_part():
     rng = np.random.default_rng(3)
     X = rng.random((600, 2))
     y = ((np.floor(9 * X[:, 0]) + np.floor(9 * X[:, 1])) % 2).astype(int)
-    kernel = search_kernel(
-        Scaled(16.0, RBF(1.4)), data_of(4.0 * X, y), Logistic(), QUICK, False, True
-    )
+    assert isinstance(searched(4.0 * X, y, 1.4, local=True).kernel, RBF | SmoothLocal)
     X, y = bumpy(400, 4, 2)
-    smooth = search_kernel(Scaled(16.0, RBF(1.4)), data_of(X, y), Logistic(), QUICK, False, True)
-    assert not isinstance(smooth.kernel, SmoothLocal)
-    assert kernel.theta.size in (2, 4)
+    assert isinstance(searched(X, y, 1.4, local=True).kernel, RBF)
 
 
 def test_folds_hold_every_unit_once():
@@ -105,8 +103,9 @@ def test_a_callback_ends_the_search():
         return len(seen) == 3
 
     reporter = Reporter(watch)
-    maximise_evidence(Scaled(16.0, RBF(2.4)), data_of(X, y), Logistic(), QUICK, True, reporter)
+    searched(X, y, 2.4, reporter, per_column=True)
     assert reporter.stopped
+    assert len(seen) == 3
 
 
 def test_points_are_doubled_until_they_miss_little():

@@ -110,7 +110,8 @@ def test_gradients_in_inducing_points_are_differences():
     assert isinstance(process, InducingProcess)
     fit = fit_sites(process, labels(), Logistic().tight, tol=1e-13, max_iter=500)
     num = approx_fprime(Z.ravel(), bound, 1e-5)
-    np.testing.assert_allclose(process.gradients(fit)[1].ravel(), num, rtol=5e-3, atol=5e-3)
+    slope = process.gradient(fit, True)[KERNEL.theta.size :]
+    np.testing.assert_allclose(slope, num, rtol=5e-3, atol=5e-3)
 
 
 @pytest.mark.parametrize("name", PROCESSES)

@@ -18,9 +18,9 @@ from ..data.threads import one_blas_thread
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import Levelled, levelled, warped
 from ..gp.data import Distinct, TrainingData, extent_of, merge
-from ..gp.evidence import Evidence, Reporter, maximise, move_points, parameter_prior
+from ..gp.evidence import Evidence, Reporter, maximise, parameter_prior
 from ..gp.inducing import inducing_points
-from ..gp.kernel_search import KernelSearch, cross_validate, search_kernel
+from ..gp.kernel_search import KernelSearch, cross_validate, first_kernel, search_kernel
 from ..gp.mcmc import Sampled, machine_from_chains
 from ..gp.models import (
     KernelFit,
@@ -33,7 +33,7 @@ from ..gp.models import (
     whitened_model,
 )
 from ..gp.posterior import ExactProcess, InducingProcess, Process
-from ..gp.sites import Labels, Sites, fit_sites
+from ..gp.sites import Labels, fit_sites
 from ..gp.whitened import Projected, Whitened
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model
@@ -51,6 +51,8 @@ from .build import choose_engine, in_blocks
 from .run import Run
 
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
+CV_AMPLITUDES = tuple(4.0**k for k in range(-3, 5))  # of tune="cv", times the kernel's
+CV_FACTORS = (2.0, 1.41, 1.0, 0.7, 0.5)
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,14 @@ class Settings:
         units = encoding.scales if self.params["standardize"] else None
         return replace(self, groups=encoding.groups, units=units)
 
+    @property
+    def searches(self) -> bool:
+        """Whether the kernel is searched for by its evidence."""
+        return self.rule in ("evidence", "sample")
+
+    def seen(self, points: Array, data: Distinct) -> TrainingData:
+        return TrainingData.of(points, data, self.level, self.extent(points))
+
     def extent(self, points: Array) -> float:
         return extent_of(points, self.params["standardize"], self.groups)
 
@@ -117,17 +127,22 @@ class Settings:
     def engine(self, X: Any, K: int) -> Any:
         return choose_engine(self.params["engine"], X, K, self.params["n_jobs"])
 
-    def learned(self, kernel: Any, data: TrainingData, named: bool, watch: Watch) -> Any:
+    def learned(self, kernel: Any, data: TrainingData, named: bool, reporter: Reporter) -> Any:
         """The kernel with its parameters learned by the rule."""
         if self.rule is None:
             return kernel
         kernel = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
         if self.rule == "cv":
-            amplitudes, factors = (tuple(4.0**k for k in range(-3, 5)), (2.0, 1.41, 1.0, 0.7, 0.5))
-            how = (amplitudes, factors, self.search, Reporter(watch))
-            return cross_validate(kernel, data, self.likelihood, *how)
-        local = self.params["kernel"] == "auto" if named else False
-        return search_kernel(kernel, data, self.likelihood, self.search, named, local, watch)
+            wide = replace(self.search, amplitudes=CV_AMPLITUDES, factors=CV_FACTORS)
+            return cross_validate(kernel, data, self.likelihood, wide, reporter)
+        local = named and self.params["kernel"] == "auto"
+        how = (data, self.likelihood, self.search)
+        return search_kernel(kernel, *how, named, local, reporter)
+
+    def first(self, kernel: Any, data: TrainingData, reporter: Reporter) -> tuple[Any, float]:
+        """The kernel from which the search by evidence starts, and its evidence."""
+        kernel = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
+        return first_kernel(kernel, data, self.likelihood, self.search, reporter)
 
     def of_most_bound(self, process: Process, data: TrainingData, watch: Watch) -> Any:
         """The kernel that maximises the bound of the fit itself (Wenzel et al., section 4.3)."""
@@ -140,17 +155,20 @@ class Settings:
     def moved(self, process: Process, data: TrainingData, watch: Watch) -> Process:
         """Inducing points moved up the bound: with the kernel, if it is learned, then alone."""
         reporter, few = Reporter(watch), data.subset(10_000)
+        how = (reporter, 60, 1e-5, "points")
         if self.rule == "evidence":
             guide = self.likelihood if self.likelihood.normalised else Logistic()
             prior = parameter_prior(process.kernel, data.extent)
+            score = Evidence(process, few.search_data(), guide.tight, prior, moves=True)
             amplitude = process.kernel.weight
-            process = move_points(process, few.search_data(), guide.tight, prior, reporter)
+            process = score.at(maximise(score, score.start(), score.step, *how).theta)
             if not self.likelihood.normalised:  # whose amplitude cross-validation has chosen
                 kernel = Scaled(amplitude, process.kernel.kernel)
                 process = replace(process, kernel=kernel)
         if reporter.stopped:
             return process
-        return move_points(process, few, self.site, reporter=reporter)
+        score = Evidence(process, few, self.site, None, moves=True)
+        return score.at(maximise(score, score.start(), score.step, *how).theta)
 
     def link(self, moments: LooMoments) -> SoftmaxLink | None:
         """The link over more than two classes, unless each has its own."""
@@ -166,7 +184,6 @@ class Prepared(NamedTuple):
     points: Array  # distinct rows, on the scale of the kernel
     labels: Labels  # of all machines
     design: Whitened
-    start: Sites | None  # of a fit to every row
 
     @property
     def exact(self) -> bool:
@@ -192,20 +209,24 @@ def prepare(
     kept = np.flatnonzero(c > 0)
     data = merge(X[kept], codes[kept], c[kept])
     data = data.weighing(unit if isinstance(unit, float) else unit[kept])
-    settings, inputs, points, kernel, named = _inputs(settings, data, X, kept)
-    Y = np.stack(list(arrays.one_against_rest(data.codes, n_classes)), axis=1)
-    labels = Labels(Y, data.c, data.at, len(points), data.unit * data.copies)
-    every, start = settings.search.rows if every is None else every, None
+    reporter, several = Reporter(watch), np.ptp(data.codes) > 0
+    every, weights = settings.search.rows if every is None else every, None
     with one_blas_thread():  # matrices are of a thousand rows at most
-        seen = TrainingData.of(points, data, settings.level, settings.extent(points))
-        weights, several = None, np.ptp(data.codes) > 0
+        choices = _inputs(settings, data, X, kept)
+        each = [x.settings.seen(x.points, data) for x in choices]
+        first = [(x.kernel, 0.0) for x in choices]
+        if several and settings.searches:
+            pairs = zip(choices, each, strict=True)
+            first = [x.settings.first(x.kernel, points, reporter) for x, points in pairs]
+        best = int(len(first) > 1 and first[1][1] - first[0][1] > settings.search.nats)
+        settings, inputs, points, _, named = choices[best]
+        seen, kernel = each[best], first[best][0]
         if settings.rule != "bound" and several:
-            kernel = settings.learned(kernel, seen, named, watch)
+            kernel = settings.learned(kernel, seen, named, reporter)
         automatic = isinstance(settings.params["n_inducing"], str)
         if several and automatic and len(points) > every:
             some, fit = _fit_to_some(kernel, seen, settings)
             weights = some.X, fit.w * fit.M.shape[1]
-            start = _continued(kernel, some, fit, seen, settings)
         given = settings.params["inducing"], settings.params["n_inducing"]
         Z = inducing_points(*given, points, kernel, inputs, rng, every, weights)
         apart = None if Z is points else Z
@@ -219,13 +240,23 @@ def prepare(
         design = Whitened(process.kernel, points if process.Z is None else process.Z, inputs)
         if design.Z is not points or not is_definite(kernel):
             design.check()
-    return Prepared(kept, data, points, labels, design, start)
+    Y = np.stack(list(arrays.one_against_rest(data.codes, n_classes)), axis=1)
+    labels = Labels(Y, data.c, data.at, len(points), data.unit * data.copies)
+    return Prepared(kept, data, points, labels, design)
 
 
-def _inputs(
-    settings: Settings, data: Distinct, X: Array, kept: Array
-) -> tuple[Settings, Any, Array, Any, bool]:
-    """Settings for the transformed columns, the transform, points, and the kernel to start from."""
+class Inputs(NamedTuple):
+    """A transform of the columns, the rows under it, and the kernel to start from."""
+
+    settings: Settings
+    design: Any
+    points: Array
+    kernel: Any
+    named: bool  # whether the kernel was given by its name
+
+
+def _inputs(settings: Settings, data: Distinct, X: Array, kept: Array) -> list[Inputs]:
+    """Transforms of the columns: each on its own scale, or all in one unit, as pixels are."""
     if settings.is_precomputed:
         K = check_gram(X)
         # rows with the same kernel values are the same row; from here on a row is its number
@@ -233,20 +264,23 @@ def _inputs(
         own = float(np.diag(K)[first].mean())
         # a kernel whose weight is learned is brought to unit variance first
         kernel = Precomputed(K, own if settings.rule is not None and own > 0 else 1.0)
-        inputs: Any = Standardised(np.zeros(1), np.ones(1))
-        return settings, inputs, first[:, None].astype(float), kernel, False
-    rows, standardize = (
-        Blocks(data.X[data.at], block_rows(data.X.shape[1])),
-        settings.params["standardize"],
-    )
-    inputs = fit_columns(rows, data.c, Serial(), standardize, distances=True)
-    inputs = inputs.with_units(settings.units)
+        whole = Standardised(np.zeros(1), np.ones(1))
+        return [Inputs(settings, whole, first[:, None].astype(float), kernel, False)]
+    rows = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
+    apart = fit_columns(rows, data.c, Serial(), settings.params["standardize"], distances=True)
+    found: list[Any] = [apart.with_units(settings.units)]
     if settings.is_open:
-        inputs = levelled(warped(inputs, data.X[data.at], data.c), data.X)
-    if isinstance(inputs, Levelled):
-        settings = replace(settings, groups=inputs.groups(settings.groups))
-    points = inputs.columns(data.X)
-    return settings, inputs, points, *settings.start(points)
+        found = [levelled(warped(found[0], data.X[data.at], data.c), data.X)]
+        if settings.searches and settings.units is None and apart.width > 1:
+            varies = slice(None) if apart.still is None else ~apart.still
+            scale = np.sqrt(np.mean(np.square(apart.scale[varies])))
+            found.append(replace(apart, scale=np.full(apart.width, scale)))
+    out = []
+    for design in found:
+        groups = design.groups(settings.groups) if isinstance(design, Levelled) else settings.groups
+        given, points = replace(settings, groups=groups), design.columns(data.X)
+        out.append(Inputs(given, design, points, *given.start(points)))
+    return out
 
 
 def _fit_to_some(kernel: Any, seen: TrainingData, settings: Settings) -> tuple[TrainingData, Any]:
@@ -255,20 +289,6 @@ def _fit_to_some(kernel: Any, seen: TrainingData, settings: Settings) -> tuple[T
     site = settings.site if settings.by_sites else settings.likelihood.expected
     process = ExactProcess.of(kernel, some.X, some.level)
     return some, fit_sites(process, some.labels, site, tol=5e-4)
-
-
-def _continued(
-    kernel: Any, some: TrainingData, fit: Any, seen: TrainingData, settings: Settings
-) -> Sites | None:
-    """Sites of all points that touch the likelihood where a fit to some of them predicts f."""
-    if not settings.by_sites or len(seen.X) > 20_000:
-        return None
-    cross = kernel(seen.X, some.X) + seen.level
-    v = fit.posterior.predict(cross, kernel.diag(seen.X) + seen.level)
-    M = cross @ fit.A
-    local = seen.labels.local(settings.site, M, v)
-    w = np.sqrt(np.mean(np.square(seen.labels.total(local.w)), axis=1))
-    return Sites(w, seen.labels.total(local.g) + w[:, None] * M)
 
 
 def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
@@ -317,7 +337,7 @@ def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> M
         # a pass gains about a thousand times what the next leaves undone in coefficients
         until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
         site = model.likelihood.expected
-        fit = fit_sites(process, ready.labels, site, ready.start, **until, watch=watch)
+        fit = fit_sites(process, ready.labels, site, **until, watch=watch)
     link = (params["probability"], params["width"])
     return machines_from_sites(process, ready.labels, model, fit, *link)
 
@@ -445,12 +465,14 @@ def _design_of(sample: Distinct, inputs: Any, settings: Settings, run: Run) -> W
     """The kernel learned from a sample of the rows, with inducing points among them."""
     points, params = inputs.columns(sample.X), settings.params
     kernel, named = settings.start(points)
-    seen = TrainingData.of(points, sample, settings.level, settings.extent(points))
+    seen = settings.seen(points, sample)
+    if settings.searches:
+        kernel, _ = settings.first(kernel, seen, Reporter(run))
     if settings.rule != "bound":
         # given points are too few for a local part
         automatic = isinstance(params["n_inducing"], str)
         own = settings if automatic else replace(settings, params=params | {"kernel": "rbf"})
-        kernel = own.learned(kernel, seen, named, run)
+        kernel = own.learned(kernel, seen, named, Reporter(run))
     some, fit = _fit_to_some(kernel, seen, settings)
     given = params["inducing"], params["n_inducing"]
     rng, weights = run.generator("places"), (some.X, fit.w * fit.M.shape[1])

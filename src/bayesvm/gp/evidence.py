@@ -2,7 +2,7 @@ r"""Evidence of a kernel: the bound of a fit as a function of the kernel's log p
 
 At the optimum of the posterior the gradient of the bound at fixed posterior is the whole gradient,
 so one fit gives both; L-BFGS maximises their sum with a weak log-normal prior.  Inducing points may
-move with the kernel.
+move with the kernel or alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..kernels import column_scales
 from .data import TrainingData
-from .posterior import InducingProcess, Process
+from .posterior import Process
 from .sites import Site, Sites, fit_sites
 
 
@@ -107,30 +107,61 @@ class Reporter:
             raise Ended
 
 
+@dataclass(eq=False)
 class Evidence:
-    """Bounds of the machines plus log prior, and the gradient in the log parameters.
+    """Bounds of the machines plus log prior, and the gradient.
 
-    Several machines share their rows and precisions, and half of their sum counts.  Each evaluation
-    starts at the sites of the last.
+    The argument holds the log parameters of the kernel, without a prior none, and with ``moves``
+    the inducing points.  Several machines share their rows and precisions, and half of their sum
+    counts.  Each evaluation starts at the sites of the last.
     """
 
-    def __init__(
-        self, process: Process, data: TrainingData, site: Site, prior: LogNormal, tol: float = 1e-5
-    ) -> None:
-        self.process, self.data, self.site, self.prior = process, data, site, prior
-        self.tol, self.sites = tol, cast(Sites | None, None)
-        self.share = 1.0 / min(2, data.labels.Y.shape[1])
+    process: Process
+    data: TrainingData
+    site: Site
+    prior: LogNormal | None
+    tol: float = 1e-5
+    moves: bool = False
+    sites: Sites | None = None
 
-    def fit(self, theta: Array) -> Any:
-        self.at = self.process.with_theta(theta).at(self.data.X)
-        how = (self.data.labels, self.site, self.sites, self.tol)
-        fit = fit_sites(self.at, *how, power=1.0)
-        self.sites = fit.sites
-        return fit
+    def start(self) -> Array:
+        theta = np.empty(0) if self.prior is None else self.process.kernel.theta
+        points = cast(Array, self.process.Z).ravel() if self.moves else np.empty(0)
+        return np.concatenate([theta, points])
 
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        fit, (value, slope) = self.fit(theta), self.prior(theta)
-        return value + self.share * fit.bound, slope + self.share * self.at.gradient(fit)
+    def at(self, place: Array) -> Process:
+        """The process with parameters and points from the argument."""
+        k, process = 0 if self.prior is None else self.process.kernel.theta.size, self.process
+        if self.moves:
+            process = replace(process, Z=place[k:].reshape(cast(Array, process.Z).shape))
+        return process.with_theta(place[:k]) if k else process
+
+    def __call__(self, place: Array) -> tuple[float, Array]:
+        k, process = 0 if self.prior is None else self.process.kernel.theta.size, self.at(place)
+        at = process.at(self.data.X)
+        fit = fit_sites(at, self.data.labels, self.site, self.sites, self.tol, power=1.0)
+        self.sites, share = fit.sites, 1.0 / min(2, fit.M.shape[1])
+        value, slope = share * fit.bound, share * at.gradient(fit, self.moves)
+        slope = slope[self.process.kernel.theta.size - k :]
+        if self.prior is not None:
+            log_prior, own = self.prior(place[:k])
+            value, slope[:k] = value + log_prior, slope[:k] + own
+        return value, slope
+
+    def step(self, z: Array) -> Array:
+        """Steps in which prior and points are round, as steps of the argument.
+
+        Points move 0.3 length scales as easily as a parameter by the spread of its prior.
+        """
+        k = z.size
+        out = z.copy()
+        if self.moves:
+            Z = cast(Array, self.process.Z)
+            k -= Z.size
+            out[k:] *= 0.3 * np.tile(column_scales(self.process.kernel, Z.shape[1]), len(Z))
+        if self.prior is not None:
+            out[:k] = self.prior.step(z[:k])
+        return out
 
 
 class Optimum(NamedTuple):
@@ -172,40 +203,3 @@ def maximise(
     with suppress(Ended):
         minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
     return best
-
-
-def move_points(
-    process: Process,
-    data: TrainingData,
-    site: Site,
-    prior: LogNormal | None = None,
-    reporter: Reporter | None = None,
-    evaluations: int = 60,
-) -> Process:
-    """The process with inducing points, and with a prior the kernel, moved up the bound."""
-    assert process.Z is not None
-    Z, k = process.Z, 0 if prior is None else process.kernel.theta.size
-    start = np.concatenate([process.kernel.theta[:k], Z.ravel()])
-    # points move 0.3 length scales as easily as a parameter by the spread of its prior
-    reach = 0.3 * np.tile(column_scales(process.kernel, Z.shape[1]), len(Z))
-    sites: Sites | None = None
-
-    def moved(place: Array) -> Process:
-        out = replace(process, Z=place[k:].reshape(Z.shape))
-        return out if prior is None else out.with_theta(place[:k])
-
-    def score(place: Array) -> tuple[float, Array]:
-        nonlocal sites
-        at = moved(place).at(data.X)
-        assert isinstance(at, InducingProcess)
-        fit = fit_sites(at, data.labels, site, sites, 1e-5, power=1.0)
-        sites, (theta, to_Z) = fit.sites, at.gradients(fit)
-        value, slope = (0.0, np.zeros(0)) if prior is None else prior(place[:k])
-        return value + fit.bound, np.concatenate([slope + theta[:k], to_Z.ravel()])
-
-    def step(z: Array) -> Array:
-        own = z[:k] if prior is None else prior.step(z[:k])
-        return np.concatenate([own, reach * z[k:]])
-
-    how = (reporter or Reporter(), evaluations, 1e-5, "points")
-    return moved(maximise(score, start, step, *how).theta)

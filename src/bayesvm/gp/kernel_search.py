@@ -1,10 +1,11 @@
 r"""The kernel of a Gaussian process classifier: one search for its parameters.
 
-1. Length scale and amplitude of most evidence, from several starts on a few rows, the best of them
-   on more rows; then a length scale for each column, kept if it adds enough evidence.
-2. A local part, kept if it adds evidence where rows have their neighbours.
-3. For likelihoods that are not normalised, whose evidence says nothing of the amplitude: amplitude
-   and a common factor of the length scales by the log loss of cross-validation.
+1. Length scale and amplitude of most evidence, from the best of several starts on some rows.
+2. A length scale for each column, kept if it adds enough evidence.
+3. A local part, :math:`k = \sigma^2(k(\ell) + q\,k_{\mathrm{Matern}\,1/2}(\ell_q))`, kept if it
+   adds enough evidence where rows have their neighbours.
+4. For likelihoods that are not normalised, whose evidence says nothing of the amplitude, and with
+   many columns too little of the scale: both by the log loss of cross-validation.
 
 Evidence is that of the likelihood of the fit, or of the logistic where that is not normalised.  The
 search depends on the data alone.
@@ -14,13 +15,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ..core.types import Array
-from ..inference.progress import Watch, silent
 from ..kernels import Matern, Scaled, SmoothLocal, column_scales, with_columns
 from ..likelihoods import Logistic
 from ..predictive.leave_one_out import effective
@@ -41,18 +40,17 @@ class KernelSearch:
         Rows whose evidence decides, exactly: a step takes time proportional to their cube.  Of more
         than ten times as many rows a tenth is used, up to twice this number.
     first_rows : int, default=400
-        Rows on which the first ascents are made.
-    scales, amplitudes : tuple of float
-        First length scales, in units of the size of the cloud of points, and first amplitudes; the
-        best two pairs by evidence are maximised.
+        Rows of the first ascent.
+    starts : tuple of float
+        First length scales, in units of the size of the cloud of points.
     nats : float, default=4.0
         Evidence that a local part, and length scales of the columns, must add; these also one nat
         for each of them.
     judge_rows : int, default=800
         Rows that cross-validation predicts.
-    judge_amplitudes, judge_factors : tuple of float
-        The grid of cross-validation: amplitudes in units of that of most evidence, and factors of
-        the length scales.
+    amplitudes, factors : tuple of float
+        Amplitudes in units of that of most evidence, and factors of the length scales, in the order
+        in which cross-validation tries them while the log loss falls.
     amplitude_spread, factor_spread : float
         Standard deviations of the logarithms of amplitude and factor about zero, by which the log
         loss is penalised: f is of the size of the margin, length scales are those of the evidence.
@@ -62,15 +60,34 @@ class KernelSearch:
 
     rows: int = 1000
     first_rows: int = 400
-    scales: tuple[float, ...] = (0.25, 1.0, 4.0)
-    amplitudes: tuple[float, ...] = (4.0, 64.0, 1024.0)
+    starts: tuple[float, ...] = (0.25, 1.0, 4.0)
     nats: float = 4.0
     judge_rows: int = 800
-    judge_amplitudes: tuple[float, ...] = (1.0, 0.25, 0.0625, 0.015625, 0.00390625)
-    judge_factors: tuple[float, ...] = (1.0, 0.7, 0.5)
-    amplitude_spread: float = 1.5
-    factor_spread: float = 0.5
+    amplitudes: tuple[float, ...] = (0.25, 0.0625, 0.015625, 0.00390625)
+    factors: tuple[float, ...] = (1.0, 0.7, 0.5)
+    amplitude_spread: float = 1.0
+    factor_spread: float = 0.3
     folds: int = 5
+
+
+def first_kernel(
+    kernel: Scaled,
+    data: TrainingData,
+    likelihood: Any,
+    search: KernelSearch,
+    reporter: Reporter | None = None,
+) -> tuple[Scaled, float]:
+    """Amplitude and length scale of most evidence on some rows, and the evidence."""
+    guide = likelihood if likelihood.normalised else Logistic()
+    few = data.search_data().subset(search.first_rows)
+    prior, scales = parameter_prior(kernel, data.extent), is_scale(kernel)
+    score = Evidence(Process(kernel, data.level), few, guide.tight, prior, 1e-3)
+    place = np.where(scales + (np.arange(scales.size) == 0) > 0, prior.mean, kernel.theta)
+    starts = [place + np.log(x) * scales for x in (search.starts if scales.any() else (1.0,))]
+    best = max(starts, key=lambda theta: score(theta)[0])
+    score = replace(score, tol=1e-4, sites=None)
+    top = maximise(score, best, prior.step, reporter or Reporter())
+    return kernel.with_theta(top.theta), top.value
 
 
 def search_kernel(
@@ -80,14 +97,14 @@ def search_kernel(
     search: KernelSearch,
     per_column: bool = False,
     local: bool = False,
-    watch: Watch = silent,
+    reporter: Reporter | None = None,
 ) -> Scaled:
     """The kernel with its parameters learned.
 
     Parameters
     ----------
     kernel : Scaled
-        Kernel to start from.
+        Kernel to start from, see :func:`first_kernel`.
     data : TrainingData
         Points and labels.
     likelihood : Likelihood
@@ -98,115 +115,79 @@ def search_kernel(
         Whether columns may have length scales of their own.
     local : bool
         Whether the kernel may have a local part.
-    watch : callable
+    reporter : Reporter, optional
         Told of every evaluation; may end the search with the best kernel so far.
     """
-    reporter = Reporter(watch)
+    reporter = reporter or Reporter()
     guide = likelihood if likelihood.normalised else Logistic()
-    found = maximise_evidence(kernel, data, guide, search, per_column, reporter)
+    whole, p = data.search_data(), data.X.shape[1]
+
+    def ascend(kernel: Scaled, rows: TrainingData, most: int = 40) -> tuple[Scaled, float]:
+        prior = parameter_prior(kernel, data.extent)
+        score = Evidence(Process(kernel, data.level), rows, guide.tight, prior, 1e-4)
+        top = maximise(score, kernel.theta, prior.step, reporter, most)
+        return kernel.with_theta(top.theta), top.value
+
+    many = whole.subset(max(search.rows, min(2 * search.rows, data.n // 10)))
+    found, value = ascend(kernel, many)
+
+    own = with_columns(found, p)
+    count = int(is_scale(own).sum())
+    if per_column and count > 1 and not reporter.stopped:
+        # from a long common scale the columns along which f bends look as idle as the rest
+        own, more = ascend(own.with_theta(own.theta - np.log(2.0) * is_scale(own)), many)
+        found = own if more - value > max(search.nats, count - 1.0) else found
+
     if local and not reporter.stopped:
-        found = with_local_part(found, data, guide, search, reporter)
+        near = whole.neighbourhoods(search.rows, 4, column_scales(found, p))
+        smooth = found.kernel
+        scale = np.asarray(smooth.length_scale)
+        rough = Matern((scale / 3.0).tolist(), nu=0.5, groups=smooth.groups)
+        longer = replace(smooth, length_scale=(2.0 * scale).tolist())
+        both = Scaled(found.weight, SmoothLocal(longer, Scaled(1.0, rough)))
+        value = ascend(found, near, 15)[1]
+        both, more = ascend(both, near, 15)
+        found = both if more - value > search.nats else found
+
     if likelihood.normalised or reporter.stopped:
         return found
-    grid = (search.judge_amplitudes, search.judge_factors)
-    return cross_validate(found, data, likelihood, *grid, search, reporter)
-
-
-def ascend(
-    kernel: Scaled,
-    data: TrainingData,
-    site: Site,
-    reporter: Reporter,
-    evaluations: int = 40,
-) -> tuple[Scaled, float]:
-    """The kernel at the nearest maximum of the evidence of some rows, and its value there."""
-    prior = parameter_prior(kernel, data.extent)
-    score = Evidence(Process(kernel, data.level), data, site, prior, 1e-4)
-    top = maximise(score, kernel.theta, prior.step, reporter, evaluations)
-    return kernel.with_theta(top.theta), top.value
-
-
-def starts(kernel: Scaled, data: TrainingData, site: Site, search: KernelSearch) -> list[Scaled]:
-    """First kernels, those of most evidence first, and the kernel given."""
-    prior = parameter_prior(kernel, data.extent)
-    score = Evidence(Process(kernel, data.level), data, site, prior, 1e-3)
-    scales, each = is_scale(kernel) > 0, list[tuple[float, int, Scaled]]()
-    for amplitude in search.amplitudes:
-        for scale in search.scales if scales.any() else (1.0,):
-            theta = kernel.theta.copy()
-            theta[0] = np.log(amplitude)
-            theta[scales] = np.log(scale) + prior.mean[scales]
-            fit = score.fit(theta)
-            value = score.share * fit.bound + prior(theta)[0]
-            each.append((value, len(each), kernel.with_theta(theta)))
-    return [kernel for _, _, kernel in sorted(each, reverse=True)]
-
-
-def maximise_evidence(
-    kernel: Scaled,
-    data: TrainingData,
-    guide: Any,
-    search: KernelSearch,
-    per_column: bool = False,
-    reporter: Reporter | None = None,
-) -> Scaled:
-    """The kernel of most evidence, with a length scale a column if that has clearly more."""
-    site, reporter = guide.tight, reporter or Reporter()
-    whole = data.search_data()
-    most = max(search.rows, min(2 * search.rows, data.n // 10))
-    few, many = whole.subset(search.first_rows), whole.subset(most)
-    tops = [ascend(k, few, site, reporter) for k in starts(kernel, few, site, search)[:2]]
-    common, value = max(tops, key=lambda top: top[1])
-    if many is not few:
-        common, value = ascend(common, many, site, reporter)
-    wide = with_columns(common, data.X.shape[1])
-    count = int(is_scale(wide).sum())
-    if not per_column or count < 2 or reporter.stopped:
-        return common
-    # from a long common scale the columns along which f bends look as idle as the rest
-    shorter = wide.with_theta(wide.theta - np.log(2.0) * is_scale(wide))
-    own, more = ascend(shorter, many, site, reporter)
-    return own if more - value > max(search.nats, count - 1.0) else common
-
-
-def with_local_part(
-    kernel: Scaled, data: TrainingData, guide: Any, search: KernelSearch, reporter: Reporter
-) -> Scaled:
-    r"""The kernel with a local part if that adds evidence among neighbours, else as it is.
-
-    .. math::
-
-        k = \sigma^2\big(k(\ell) + q\,k_{\mathrm{Matern}\,1/2}(\ell_q)\big)
-    """
-    near = data.search_data().neighbourhoods(search.rows, 4, column_scales(kernel, data.X.shape[1]))
-    smooth = kernel.kernel
-    scale = np.asarray(smooth.length_scale)
-    longer, shorter = (
-        tuple(x.tolist()) if np.ndim(x) else float(x) for x in (2.0 * scale, scale / 3.0)
-    )
-    rough = Scaled(1.0, Matern(shorter, nu=0.5, groups=smooth.groups))
-    both = Scaled(kernel.weight, SmoothLocal(replace(smooth, length_scale=longer), rough))
-    _, plain = ascend(kernel, near, guide.tight, reporter, 15)
-    found, value = ascend(both, near, guide.tight, reporter, 15)
-    return found if value - plain > search.nats else kernel
+    return cross_validate(found, data, likelihood, search, reporter)
 
 
 # ---------------------------------------------------------------------------------------------
 # Cross-validation
 
 
-def fold_weights(units: Array, codes: Array, folds: int) -> Array:
-    """How many of the units of each row every fold leaves out, ``(rows, folds)``.
+def cross_validate(
+    kernel: Scaled, data: TrainingData, likelihood: Any, search: KernelSearch, reporter: Reporter
+) -> Scaled:
+    """The kernel with the amplitude and the factor of its length scales of least log loss.
 
-    Every class has equal parts in the folds, as far as it can; the parts of the next begin where
-    those of one end.  The same data give the same folds.
+    Amplitudes are tried in their order while the loss falls; with the next factor from the best of
+    the last on.
     """
-    order = np.random.default_rng(0).permutation(units.size)
-    offset = np.empty(units.size, dtype=int)
-    offset[order[np.argsort(codes[order], kind="stable")]] = np.arange(units.size)
-    whole = np.floor(units / folds)
-    rank = (np.arange(folds) - offset[:, None]) % folds
-    return whole[:, None] + np.clip((units - folds * whole)[:, None] - rank, 0.0, 1.0)
+    score = FoldLoss(data.subset(search.judge_rows), likelihood.tight, search.folds)
+    scales, count, first = is_scale(kernel), 0, 0
+    factors = search.factors if scales.any() else (1.0,)
+    best, least = kernel, np.inf
+    with suppress(Ended):
+        for factor in factors:
+            lowest, start = np.inf, first
+            for k in range(start, len(search.amplitudes)):
+                theta = kernel.theta + np.log(factor) * scales
+                theta[0] += np.log(search.amplitudes[k])
+                gap = theta[0] / search.amplitude_spread, np.log(factor) / search.factor_spread
+                loss = score(kernel.with_theta(theta)) + 0.5 * float(np.square(gap).sum())
+                gain, count = least - loss, count + 1
+                best, least = (kernel.with_theta(theta), loss) if gain > 0.0 else (best, least)
+                most = len(factors) * len(search.amplitudes)
+                reporter.report("amplitude", count, most, -loss, gain)
+                if loss >= lowest:
+                    break
+                lowest, first = loss, k
+            if lowest > least:
+                break
+    return best
 
 
 class FoldLoss:
@@ -219,11 +200,8 @@ class FoldLoss:
         self.starts: list[Sites | None] = [None] * folds
 
     def __call__(self, kernel: Any) -> float:
-        K, labels, pool = (
-            ExactProcess.of(kernel, self.data.X, self.data.level).K,
-            self.data.labels,
-            [],
-        )
+        labels, codes, pool = self.data.labels, self.data.codes, []
+        K = ExactProcess.of(kernel, self.data.X, self.data.level).K
         for k, out in enumerate(self.out.T):
             left = labels.c - out
             kept, test = np.flatnonzero(left > 1e-9 * labels.c), np.flatnonzero(out > 0.0)
@@ -238,31 +216,18 @@ class FoldLoss:
         c = effective(c, labels.unit if isinstance(labels.unit, float) else labels.unit[rows])
         if m.shape[1] == 1:
             return CalibratedLink.fit(labels.Y[rows, 0], m[:, 0], v[:, 0], c).loss
-        return SoftmaxLink.fit(self.data.codes[rows], m, v, c).loss
+        return SoftmaxLink.fit(codes[rows], m, v, c).loss
 
 
-def cross_validate(
-    kernel: Scaled,
-    data: TrainingData,
-    likelihood: Any,
-    amplitudes: tuple[float, ...],
-    factors: tuple[float, ...],
-    search: KernelSearch,
-    reporter: Reporter | None = None,
-) -> Scaled:
-    """The kernel with the amplitude and the factor of its length scales of least log loss."""
-    score = FoldLoss(data.subset(search.judge_rows), likelihood.tight, search.folds)
-    scales, reporter = is_scale(kernel), reporter or Reporter()
-    best, least = kernel, np.inf
-    grid = list(product(factors if scales.any() else (1.0,), amplitudes))
-    with suppress(Ended):
-        for count, (factor, amplitude) in enumerate(grid):
-            theta = kernel.theta + np.log(factor) * scales
-            theta[0] += np.log(amplitude)
-            tried = kernel.with_theta(theta)
-            gap = theta[0] / search.amplitude_spread, np.log(factor) / search.factor_spread
-            loss = score(tried) + 0.5 * float(np.square(gap).sum())
-            gain = least - loss
-            best, least = (tried, loss) if gain > 0.0 else (best, least)
-            reporter.report("amplitude", count + 1, len(grid), -loss, gain)
-    return best
+def fold_weights(units: Array, codes: Array, folds: int) -> Array:
+    """How many of the units of each row every fold leaves out, ``(rows, folds)``.
+
+    Every class has equal parts in the folds, as far as it can; the parts of the next begin where
+    those of one end.  The same data give the same folds.
+    """
+    order = np.random.default_rng(0).permutation(units.size)
+    offset = np.empty(units.size, dtype=int)
+    offset[order[np.argsort(codes[order], kind="stable")]] = np.arange(units.size)
+    whole = np.floor(units / folds)
+    rank = (np.arange(folds) - offset[:, None]) % folds
+    return whole[:, None] + np.clip((units - folds * whole)[:, None] - rank, 0.0, 1.0)

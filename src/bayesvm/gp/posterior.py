@@ -158,7 +158,7 @@ class ExactProcess:
     def given(self, w: Array) -> ExactPosterior:
         return ExactPosterior(self.K, w)
 
-    def gradient(self, fit: Any) -> Array:
+    def gradient(self, fit: Any, moves: bool = False) -> Array:
         """Gradient in the kernel's log parameters of the bounds of a fit, summed over classes."""
         s = np.sqrt(fit.w)
         G = fit.posterior.inverse * (-s[:, None] * s * fit.A.shape[1])
@@ -251,25 +251,11 @@ class InducingProcess:
     def given(self, w: Array) -> InducingPosterior:
         return InducingPosterior(self, w)
 
-    def gradient(self, fit: Any) -> Array:
-        """Gradient in the kernel's log parameters of the bounds of a fit, summed over classes."""
-        cross, own, among = self._gradients(fit)
-        theta: Array = self.kernel.pull(cross, self.X, self.Z)
-        return theta + self.kernel.pull_diag(own, self.X) + self.kernel.pull(among, self.Z)
+    def gradient(self, fit: Any, moves: bool = False) -> Array:
+        r"""Gradient in the kernel's log parameters, then with ``moves`` in the inducing points.
 
-    def gradients(self, fit: Any) -> tuple[Array, Array]:
-        """The same gradient, and that in the inducing points, ``(m, p)``."""
-        cross, own, among = self._gradients(fit)
-        left, right = self.kernel.pull_points(among, self.Z)
-        to_Z = self.kernel.pull_points(cross, self.X, self.Z)[1] + left + right
-        theta = self.kernel.pull(cross, self.X, self.Z) + self.kernel.pull(among, self.Z)
-        return theta + self.kernel.pull_diag(own, self.X), to_Z
-
-    def _gradients(self, fit: Any) -> tuple[Array, Array, Array]:
-        r"""Gradients in kernel values: of rows with points, with themselves, of points.
-
-        With :math:`G = \frac12(\alpha\alpha^\top - (\Phi\Phi^\top + D)^{-1}) + \mathrm{diag}\,
-        \delta` the gradient in :math:`\Phi\Phi^\top` and :math:`-\delta` that in the diagonal,
+        With :math:`G = \frac12(\alpha\alpha^\top - K^{-1}) + \mathrm{diag}\,\delta` the gradient in
+        :math:`\Phi\Phi^\top` and :math:`-\delta` that in the diagonal,
         :math:`\bar K_{nm} = 2 G \Phi L^{-1}` and
         :math:`\bar K_{mm} = -L^{-\top}\Phi^\top G \Phi L^{-1}`.
         """
@@ -287,7 +273,13 @@ class InducingProcess:
         half = solve_triangular(self.L, inner + inner.T, lower=True, trans=1)
         among = -0.5 * solve_triangular(self.L, half.T, lower=True, trans=1)
         among[np.diag_indices_from(among)] += JITTER * np.trace(among) / len(among)
-        return cross, -delta, among
+        theta: Array = self.kernel.pull(cross, self.X, self.Z) + self.kernel.pull(among, self.Z)
+        theta = theta - self.kernel.pull_diag(delta, self.X)
+        if not moves:
+            return theta
+        left, right = self.kernel.pull_points(among, self.Z)
+        to_Z = self.kernel.pull_points(cross, self.X, self.Z)[1] + left + right
+        return np.concatenate([theta, to_Z.ravel()])
 
 
 class InducingPosterior:

@@ -17,7 +17,7 @@ from ..data.checkpoint import Checkpoint
 from ..gp.data import Distinct, TrainingData, extent_of
 from ..gp.evidence import Reporter as KernelReporter
 from ..gp.evidence import is_scale
-from ..gp.kernel_search import KernelSearch, maximise_evidence
+from ..gp.kernel_search import KernelSearch, first_kernel, search_kernel
 from ..inference.progress import Progress, Reporter, Watch
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
@@ -280,8 +280,9 @@ def tune_kernel(
         extent = extent_of(data.points, standardised, groups_of(kernel))
         rows = Distinct(data.points, data.at, data.codes, data.c, np.empty(0), data.unit)
         seen = TrainingData.of(data.points, rows, 9.0, extent)  # sd 3 of the level of f
-        how = (Logistic(), KernelSearch(), per_column, KernelReporter(journal))
-        found = maximise_evidence(Scaled(16.0, plain), seen, *how)
+        how, reporter = (seen, Logistic(), KernelSearch()), KernelReporter(journal)
+        first, _ = first_kernel(Scaled(1.0, plain), *how, reporter)
+        found = search_kernel(first, *how, per_column, reporter=reporter)
         return {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
 
     found = journal.cached("kernel", search)
