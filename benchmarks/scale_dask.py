@@ -29,7 +29,7 @@ from bayesvm.core.types import Coef, Term
 from bayesvm.data import Dask, cut
 from bayesvm.data.sources import DaskRows
 from bayesvm.designs import Intercept, Standardised
-from bayesvm.gp.whitened import Whitened
+from bayesvm.gp.inducing import Whitened
 from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem
 from bayesvm.kernels import RBF

@@ -23,11 +23,10 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_susy
-from bayesvm.gp.data import TrainingData
 from bayesvm.gp.evidence import Evidence, LogNormal, Reporter, maximise
 from bayesvm.gp.inducing import choose_points
 from bayesvm.gp.posterior import Process
-from bayesvm.gp.sites import Labels
+from bayesvm.gp.sites import Labels, TrainingData
 from bayesvm.inference import Progress
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic

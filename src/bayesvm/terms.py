@@ -223,9 +223,8 @@ class Process(Part):
         return layout.find(self.columns)
 
     def bind(self, rows: TrainingRows) -> Any:
-        from .gp.data import extent_of  # other terms do not need processes
-        from .gp.inducing import inducing_points
-        from .gp.whitened import Smooth
+        from .gp.inducing import Smooth, inducing_points
+        from .gp.sites import extent_of  # other terms do not need processes
         from .kernels import with_groups
 
         if isinstance(self.inducing, str) and self.inducing == "optimise":

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from bayesvm import BayesianSVC
-from bayesvm.gp.whitened import Whitened
+from bayesvm.gp.inducing import Whitened
 from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
 from bayesvm.likelihoods import SkewedLaplace

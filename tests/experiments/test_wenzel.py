@@ -8,8 +8,7 @@ from sklearn.datasets import make_moons
 from tests.experiments.running import said, solved
 
 from bayesvm import BayesianSVC
-from bayesvm.gp.inducing import choose_points
-from bayesvm.gp.whitened import kernel_factor
+from bayesvm.gp.inducing import choose_points, kernel_factor
 from bayesvm.inference import VB
 from papers import (
     wenzel_linear,

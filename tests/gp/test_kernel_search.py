@@ -5,7 +5,6 @@ import pytest
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
-from bayesvm.gp.data import TrainingData, merge
 from bayesvm.gp.evidence import Reporter
 from bayesvm.gp.inducing import choose_points, enough_points, pivots
 from bayesvm.gp.kernel_search import (
@@ -15,6 +14,7 @@ from bayesvm.gp.kernel_search import (
     fold_weights,
     search_kernel,
 )
+from bayesvm.gp.sites import TrainingData, merge
 from bayesvm.kernels import RBF, Precomputed, Scaled, SmoothLocal
 from bayesvm.likelihoods import Logistic, SoftHinge
 

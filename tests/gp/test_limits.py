@@ -5,10 +5,9 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bayesvm.gp.data import Distinct, TrainingData
 from bayesvm.gp.evidence import Reporter, maximise
 from bayesvm.gp.posterior import ExactProcess
-from bayesvm.gp.sites import Labels, fit_sites
+from bayesvm.gp.sites import Distinct, Labels, TrainingData, fit_sites
 from bayesvm.likelihoods import Hinge
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)

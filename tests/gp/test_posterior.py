@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from bayesvm.gp.data import Distinct, TrainingData
 from bayesvm.gp.evidence import Evidence, LogNormal, parameter_prior
 from bayesvm.gp.posterior import ExactProcess, InducingProcess, Process
-from bayesvm.gp.sites import Labels, Sites, fit_sites, target_sites
+from bayesvm.gp.sites import Distinct, Labels, Sites, TrainingData, fit_sites, target_sites
 from bayesvm.kernels import RBF, Matern, Scaled
 from bayesvm.likelihoods import Hinge, Logistic, SoftHinge
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayesvm.gp.data import Distinct
+from bayesvm.gp.sites import Distinct
 from bayesvm.kernels import RBF, Function, Linear
 from bayesvm.sparse_kernel.data import (
     MergedRows,

@@ -33,7 +33,7 @@ from ..factor_models.kernel import KernelFactors
 from ..factor_models.learn import choose_size, fit_kernel
 from ..factor_models.loadings import FactorPrior, learn, rank
 from ..factor_models.observed_data import ColumnScale, Sheet
-from ..gp.data import merge
+from ..gp.sites import merge
 from ..inference import VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem

@@ -17,9 +17,8 @@ from ..data.memory import Plan
 from ..data.threads import one_blas_thread
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import Levelled, levelled, warped
-from ..gp.data import Distinct, TrainingData, extent_of, merge
 from ..gp.evidence import Evidence, Reporter, maximise, parameter_prior
-from ..gp.inducing import inducing_points
+from ..gp.inducing import Projected, Whitened, inducing_points
 from ..gp.kernel_search import KernelSearch, cross_validate, first_kernel, search_kernel
 from ..gp.mcmc import Sampled, machine_from_chains
 from ..gp.models import (
@@ -33,8 +32,7 @@ from ..gp.models import (
     whitened_model,
 )
 from ..gp.posterior import ExactProcess, InducingProcess, Process
-from ..gp.sites import Labels, fit_sites
-from ..gp.whitened import Projected, Whitened
+from ..gp.sites import Distinct, Labels, TrainingData, extent_of, fit_sites, merge
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem

@@ -18,7 +18,7 @@ from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, tables
 from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
-from ..gp.data import Distinct, extent_of, merge, merge_values
+from ..gp.sites import Distinct, extent_of, merge, merge_values
 from ..inference.model import Model
 from ..inference.state import State
 from ..inspection.arviz import Draws

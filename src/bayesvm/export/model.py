@@ -14,8 +14,8 @@ from ..designs import Basis, Intercept, Standardised
 from ..designs.input_warping import SAME
 from ..designs.missing import Incomplete
 from ..estimators.base import BayesianClassifier
+from ..gp.inducing import Whitened
 from ..gp.models import ExactMachine, level_of
-from ..gp.whitened import Whitened
 from ..inspection.tables import tails
 from ..kernels import RBF, Constant, Linear, Matern, Polynomial, Product, Scaled, Sum
 from ..kernels.algebra import White, scale_of

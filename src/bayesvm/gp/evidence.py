@@ -18,9 +18,8 @@ from scipy.optimize import minimize
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..kernels import column_scales
-from .data import TrainingData
 from .posterior import Process
-from .sites import Site, Sites, fit_sites
+from .sites import Site, Sites, TrainingData, fit_sites
 
 
 @dataclass(frozen=True, eq=False)

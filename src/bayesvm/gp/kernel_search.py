@@ -24,10 +24,9 @@ from ..kernels import Matern, Scaled, SmoothLocal, column_scales, with_columns
 from ..likelihoods import Logistic
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink, SoftmaxLink
-from .data import TrainingData
 from .evidence import Ended, Evidence, Reporter, is_scale, maximise, parameter_prior
 from .posterior import ExactProcess, Process
-from .sites import Site, Sites, fit_sites
+from .sites import Site, Sites, TrainingData, fit_sites
 
 
 @dataclass(frozen=True)

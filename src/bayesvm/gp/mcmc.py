@@ -43,10 +43,10 @@ from ..predictive.posterior import DrawsPosterior, Posterior
 from ..predictive.robust_covariance import RobustCovariance, factor
 from ..priors import Fixed
 from .evidence import LogNormal
+from .inducing import Whitened
 from .models import TrainingMoments
 from .posterior import InducingProcess, Process
 from .sites import Labels, Sites, fit_sites
-from .whitened import Whitened
 
 
 @dataclass(frozen=True, eq=False)

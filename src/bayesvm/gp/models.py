@@ -1,6 +1,6 @@
 """Fitted machines of a Gaussian process: from sites and from chains, and their predictions.
 
-A machine has the model of whitened columns (:mod:`.whitened`) and a posterior of its coefficients,
+A machine has the model of whitened columns (:mod:`.inducing`) and a posterior of its coefficients,
 whichever way it was fitted.  One of an exact process predicts from kernel values with the points.
 """
 
@@ -27,9 +27,9 @@ from ..predictive.posterior import GaussianPosterior, PointPosterior
 from ..predictive.robust_covariance import RobustCovariance
 from ..predictive.robust_covariance import factor as width_factor
 from ..priors import Fixed
+from .inducing import Whitened
 from .posterior import ExactProcess, InducingProcess, factor, finite_values, lower_inverse
 from .sites import Labels, SiteFit
-from .whitened import Whitened
 
 
 @dataclass(frozen=True)

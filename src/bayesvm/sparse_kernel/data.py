@@ -14,10 +14,10 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..data import rows_of_all_classes
 from ..data.checkpoint import Checkpoint
-from ..gp.data import Distinct, TrainingData, extent_of
 from ..gp.evidence import Reporter as KernelReporter
 from ..gp.evidence import is_scale
 from ..gp.kernel_search import KernelSearch, first_kernel, search_kernel
+from ..gp.sites import Distinct, TrainingData, extent_of
 from ..inference.progress import Progress, Reporter, Watch
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
