@@ -179,7 +179,7 @@ def margin(
     if problem.unit:
         c = problem.sheet.c
         to_W -= c[:, None] * U * (np.vdot(to_W, U) / (c.sum() * W.shape[1]))
-    return value, to_W, kernel.pull(G, U, K=K)
+    return value, to_W, kernel.pull(G, U)
 
 
 def objective(

@@ -144,7 +144,6 @@ class ExactProcess:
     K: Array
     kernel: Any = None
     X: Array | None = None
-    values: Array | None = None  # of the kernel: K without level and jitter
 
     residual = 0.0  # variance that no row can reduce
 
@@ -153,7 +152,7 @@ class ExactProcess:
         values = kernel(X)
         K = values + level
         K[np.diag_indices_from(K)] += JITTER * float(np.mean(np.diag(values)))
-        return ExactProcess(K, kernel, X, values)
+        return ExactProcess(K, kernel, X)
 
     def given(self, w: Array) -> ExactPosterior:
         return ExactPosterior(self.K, w)
@@ -165,7 +164,7 @@ class ExactProcess:
         G += fit.A @ fit.A.T
         G *= 0.5
         G[np.diag_indices_from(G)] += JITTER * np.trace(G) / len(G)  # through the jitter
-        return np.asarray(self.kernel.pull(G, self.X, None, self.values))
+        return np.asarray(self.kernel.pull(G, self.X))
 
 
 class ExactPosterior:

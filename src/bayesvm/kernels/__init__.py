@@ -6,8 +6,7 @@ A kernel is an immutable value with a vector ``theta`` of the logarithms of its 
 ``k(A, B)``             :math:`k(a_i, b_j)`; ``k(A)`` is A against itself
 ``k.diag(A)``           :math:`k(a_i, a_i)`
 ``k.theta``             log parameters; ``k.names`` are their names; ``k.with_theta(t)`` sets them
-``k.pull(G, A, B)``     gradient in ``theta`` of :math:`\sum_{ij} G_{ij}\,k(a_i, b_j)`; the values
-                        ``K = k(A, B)``, where known, save computing them again
+``k.pull(G, A, B)``     gradient in ``theta`` of :math:`\sum_{ij} G_{ij}\,k(a_i, b_j)`
 ``k.pull_diag(g, A)``   gradient in ``theta`` of :math:`\sum_i g_i\,k(a_i, a_i)`
 ``k.pull_points(...)``  gradients of the double sum in A and in B
 ======================  ======================================================================

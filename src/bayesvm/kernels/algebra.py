@@ -16,8 +16,6 @@ from ..core.types import Array
 
 Scale = float | tuple[float, ...]
 
-MOST_SHOWN, ENDS = 6, 3  # length scales that a representation has, and of more those at both ends
-
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
@@ -30,7 +28,7 @@ class Kernel:
     parameters: ClassVar[tuple[str, ...]] = ()  # positive numbers; a length_scale may be a tuple
     parts: ClassVar[tuple[str, ...]] = ()  # fields that are kernels
     prefixed: ClassVar[bool] = True  # names of a part's parameters begin with the part's
-    given: ClassVar[bool] = False  # values are the user's, who may err in their being definite
+    given: ClassVar[bool] = True  # values are the user's, who may err in their being definite
 
     def __post_init__(self) -> None:
         for name in self.parameters:
@@ -55,8 +53,8 @@ class Kernel:
     def diag(self, A: Array) -> Array:
         """Values ``k(a_i, a_i)``."""
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        """Gradient in ``theta`` of the sum of ``G * k(A, B)``; ``K`` are these values, if known."""
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+        """Gradient in ``theta`` of the sum of ``G * k(A, B)``."""
         return np.zeros(self.theta.size)
 
     def pull_diag(self, g: Array, A: Array) -> Array:
@@ -88,18 +86,18 @@ class Kernel:
 
     def with_theta(self, theta: Array) -> Any:
         """The kernel with other parameters."""
+        sizes = [np.size(vars(self)[k]) for k in self.parameters]
+        sizes += [vars(self)[k].theta.size for k in self.parts]
         changes: dict[str, Any] = {}
-        first = 0
-        for k in self.parameters:
-            value = vars(self)[k]
-            last = first + (len(value) if isinstance(value, tuple) else 1)
-            new = np.exp(theta[first:last])
-            changes[k] = tuple(new.tolist()) if isinstance(value, tuple) else float(new[0])
-            first = last
-        for k in self.parts:
-            last = first + vars(self)[k].theta.size
-            changes[k] = vars(self)[k].with_theta(theta[first:last])
-            first = last
+        new = np.split(theta, np.cumsum(sizes)[:-1])
+        for k, x in zip((*self.parameters, *self.parts), new, strict=False):
+            old = vars(self)[k]
+            if k in self.parts:
+                changes[k] = old.with_theta(x)
+            else:
+                changes[k] = (
+                    tuple(np.exp(x).tolist()) if isinstance(old, tuple) else float(np.exp(x[0]))
+                )
         return replace(self, **changes) if changes else self
 
     def __add__(self, other: Any) -> Sum:
@@ -120,8 +118,7 @@ def _short(value: Any) -> str:
         return f"{float(value):.4g}"
     if isinstance(value, tuple):
         each = [_short(x) for x in value]
-        if len(each) > MOST_SHOWN:
-            each = [*each[:ENDS], "...", *each[-ENDS:]]
+        each = each if len(each) <= 6 else [*each[:3], "...", *each[-3:]]
         return f"({', '.join(each)}{',' if len(each) == 1 else ''})"
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}"
@@ -142,9 +139,10 @@ def _checked_scale(owner: str, given: Any) -> Scale:
     """A length scale, or one per column, as a value that can be hashed."""
     try:
         value = np.asarray(given, dtype=float)
+        valid = value.ndim < 2 and value.size > 0 and bool(np.all((value > 0) & (value < np.inf)))
     except (TypeError, ValueError):
-        value = np.array(np.nan)
-    if value.ndim > 1 or value.size == 0 or not np.all(np.isfinite(value)) or np.any(value <= 0):
+        valid = False
+    if not valid:
         raise ValueError(
             f"{owner}(length_scale) needs a positive number or one per column; got {given!r}."
         )
@@ -161,15 +159,11 @@ def column_scales(kernel: Any, p: int) -> Array:
     return np.min(parts, axis=0) if parts else np.ones(p)
 
 
-def is_own(kernel: Any) -> bool:
-    """Whether values are computed by this package, anew in every call."""
-    here = type(kernel).__module__.startswith(__name__.partition(".")[0] + ".")
-    return here and isinstance(kernel, Kernel) and not kernel.given
-
-
 def is_definite(kernel: Any) -> bool:
     """Whether a kernel is positive definite by construction."""
-    return is_own(kernel) and all(is_definite(vars(kernel)[k]) for k in kernel.parts)
+    if not isinstance(kernel, Kernel) or kernel.given:
+        return False
+    return all(is_definite(vars(kernel)[k]) for k in kernel.parts)
 
 
 def with_columns(kernel: Any, p: int) -> Any:
@@ -221,17 +215,10 @@ def by_group(kernel: Any, per_column: Array) -> Array:
 
 @dataclass(frozen=True, repr=False)
 class Scaled(Kernel):
-    """A kernel times a positive weight, its variance: ``4.0 * RBF()``.
-
-    Parameters
-    ----------
-    weight : float
-        The weight.
-    kernel : Kernel
-        What is weighted.
-    """
+    """A kernel times a positive weight, its variance: ``4.0 * RBF()``."""
 
     parameters = ("weight",)
+    given = False
     parts = ("kernel",)
     prefixed = False
 
@@ -242,19 +229,15 @@ class Scaled(Kernel):
         return f"{_short(self.weight)} * {_factor(self.kernel)}"
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        K = self.kernel(A, B)
-        if isinstance(K, np.ndarray) and is_own(self.kernel):
-            K *= self.weight  # an array of this call
-            return K
-        return self.weight * K
+        out: Array = self.weight * self.kernel(A, B)
+        return out
 
     def diag(self, A: Array) -> Array:
         return self.weight * self.kernel.diag(A)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        K = self(A, B) if K is None else K
-        inner = self.weight * self.kernel.pull(G, A, B, K / self.weight)
-        return np.concatenate([[arrays.dot(G, K)], inner])
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+        own = arrays.dot(G, self(A, B))
+        return np.concatenate([[own], self.weight * self.kernel.pull(G, A, B)])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         own = self.weight * arrays.dot(g, self.kernel.diag(A))
@@ -270,6 +253,7 @@ class _Pair(Kernel):
     """Two kernels; a member gives the gradient in the values of either."""
 
     parts = ("left", "right")
+    given = False
 
     left: Any
     right: Any
@@ -278,7 +262,7 @@ class _Pair(Kernel):
     def _gradients(self, G: Array, values: Callable[[Any], Array]) -> tuple[Array, Array]:
         """Gradients in the values of both parts; ``values(part)`` computes these."""
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         left, right = self._gradients(G, lambda part: part(A, B))
         return np.concatenate([self.left.pull(left, A, B), self.right.pull(right, A, B)])
 
@@ -313,12 +297,7 @@ class Sum(_Pair):
 class SmoothLocal(Sum):
     """The sum of a smooth kernel and a local one, whose parameters are named for what they are.
 
-    Parameters
-    ----------
-    left : Kernel
-        The smooth part, of unit variance.
-    right : Kernel
-        The local part; its weight is its variance in units of the smooth part's.
+    The smooth part has unit variance, so that the weight of the local one is in its units.
 
     Examples
     --------
@@ -357,6 +336,8 @@ class Product(_Pair):
 class _Level(Kernel):
     """A kernel whose values do not depend on the rows, with one variance."""
 
+    given = False
+
     def diag(self, A: Array) -> Array:
         return arrays.constant(A, vars(self)[self.parameters[0]])
 
@@ -384,7 +365,7 @@ class Constant(_Level):
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         return arrays.constant(A, self.value, (A if B is None else B).shape[0])
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         return self.pull_diag(G, A)
 
 
@@ -410,7 +391,7 @@ class White(_Level):
             return arrays.constant(A, 0.0, B.shape[0])
         return self.variance * np.eye(A.shape[0])
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         return np.array([self.variance * np.trace(G) if B is None else 0.0])
 
 
@@ -431,8 +412,6 @@ class Function(Kernel):
     array([[4.]])
     """
 
-    given = True
-
     function: Callable[[Array, Array], Array]
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
@@ -446,6 +425,4 @@ class Function(Kernel):
         return out
 
     def diag(self, A: Array) -> Array:
-        few = 64  # a diagonal costs few times as much as it should, not n times
-        parts = [np.diag(self(A[i : i + few])) for i in range(0, A.shape[0], few)]
-        return np.concatenate(parts) if parts else np.empty(0)
+        return np.array([self(row, row)[0, 0] for row in A[:, None]])

@@ -32,6 +32,7 @@ class Linear(Kernel):
     """
 
     parameters = ("length_scale",)
+    given = False
 
     length_scale: Any = 1.0
     groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
@@ -52,7 +53,7 @@ class Linear(Kernel):
             return -2.0 * per_column.sum(keepdims=True)
         return -2.0 * by_group(self, per_column)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         A = divided(A, self)
         B = A if B is None else divided(B, self)
         return self._folded(arrays.of(A).sum(A * (G @ B), axis=0))
@@ -89,6 +90,7 @@ class Polynomial(Kernel):
     """
 
     parameters = ("length_scale", "offset")
+    given = False
 
     degree: int = 3
     length_scale: Any = 1.0
@@ -119,7 +121,7 @@ class Polynomial(Kernel):
         out: Array = G * self.degree * (self.offset + inner) ** (self.degree - 1)
         return out
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         H = self._chain(G, self._inner(A, B))
         return np.append(self._inner.pull(H, A, B), self.offset * float(arrays.total(H)))
 

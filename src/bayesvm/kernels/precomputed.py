@@ -36,8 +36,6 @@ class Precomputed(Kernel):
     array([[0.5]])
     """
 
-    given = True
-
     K: Array = field(repr=False)
     unit: float = 1.0
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
 from .algebra import Kernel, by_group, scale_of
-
-MIDDLE = 64  # rows whose median distances are measured from
-NEAR = 1e-6  # distance, in length scales, below which Matern 1/2 is taken to have no kink
 
 
 def divided(A: Array, kernel: Any) -> Array:
@@ -29,17 +26,16 @@ def divided(A: Array, kernel: Any) -> Array:
 
 def squared_distances(A: Array, B: Array | None = None) -> Array:
     """All squared distances, by one product of matrices."""
-    same = B is None
-    xp = arrays.of(A)
+    same, xp = B is None, arrays.of(A)
     # distances survive a shift, digits do not survive a large mean; a row of A that is far off must
     # not take digits from the others
     fixed = A if B is None else B
-    few = 1 + fixed.shape[0] // MIDDLE  # one row of so many is enough
-    shift = np.median(fixed[::few], axis=0) if xp is np else xp.mean(fixed, axis=0)
-    A = A - shift
-    B = A if B is None else B - shift
-    rho = A @ B.T
-    rho *= -2.0
+    shift = (
+        np.median(fixed[:: 1 + len(fixed) // 64], axis=0) if xp is np else xp.mean(fixed, axis=0)
+    )
+    A, B = A - shift, fixed - shift
+    rho: Array = A @ B.T
+    rho *= -2.0  # in place: new memory takes longer than the arithmetic
     rho += arrays.squares(A)[:, None]
     rho += arrays.squares(B)
     if xp is not np:
@@ -59,7 +55,7 @@ class _Stationary(Kernel):
     """
 
     parameters = ("length_scale",)
-    slope_is_value: ClassVar[bool] = False  # eta is the kernel itself
+    given = False
 
     length_scale: Any = 1.0
     groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
@@ -83,15 +79,11 @@ class _Stationary(Kernel):
     def diag(self, A: Array) -> Array:
         return arrays.constant(A, 1.0)
 
-    def pull(self, G: Array, A: Array, B: Array | None = None, K: Array | None = None) -> Array:
-        if K is not None and self.slope_is_value and isinstance(self.length_scale, tuple):
-            A = divided(A, self)
-            B, H = A if B is None else divided(B, self), G * K
-        else:
-            A, B, rho = self._rho(A, B)
-            H = G * self.slope(rho)
-            if not isinstance(self.length_scale, tuple):
-                return np.array([arrays.dot(H, rho)])
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+        A, B, rho = self._rho(A, B)
+        H = G * self.slope(rho)
+        if not isinstance(self.length_scale, tuple):
+            return np.array([arrays.dot(H, rho)])
         # sum_ij H_ij (a_id - b_jd)^2 with the square expanded
         xp = arrays.of(A)
         shift = xp.mean(A, axis=0)
@@ -128,18 +120,8 @@ class RBF(_Stationary):
            [2.426, 4.   ]])
     """
 
-    slope_is_value = True
-
-    def __call__(self, A: Array, B: Array | None = None) -> Array:
-        rho = self._rho(A, B)[2]
-        if not isinstance(rho, np.ndarray):
-            return self.profile(rho)
-        rho *= -0.5  # in place: new memory takes longer than the arithmetic
-        return np.exp(rho, out=rho)
-
     def profile(self, rho: Array) -> Array:
-        out: Array = -0.5 * rho
-        return np.exp(out, out=out) if isinstance(out, np.ndarray) else arrays.of(out).exp(out)
+        return arrays.of(rho).exp(-0.5 * rho)
 
     slope = profile
 
@@ -184,7 +166,7 @@ class Matern(_Stationary):
         xp = arrays.of(rho)
         a = xp.sqrt(2.0 * self.nu * rho)
         if self.nu == 0.5:
-            return xp.exp(-a) / xp.clip(a, NEAR, None)
+            return xp.exp(-a) / xp.clip(a, 1e-6, None)  # no kink at zero
         if self.nu == 1.5:
             return 3.0 * xp.exp(-a)
         return (5.0 / 3.0) * (1.0 + a) * xp.exp(-a)
