@@ -347,7 +347,7 @@ def test_functions_are_checked():
         {"inference": Gibbs(draws=200, burn_in=100, chains=2), "n_inducing": 20},
         {"inference": SHORT, "n_inducing": 15, "tune": "sample"},
         {"inference": SHORT, "n_inducing": 15, "tune": "sample", "likelihood": "skewed_laplace"},
-        {"inference": SHORT, "n_inducing": 15, "tune": "sample", "approximation": "fitc"},
+        {"inference": SHORT, "n_inducing": 30, "tune": "sample", "approximation": "fitc"},
         {"inference": SHORT, "n_inducing": 15, "approximation": "fitc"},
         {"kernel": "matern", "tune": True},
         {"kernel": "linear", "tune": True},
