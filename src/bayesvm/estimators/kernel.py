@@ -95,7 +95,7 @@ class BayesianSVC(BayesianClassifier):
     tune : bool, {"evidence", "cv", "bound", "sample"} or KernelSearch, default=True
         How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
         evidence of a logistic model on 1,000 rows, then the amplitude and a common factor of the
-        length scales by five folds; a :class:`~bayesvm.gp.kernel_search.KernelSearch` says with
+        length scales by ten folds; a :class:`~bayesvm.gp.kernel_search.KernelSearch` says with
         how many rows.
         ``"cv"`` uses folds alone; ``"bound"`` is the papers' way, for comparison.
         ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.

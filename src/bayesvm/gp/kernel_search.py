@@ -45,7 +45,7 @@ class KernelSearch:
     nats : float, default=4.0
         Evidence that a local part, and length scales of the columns, must add; these also one nat
         for each of them.
-    judge_rows : int, default=800
+    judge_rows : int, default=600
         Rows that cross-validation predicts.
     amplitudes, factors : tuple of float
         Amplitudes in units of that of most evidence, and factors of the length scales, in the order
@@ -53,7 +53,7 @@ class KernelSearch:
     amplitude_spread, factor_spread : float
         Standard deviations of the logarithms of amplitude and factor about zero, by which the log
         loss is penalised: f is of the size of the margin, length scales are those of the evidence.
-    folds : int, default=5
+    folds : int, default=10
         Folds of cross-validation.
     """
 
@@ -61,12 +61,12 @@ class KernelSearch:
     first_rows: int = 400
     starts: tuple[float, ...] = (0.25, 1.0, 4.0)
     nats: float = 4.0
-    judge_rows: int = 800
+    judge_rows: int = 600
     amplitudes: tuple[float, ...] = (0.25, 0.0625, 0.015625, 0.00390625)
-    factors: tuple[float, ...] = (1.0, 0.7, 0.5)
-    amplitude_spread: float = 1.0
-    factor_spread: float = 0.3
-    folds: int = 5
+    factors: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35)
+    amplitude_spread: float = 1.5
+    factor_spread: float = 0.4
+    folds: int = 10
 
 
 def first_kernel(
