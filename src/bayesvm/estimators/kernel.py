@@ -61,61 +61,48 @@ class BayesianSVC(BayesianClassifier):
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="auto"
-        ``"auto"``: a Gaussian kernel, with a local part for neighbours, ``Matern(nu=0.5)`` of a
-        shorter length scale, where that adds four nats of evidence.
-        ``"rbf"`` is the Gaussian kernel alone; ``"matern"``, ``"linear"`` and ``"poly"`` are
-        others; a kernel object, from whose values tuning starts; a function of two arrays of rows;
-        or ``"precomputed"``, X then being the square matrix of kernel values (of new rows with the
-        training rows, in prediction).  For a kernel given by name tuning also decides between one
-        length scale and one per column; of a function and of given values it learns the weight.
+        ``"auto"``: a Gaussian kernel, with a local part where that adds evidence; ``"rbf"``,
+        ``"matern"``, ``"linear"``, ``"poly"``; a kernel object, from whose values tuning starts; a
+        function of two arrays of rows; or ``"precomputed"``, X then being the square matrix of
+        kernel values (of new rows with the training rows, in prediction).
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 1,000 rows.  Beyond, 128 points are doubled until the prior
-        variance that they leave unexplained costs the bound less than 0.003 nats a row; where 512
-        are not enough, every row is a point up to 4,000 rows.
+        ``"auto"`` does so up to 1,000 rows; beyond, 128 points are doubled until they cost the
+        bound less than 0.003 nats a row, and where 512 do not, every row up to 4,000 is a point.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
-        Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound by
-        its gradient: with the kernel, where that is tuned by ``"evidence"``, then at the kernel
-        that was chosen.  At most 10,000 rows move them.
+        Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound of
+        at most 10,000 rows by its gradient, with the kernel where that is tuned.
     approximation : {"variational", "fitc"}, default="variational"
-        What becomes of the variance that inducing points leave unexplained.  ``"variational"``:
-        it stays, which makes ``elbo_`` a bound on the evidence of the exact process.  ``"fitc"``:
-        it is variance of the single rows, which they inform; the bound is then that of another
-        process, and can be higher.  Without effect where every row is a point.
+        What becomes of the variance that inducing points leave unexplained.  ``"variational"``: it
+        stays, and ``elbo_`` is a bound on the evidence of the exact process.  ``"fitc"``: it is
+        variance of the single rows, which they inform, and the bound is that of another process.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``, which does without the
         papers' augmentation; that makes standard deviations 20 to 40 % too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="auto"
         The likelihood of a label given f: ``"soft_hinge"``, ``"hinge"`` (that of the papers),
-        ``"logistic"``, ``"probit"`` or ``"skewed_laplace"``, which learns the scale of the loss
-        too, at the kernel that tuning finds for a scale of one.  ``"auto"`` is the soft hinge, and
-        the logistic beyond 50,000 rows or for rows read in blocks: the more rows there are, the
-        closer f comes to what the likelihood prefers on average, and only the logistic's is linear
-        in the log odds, as the calibrated link is.
+        ``"logistic"``, ``"probit"`` or ``"skewed_laplace"``.  ``"auto"`` is the soft hinge, and
+        beyond 50,000 rows or for rows read in blocks the logistic, whose f is linear in the log
+        odds, as the calibrated link is.
     tune : bool, {"evidence", "cv", "bound", "sample"} or KernelSearch, default=True
-        How the kernel's parameters are learned.  ``True`` is ``"evidence"``: length scales by the
-        evidence of a logistic model on 1,000 rows, then the amplitude and a common factor of the
-        length scales by ten folds; a :class:`~bayesvm.gp.kernel_search.KernelSearch` says with
-        how many rows.
-        ``"cv"`` uses folds alone; ``"bound"`` is the papers' way, for comparison.
-        ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws.
+        ``True`` is ``"evidence"``: see :class:`~bayesvm.gp.kernel_search.KernelSearch`, which also
+        says with how many rows.  ``"cv"`` uses folds alone; ``"bound"`` is the papers' way;
+        ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws;
         ``False`` takes the kernel as it is.
     intercept_scale : float, optional
         Prior standard deviation of the level of f; 3 if not given.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
         Which columns hold categories: those of text, categories or truth values, and those listed.
         ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
-        distance, in units of one length scale; one not seen in training lies between them.  With
-        a kernel given by name, numbers of 3 to 10 different values are at that distance beside
-        that of their difference.
+        distance, in units of one length scale; one not seen in training lies between them.
     missing : {"auto", "error"}, default="auto"
         ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
         least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
         missing cells.
     standardize : bool, default=True
-        Centre and scale columns inside; length scales are then in units of a column's spread.  For
-        a kernel given by name and rows in memory, columns of numbers that are far from Gaussian are
-        transformed towards their ranks as well.
+        Centre and scale columns inside.  For a kernel given by name and rows in memory, columns far
+        from Gaussian are transformed towards their ranks, numbers of 3 to 10 values are levels too,
+        and columns of one unit keep it where that has more evidence.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood

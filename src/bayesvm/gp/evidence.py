@@ -61,18 +61,10 @@ def parameter_prior(
 ) -> LogNormal:
     """The prior of a kernel's log parameters, the amplitude first.
 
-    Parameters
-    ----------
-    kernel : Scaled
-        The kernel; parameters other than these have their present values as means.
-    extent : float
-        Squared size of the cloud of points, the mean of squared length scales.  A local part has a
-        fifth of the length scale and the same amplitude.
-    amplitude : float, default=16.0
-        Mean of the amplitude.
-    spread : float, default=1.5
-        Standard deviation of log parameters; it is 1 for length scales, and for the deviation of a
-        column's own length scale from the common one.
+    The squared length scales have the size ``extent`` of the cloud of points as mean, a local part
+    a fifth of the length scale and the same amplitude; other parameters have their present values.
+    Logarithms have standard deviation ``spread``, those of length scales 1, and as much have the
+    deviations of columns' own length scales from the common one.
     """
     mean = kernel.theta.copy()
     mean[0] = np.log(amplitude)

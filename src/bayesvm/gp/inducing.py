@@ -156,27 +156,9 @@ def inducing_points(
 ) -> Array:
     """Inducing points on the standardised scale; ``X`` itself where every row is one.
 
-    Parameters
-    ----------
-    inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features)
-        How the points are chosen, or the points on the scale of the input.
-    n_inducing : int, "auto" or None
-        Their number; ``None`` takes every row, ``"auto"`` see :func:`enough_points`.
-    X : array of shape (n, p)
-        Distinct rows.
-    kernel : Kernel
-        Kernel whose length scales are the unit of distances.
-    inputs : design
-        Map from the input to the standardised scale.
-    rng : numpy.random.Generator
-        Generator of ``"random"``.
-    every : int, default=1000
-        With ``"auto"``, the number of rows up to which every row is a point.
-    weights : tuple of arrays, optional
-        Some rows and the precisions of their sites, by which the number is chosen.
-    limit : int, default=4000
-        With ``"auto"``, the number of rows up to which every row is a point if few points are not
-        enough.
+    They are chosen among distinct rows X, or given on the scale of the input, whose map is
+    ``inputs``.  With ``"auto"`` every row is one up to ``every`` rows; beyond,
+    :func:`enough_points` chooses the number by some rows and their ``weights``.
     """
     if not isinstance(inducing, str):
         return _given_points(inducing, inputs)
@@ -213,21 +195,9 @@ def enough_points(
 ) -> Array:
     r"""Inducing points, doubled until they miss little prior variance where rows inform f.
 
-    The variance :math:`\tilde k` that points leave costs the bound
-    :math:`\tfrac12 w^\top\tilde k`, with precisions *w* of the sites.
-
-    Parameters
-    ----------
-    X : array of shape (n, p)
-        Distinct rows.
-    some, w : arrays of shape (k, p) and (k,)
-        Rows at which the variance is computed, and their precisions.
-    tol : float, default=3e-3
-        Cost in nats a row that points may have.
-    first, most : int
-        The first number of points and the largest.
-    limit : int, default=4000
-        Every row is a point where ``most`` are not enough and rows are at most so many.
+    The variance :math:`\tilde k` that points leave at the rows ``some``, whose sites have precision
+    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  Where
+    ``most`` points are not enough, every row is one, of at most ``limit``.
     """
     m = first
     while True:

@@ -98,24 +98,10 @@ def search_kernel(
     local: bool = False,
     reporter: Reporter | None = None,
 ) -> Scaled:
-    """The kernel with its parameters learned.
+    """The kernel with its parameters learned, from that of :func:`first_kernel`.
 
-    Parameters
-    ----------
-    kernel : Scaled
-        Kernel to start from, see :func:`first_kernel`.
-    data : TrainingData
-        Points and labels.
-    likelihood : Likelihood
-        Likelihood of the fit to come.
-    search : KernelSearch
-        What the search may cost.
-    per_column : bool
-        Whether columns may have length scales of their own.
-    local : bool
-        Whether the kernel may have a local part.
-    reporter : Reporter, optional
-        Told of every evaluation; may end the search with the best kernel so far.
+    ``likelihood`` is that of the fit to come.  Columns may have length scales of their own with
+    ``per_column``, and the kernel a local part with ``local``.
     """
     reporter = reporter or Reporter()
     guide = likelihood if likelihood.normalised else Logistic()

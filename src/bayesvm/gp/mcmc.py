@@ -142,21 +142,20 @@ def _move(
 ) -> At:
     """Each parameter in turn, by a slice of ``value`` and the prior."""
     prior = what.prior
-    for j in range(at.theta.size if prior is not None else 0):
-        made: dict[float, tuple[Array, InducingProcess]] = {
-            float(at.theta[j]): (at.theta, at.process)
-        }
+    for j in range(0 if prior is None else at.theta.size):
+        made = {float(at.theta[j]): (at.theta, at.process)}
 
         def log_density(x: float, theta: Array, j: int, made: Any) -> float:
+            assert prior is not None
             there = theta.copy()
             there[j] = x
-            if np.max(np.abs(there - cast(LogNormal, prior).mean)) > 12.0:
+            if np.max(np.abs(there - prior.mean)) > 12.0:
                 return -np.inf
             try:
                 made[x] = made.get(x) or (there, what.at(there))
             except np.linalg.LinAlgError:  # a kernel that is no longer one in floating point
                 return -np.inf
-            return float(value(made[x][1]) + cast(LogNormal, prior)(there)[0])
+            return float(value(made[x][1]) + prior(there)[0])
 
         density = partial(log_density, theta=at.theta, j=j, made=made)
         theta, low = made[slice_sample(density, float(at.theta[j]), rng, 1.5)]
@@ -196,23 +195,6 @@ def run_chain(
         if stop:
             break
     return Chains(**{name: np.array(x) for name, x in kept.items()}), stop
-
-
-def sample_process(
-    what: Sampled,
-    scheme: Gibbs,
-    rng: np.random.Generator,
-    start: Array,
-    watch: Watch = silent,
-    n_jobs: int | None = None,
-) -> Chains:
-    """All chains side by side; ``start`` are whitened coefficients to begin from."""
-    chain = partial(run_chain, what, scheme, int(rng.integers(2**32)), start)
-    parts = run_chains(chain, scheme.chains, n_jobs, watch)
-    parts = worth_keeping(parts, [part.fit.size for part in parts])
-    least = [min(len(x) for x in field) for field in zip(*parts, strict=True)]
-    fields = zip(zip(*parts, strict=True), least, strict=True)
-    return Chains(*(np.stack([x[:m] for x in field]) for field, m in fields))
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +256,12 @@ def machine_from_chains(
     process = what.at(what.process.kernel.theta)
     near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
     start = factor_given(process, Sites(near.w, near.sites.b[:, 0]))[1]
-    chains = sample_process(what, scheme, rng, start, watch, n_jobs)
+    chain = partial(run_chain, what, scheme, int(rng.integers(2**32)), start)
+    parts = run_chains(chain, scheme.chains, n_jobs, watch)
+    parts = worth_keeping(parts, [part.fit.size for part in parts])
+    least = [min(map(len, field)) for field in zip(*parts, strict=True)]  # some may be stopped
+    fields = zip(zip(*parts, strict=True), least, strict=True)
+    chains = Chains(*(np.stack([x[:m] for x in field]) for field, m in fields))
     hyper = {"kernel": chains.theta}
     if likelihood.is_learned:
         hyper[LIKELIHOOD] = chains.scale
@@ -286,7 +273,11 @@ def machine_from_chains(
         post: Posterior = DrawsPosterior(theta)
         compared = chains.f
     else:
-        mixture = _mixture(chains, level, model.terms[-1].design)
+        design, scale = model.terms[-1].design, np.ones(chains.z.shape[-1])
+        scale[0] = np.sqrt(level)
+        thetas, z = (x.reshape(-1, x.shape[-1]) for x in (chains.theta, chains.z))
+        some = np.unique(np.linspace(0, len(z) - 1, 100).astype(int))  # evenly over the chains
+        mixture = Mixture(design.inputs, design.kernel, design.Z, thetas[some], z[some] * scale)
         model = Model((Term("gp", mixture, Fixed(1.0)),), likelihood)
         post = DrawsPosterior(np.eye(mixture.width)[None])
         every = -(-chains.theta.shape[1] // chains.f.shape[1])  # draws whose f was kept
@@ -317,12 +308,3 @@ def machine_from_chains(
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)
     return machine, TrainingMoments(*(x[:, None] for x in (support, *left_out)))
-
-
-def _mixture(chains: Chains, level: float, design: Whitened) -> Mixture:
-    """A hundred draws spread evenly over the chains."""
-    theta, z = (x.reshape(-1, x.shape[-1]) for x in (chains.theta, chains.z))
-    some = np.unique(np.linspace(0, len(z) - 1, 100).astype(int))
-    values = z[some].copy()
-    values[:, 0] *= np.sqrt(level)
-    return Mixture(design.inputs, design.kernel, design.Z, theta[some], values)

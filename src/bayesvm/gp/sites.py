@@ -315,28 +315,9 @@ def fit_sites(
 
     A pass factorises once for the variances, takes the means to their optimum given these, and
     finds the precisions that touch the bounds there.  A step of the precisions that lowers the
-    bound is halved.
-
-    Parameters
-    ----------
-    process : ExactProcess or InducingProcess
-        The process at the points.
-    labels : Labels
-        Labels of the rows.
-    site : callable
-        Contributions of the likelihood: ``site(y, m, v)``.
-    start : Sites, optional
-        Where to start; by default where f has the signs of the labels.
-    tol : float, default=1e-6
-        Gain of the last pass, a row and class.
-    max_iter : int, default=100
-        Passes at most.
-    power : float, default=2.0
-        Classes share the power mean of the precisions that they would choose.  With 1 the sum of
-        the bounds is maximised, and its gradient in the kernel is that at fixed precisions; but
-        where two of many classes meet the mean is far too small for both.
-    watch : callable
-        Told of every pass; may end the fit.
+    bound is halved.  Classes share the power mean of the precisions that they would choose: with
+    ``power`` 1 the sum of the bounds is maximised, and its gradient in the kernel is that at fixed
+    precisions; but where two of many classes meet, the mean is far too small for both.
     """
     K, page = labels.Y.shape[1], page_of(watch)
     enough = tol * K * float(labels.c.sum())
