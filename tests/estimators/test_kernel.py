@@ -642,7 +642,7 @@ def test_the_default_likelihood_of_many_rows_is_the_logistic(monkeypatch):
     few = BayesianSVC(**options).fit(X, y)
     monkeypatch.setattr("bayesvm.data.tables.MERGED_ROWS", 100)
     many, soft = (BayesianSVC(**options, **how).fit(X, y) for how in ({}, SOFT))
-    kinds = [type(m.machines_[0].model.likelihood.likelihood).__name__ for m in (few, many, soft)]
+    kinds = [type(m.machines_[0].model.likelihood).__name__ for m in (few, many, soft)]
     assert kinds == ["SoftHinge", "Logistic", "SoftHinge"]
     again = BayesianSVC(likelihood="logistic", **options).fit(X, y)
     np.testing.assert_allclose(

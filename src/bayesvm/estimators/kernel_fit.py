@@ -269,10 +269,10 @@ def _inputs(settings: Settings, data: Distinct, X: Array, kept: Array) -> list[I
     found: list[Any] = [apart.with_units(settings.units)]
     if settings.is_open:
         found = [levelled(warped(found[0], data.X[data.at], data.c), data.X)]
-        if settings.searches and settings.units is None and apart.width > 1:
-            varies = slice(None) if apart.still is None else ~apart.still
-            scale = np.sqrt(np.mean(np.square(apart.scale[varies])))
-            found.append(replace(apart, scale=np.full(apart.width, scale)))
+        varies = np.ones(apart.width, bool) if apart.still is None else ~apart.still
+        if settings.searches and settings.units is None and varies.sum() > 1:
+            unit = np.sqrt(np.mean(np.square(apart.scale[varies])))
+            found.append(replace(apart, scale=np.full(apart.width, unit)))
     out = []
     for design in found:
         groups = design.groups(settings.groups) if isinstance(design, Levelled) else settings.groups
