@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -56,13 +56,7 @@ class Hinge(PseudoLikelihood):
     is_kinked: ClassVar[bool] = True
 
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
-        xp = arrays.of(m)
-        u = 1.0 - y * m
-        root = xp.sqrt(xp.clip(u * u + v, FLOOR, None))  # sqrt(chi)
-        w = 1.0 / root
-        # u + sqrt(chi) for u < 0 is a difference of near equals: use v / (sqrt(chi) - u)
-        loss = xp.where(u > 0, u + root, v / (root + xp.abs(u)))
-        return Local(w, y * (1.0 + u * w), -loss, v * w**3)
+        return augmented_hinge(y, m, v)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         return averaged_hinges(y, m, v, 1.0, np.array([2.0]), np.array([FLOOR]))
@@ -82,3 +76,15 @@ class Hinge(PseudoLikelihood):
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
         return np.logaddexp(log_ndtr(-mu / s), log_half_mean(2.0, mu, s))
+
+
+def augmented_hinge(y: Array, m: Array, rest: Any) -> Local:
+    """The contribution of a row with chi = u^2 + ``rest``, of the variance and of a softness."""
+    xp = arrays.of(m)
+    u = 1.0 - y * m
+    root = xp.sqrt(xp.clip(u * u + rest, FLOOR, None))  # sqrt(chi)
+    w = 1.0 / root
+    # sums of u and sqrt(chi) for u < 0 are differences of near equals
+    loss = xp.where(u > 0, u + root, rest / (root + xp.abs(u)))
+    slope = xp.where(u >= 0, 1.0 + u * w, rest * w * w / (1.0 + xp.abs(u) * w))
+    return Local(w, y * slope, -loss, rest * w**3)

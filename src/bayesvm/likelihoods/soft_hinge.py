@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import arrays
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.parameters import is_number
 from ..core.types import Array, Local
 from .base import PseudoLikelihood, averaged_hinges
+from .hinge import augmented_hinge
 
 # sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, over sqrt(2).  That
 # is a mixture of Gaussians; these ten, with weights and standard deviations by least squares, give
@@ -78,15 +78,7 @@ class SoftHinge(PseudoLikelihood):
         return max(float(self.softness), 1e-6)  # below it nothing changes
 
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
-        xp = arrays.of(m)
-        u = 1.0 - y * m
-        rest = v + self._s**2
-        root = xp.sqrt(u * u + rest)  # sqrt(chi)
-        w = 1.0 / root
-        # u + sqrt(chi) for u < 0 is a difference of near equals: use rest / (sqrt(chi) - u)
-        loss = xp.where(u > 0, u + root, rest / (root + xp.abs(u)))
-        slope = xp.where(u > 0, 1.0 + u * w, rest * w * w / (1.0 + xp.abs(u) * w))
-        return Local(w, y * slope, -loss, rest * w**3)
+        return augmented_hinge(y, m, v + self._s**2)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         """By ten Gaussians in place of a Student variable."""
