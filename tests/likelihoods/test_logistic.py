@@ -9,7 +9,7 @@ from bayesvm.likelihoods import Logistic
 M = np.linspace(-30.0, 30.0, 121)
 
 
-@pytest.mark.parametrize("v", [0.0, 1e-4, 0.01, 0.015, 0.0151, 1.0, 25.0, 4e4])
+@pytest.mark.parametrize("v", [0.0, 1e-4, 0.005, 0.0051, 1.0, 25.0, 4e4])
 def test_tight_is_exact_at_any_variance(v):
     """Against sums over a fine grid of f: value, slope and curvature."""
     x = np.linspace(-9.0, 9.0, 40_001)
