@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import npy_header
-from ..core.types import Array
 from .levels import some_of
 from .sources import EXPECTED, Chunk, Source, as_floats
 from .tables import check_table
@@ -58,30 +57,23 @@ def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
         raise ValueError(f"X must be real numbers; {str(path)!r} has type {dtype}.")
     if path.stat().st_size < offset + dtype.itemsize * shape[0] * shape[1]:
         raise ValueError(f"{str(path)!r} ends before its {shape[0]} rows do; write it again.")
-    if isinstance(y, str | os.PathLike):
-        y = np.load(y)
+    y, groups = (np.load(x) if isinstance(x, str | os.PathLike) else x for x in (y, groups))
     labels = None if y is None else np.asarray(y)
     if labels is not None and labels.shape != shape[:1]:
         raise ValueError(f"y must have one label for each of {shape[0]} rows; got {labels.shape}.")
-    if isinstance(groups, str | os.PathLike):
-        groups = np.load(groups)
     members = None if groups is None else some_of(groups, slice(None), shape[0])
-    rows, width = max(1, CHUNK_BYTES // (8 * shape[1])), dtype.itemsize * shape[1]
+    n, p = shape
+    rows = max(1, CHUNK_BYTES // (8 * p))
 
     def read() -> Iterator[Chunk]:
-        with path.open("rb") as file:
-            file.seek(offset)
-            for i in range(0, shape[0], rows):
-                k = min(rows, shape[0] - i)
-                held = np.frombuffer(file.read(k * width), dtype=dtype).reshape(k, shape[1])
-                part = slice(i, i + k)
-                yield Chunk(
-                    as_floats(held),
-                    None if labels is None else labels[part],
-                    None if members is None else some_of(members, part, shape[0]),
-                )
+        for i in range(0, n, rows):
+            part = slice(i, min(i + rows, n))
+            at = offset + i * p * dtype.itemsize
+            held = np.fromfile(path, dtype, (part.stop - i) * p, offset=at).reshape(-1, p)
+            y = None if labels is None else labels[part]
+            yield Chunk(as_floats(held), y, members and some_of(members, part, n))
 
-    return Source(read, (shape[0], shape[1]), None, labels is not None, members is not None)
+    return Source(read, (n, p), None, labels is not None, members is not None)
 
 
 def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
@@ -218,11 +210,20 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
     def read() -> Iterator[Chunk]:
         for item in make():
             chunk = Chunk.of(item)
+            try:
+                rows = as_floats(np.asarray(check_table(chunk.X)))
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{EXPECTED}; got a {type(chunk.X).__name__} that cannot be read as rows of "
+                    f"numbers ({error}). Encode text as numbers; rows and labels together are a "
+                    "tuple, not a list."
+                ) from error
             y = None if chunk.y is None else np.asarray(chunk.y)
-            yield Chunk(_numbers(chunk.X), y, chunk.groups)
+            yield Chunk(rows, y, chunk.groups)
 
     n, p = 0, None
-    kinds: set[tuple[bool, bool]] = set()  # whether with labels, whether with groups
+    labelled: set[bool] = set()
+    grouped: set[bool] = set()
     for X, y, groups in read():
         if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
             raise ValueError(
@@ -234,21 +235,12 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
                 f"all rows must have the same columns; got {p} columns first and {X.shape[1]} "
                 f"in a later item of shape {X.shape}."
             )
-        n, p, kinds = n + X.shape[0], X.shape[1], kinds | {(y is not None, groups is not None)}
+        n, p = n + X.shape[0], X.shape[1]
+        labelled.add(y is not None)
+        grouped.add(groups is not None)
     if not n or p is None:
         raise ValueError("the iterator gave no rows.")
-    for what, some in zip(("labels", "groups"), map(set, zip(*kinds, strict=True)), strict=True):
+    for what, some in (("labels", labelled), ("groups", grouped)):
         if len(some) > 1:
             raise ValueError(f"some items have {what} and some have none; give them with all.")
-    return Source(read, (n, p), None, *kinds.pop())
-
-
-def _numbers(X: Any) -> Array:
-    """Rows as an array of numbers."""
-    try:
-        return as_floats(np.asarray(check_table(X)))  # type: ignore[no-any-return]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{EXPECTED}; got a {type(X).__name__} that cannot be read as rows of numbers "
-            f"({error}). Encode text as numbers; rows and labels together are a tuple, not a list."
-        ) from error
+    return Source(read, (n, p), None, labelled.pop(), grouped.pop())

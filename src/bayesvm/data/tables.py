@@ -127,7 +127,8 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             "ColumnTransformer)."
         )
     is_floats = type(X) is np.ndarray and X.dtype.kind == "f"  # no need to look at columns
-    X, pairwise = X if is_floats else check_table(X, reset), get_tags(estimator).input_tags.pairwise
+    X = X if is_floats else check_table(X, reset)
+    pairwise = get_tags(estimator).input_tags.pairwise
     complete = not estimator._allows_nan or pairwise or sparse.issparse(X)
     if not reset and estimator.encoding_.fill is None:  # means of columns are not known
         complete = complete or estimator._kept_missing() is not None
