@@ -4,7 +4,6 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 
 from bayesvm.compare import CriticalDifferenceDisplay, bonferroni_dunn, nemenyi
@@ -48,13 +47,6 @@ def test_own_axes_and_style():
         CriticalDifferenceDisplay.from_scores(SCORES, test="tukey")
     with pytest.raises(ValueError, match="all pairs and has no control; got control=2"):
         CriticalDifferenceDisplay.from_scores(SCORES, control=2)
-
-
-def test_control_by_its_label():
-    frame = pd.DataFrame(SCORES, columns=[5, 4, 3, 2, 1])
-    display = CriticalDifferenceDisplay.from_scores(frame, test="bonferroni-dunn", control=4)
-    assert display.control == "4"
-    assert display.names.index("4") == 1
 
 
 def test_matplotlib_is_named(monkeypatch):

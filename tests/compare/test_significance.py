@@ -124,15 +124,11 @@ def test_bonferroni_dunn_of_chen():
 @pytest.mark.parametrize(
     ("columns", "control", "at"),
     [
-        ([1, 2, 3, 4, 5], 1, 0),
         ([1, 2, 3, 4, 5], np.int64(5), 4),
         ([1, 2, 3, 4, 5], "2", 1),
         ([1, 2, 3, 4, 5], 0, 0),  # no such label: a place
-        (list("abcde"), np.int64(1), 1),
-        (list("abcde"), "b", 1),
         (["4", "3", "2", "1", "0"], 1, 1),
         (["4", "3", "2", "1", "0"], "1", 3),
-        (None, np.int64(1), 1),
         (None, "1", 1),
     ],
 )
@@ -195,19 +191,6 @@ def test_f_test_without_variation():
     assert f_test_5x2(np.full((5, 2), 0.25)) == (np.inf, 0.0)
 
 
-def test_f_test_level():
-    """Independent normal differences: f = (1 + F) / 2, F with 5 and 5 degrees of freedom.
-
-    Sum p^2 = sum 2 pbar_i^2 + sum s_i^2, two independent sums of five squares.  So a nominal 5% is
-    1.8% there: 4,000 draws, |z| < 4.5.
-    """
-    level = stats.f.sf(2 * stats.f.isf(0.05, 10, 5) - 1, 5, 5)
-    assert round(level, 4) == 0.0175
-    p = np.random.default_rng(0).standard_normal((4000, 5, 2))
-    rejected = np.mean([f_test_5x2(x).pvalue < 0.05 for x in p])
-    assert abs(rejected - level) < 4.5 * np.sqrt(level * (1 - level) / 4000)
-
-
 @given(arrays(float, (6, 4), elements=st.integers(0, 3).map(float)))
 def test_friedman_against_scipy(scores):
     """With the correction for ties it is SciPy's test; the ranks have the mean they must have."""
@@ -221,12 +204,6 @@ def test_friedman_against_scipy(scores):
         assert (result.chi2, result.pvalue) == (0.0, 1.0)
     mirrored = friedman(-scores, lower_is_better=True, tie_correction=True)
     np.testing.assert_allclose(mirrored.ranks, result.ranks)
-
-
-def test_perfect_agreement():
-    result = friedman([[0.9, 0.8, 0.7]] * 10)
-    assert result.statistic == np.inf
-    assert result.pvalue == 0.0
 
 
 @given(arrays(float, (7, 5), elements=st.floats(0, 1)), st.sampled_from([0.05, 0.1]))

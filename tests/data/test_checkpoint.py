@@ -6,7 +6,6 @@ import importlib
 import os
 import signal
 
-import dask.array as da
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -77,30 +76,14 @@ def test_a_checkpoint_of_a_file_knows_the_rows_of_that_file(tmp_path):
         clone(model).fit(from_memmap(tmp_path / "B.npy", Y))
 
 
-def test_a_checkpoint_of_a_dask_array_knows_its_rows(tmp_path):
-    model = BayesianLinearSVC(
-        inference=Gibbs(draws=5, burn_in=2, chains=1),
-        standardize=False,
-        random_state=0,
-        checkpoint=tmp_path / "c.npz",
-    )
-    y = da.from_array(Y, chunks=40)
-    model.fit(da.from_array(X, chunks=40), y)
-    with pytest.raises(ValueError, match=r"c\.npz.* belongs to another fit: data"):
-        clone(model).fit(da.from_array(-X, chunks=40), y)
-
-
-def test_a_checkpoint_knows_the_seed(tmp_path):
-    model = BayesianLinearSVC(inference=CHAIN, random_state=0, checkpoint=tmp_path / "c.npz")
-    model.fit(X, Y)
-    with pytest.raises(ValueError, match=r"belongs to another fit: seed 0 there and 1 here"):
-        clone(model).set_params(random_state=1).fit(X, Y)
-
-
-def test_a_checkpoint_knows_all_parameters(tmp_path):
-    model = BayesianLinearSVC(checkpoint=tmp_path / "c.npz").fit(X, Y)
-    with pytest.raises(ValueError, match="belongs to another fit: parameters"):
-        clone(model).set_params(probability="probit").fit(X, Y)
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [({"random_state": 1}, "seed 0 there and 1 here"), ({"probability": "probit"}, "parameters")],
+)
+def test_a_checkpoint_knows_seed_and_parameters(change, what, tmp_path):
+    model = BayesianLinearSVC(random_state=0, checkpoint=tmp_path / "c.npz").fit(X, Y)
+    with pytest.raises(ValueError, match=f"belongs to another fit: {what}"):
+        clone(model).set_params(**change).fit(X, Y)
 
 
 def test_without_a_seed_a_fit_goes_on_with_the_stream_it_began(tmp_path):

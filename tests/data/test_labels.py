@@ -11,7 +11,6 @@ from bayesvm.data.labels import (
     Training,
     check_weights,
     class_factors,
-    class_masses,
     encode,
     plain_labels,
 )
@@ -157,15 +156,6 @@ def test_dates_may_name_groups(frame):
     assert model.levels_["dose"].size == 3
 
 
-def test_a_mask_that_hides_nothing_is_no_offence(frame):
-    X = frame.to_numpy()
-    want = fitted(BayesianLinearSVC, X).predict_proba(X)
-    masked = np.ma.array(X)
-    np.testing.assert_allclose(
-        fitted(BayesianLinearSVC, masked).predict_proba(masked), want, rtol=1e-6, atol=1e-9
-    )
-
-
 @pytest.mark.parametrize(
     ("y", "kind"),
     [
@@ -184,10 +174,3 @@ def test_a_mask_that_hides_nothing_is_no_offence(frame):
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 def test_labels_keep_their_kind(y, kind):
     assert plain_labels(y).dtype.kind == kind
-
-
-@pytest.mark.parametrize("weights", [np.full(7, 0.5), np.arange(1.0, 8.0)])
-def test_masses_of_two_classes(weights):
-    codes = np.array([0, 1, 1, 0, 1, 0, 0], dtype=np.int8)
-    want = [weights[codes == 0].sum(), weights[codes == 1].sum()]
-    np.testing.assert_allclose(class_masses(codes, weights, 2), want, rtol=1e-15)

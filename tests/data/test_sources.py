@@ -16,7 +16,6 @@ from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.data import (
     Blocks,
     Serial,
-    Source,
     block_rows,
     cut,
     from_iterable,
@@ -226,12 +225,6 @@ def test_what_is_wrong_is_said(tmp_path):
 def test_items_that_are_no_rows_are_refused(item, message):
     with pytest.raises(ValueError, match=message):
         from_iterable(lambda: [(X, Y), item])
-
-
-def test_a_reader_of_ones_own_is_checked_too():
-    for item, message in (((X, Y, Y, Y), "tuple of 4"), ((sparse.csr_array(X), Y), "be dense")):
-        with pytest.raises(ValueError, match=message):
-            BayesianLinearSVC().fit(Source(lambda item=item: iter([item]), X.shape, labelled=True))
 
 
 def test_a_source_that_has_labels_is_scored_without(tmp_path):
