@@ -112,7 +112,7 @@ def test_results_do_not_depend_on_units():
 
 
 @pytest.mark.parametrize("classifier", ["linear", "kernel"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1])
 def test_order_and_units_of_columns_do_not_matter(seed, classifier):
     X, y = simulate(n=30, d=6, seed=seed)
     rng = np.random.default_rng(seed)
@@ -216,15 +216,6 @@ def test_sparsity_is_learned():
     X, y = simulate()
     for classifier, inference in (("linear", "vb"), ("linear", "gibbs"), ("kernel", "gibbs")):
         assert fit(classifier, inference, nu=None).score(X, y) > 0.85
-
-
-def test_intervals_of_loadings():
-    model = fit("linear", "gibbs")
-    low, high = model.loadings_interval(0.9)
-    assert np.all(low < model.loadings_)
-    assert np.all(model.loadings_ < high)
-    wider = model.loadings_interval(0.99)
-    assert np.all(wider[0] < low)
 
 
 def test_a_length_scale_for_each_factor():

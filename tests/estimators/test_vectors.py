@@ -240,7 +240,7 @@ def test_some_candidates_only():
     model = PCVC(random_state=0, n_candidates=30).fit(X, Y)
     assert model.n_vectors_ <= 31
     assert model.score(X, Y) > 0.85
-    big = rng.standard_normal((4000, 2))
+    big = rng.standard_normal((3200, 2))
     y = (big[:, 0] * big[:, 1] > 0).astype(int)
     assert (
         PCVC(RBF(1.0), rate=1.0, norm_penalty=0.5, tune=False, n_folds=2).fit(big, y).score(big, y)
@@ -353,25 +353,14 @@ def test_all_pruned_keeps_the_bias_and_says_so():
         (PCVC(random_state=0, rate=0.0), "rate must be a number above 0"),
         (PCVC(random_state=0, norm_penalty=-1.0), "norm_penalty must be a number of at least 0"),
         (PCVC(random_state=0, n_folds=1), "n_folds must be a whole number of at least 2"),
-        (
-            PCVC(random_state=0, max_iter=0),
-            "max_iter must be a whole number of at least 1 or None; got 0",
-        ),
-        (PCVC(random_state=0, tol=-1e-3), "tol must be a number of at least 0 or None; got -0.001"),
         (PCVC(random_state=0, tune="evidence"), "tune must be True or False; got 'evidence'"),
         (PCVC(random_state=0, n_candidates=1), "n_candidates must be 'auto' or a whole number"),
         (PCVC(random_state=0, probability="platt"), "probability='platt' is not known"),
         (RVC(random_state=0, solver="newton"), "choose one of 'sequential', 'em'"),
         (
-            RVC(random_state=0, max_iter=1.5),
-            "max_iter must be a whole number of at least 1 or None; got 1.5",
-        ),
-        (
             RVC(random_state=0, tol=float("nan")),
             "tol must be a number of at least 0 or None; got nan",
         ),
-        (RVC(random_state=0, n_folds=1), "n_folds must be a whole number of at least 2"),
-        (RVC(random_state=0, tune="evidence"), "tune must be True or False; got 'evidence'"),
         (RVC(random_state=0, kernel="tanh"), "kernel='tanh' is not known"),
         (RVC(random_state=0, likelihood="hinge"), "choose one of 'auto', 'probit', 'logistic'"),
     ],

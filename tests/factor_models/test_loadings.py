@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad, trapezoid
 from scipy.linalg import subspace_angles
-from scipy.stats import multivariate_normal
 from tests.problems import Z
 
 from bayesvm.factor_models.fitted import aligned, match
@@ -16,7 +15,6 @@ from bayesvm.factor_models.loadings import (
     FactorPrior,
     Loadings,
     energy,
-    leading_scores,
     learn,
     project,
     sparse_bound,
@@ -152,14 +150,6 @@ def test_scores_condition_on_the_cells_seen():
         np.testing.assert_allclose(found.cov[i], np.eye(2) - gain @ B, atol=1e-10)
 
 
-def test_leading_scores_by_either_side():
-    X, _, _ = simulate(12, 5, 2, 6)
-    for table in (X, np.hstack([X, np.zeros((12, 20))])):
-        W = leading_scores(Sheet.of(table), 2)
-        U = np.linalg.svd(X, full_matrices=False)[0][:, :2]
-        np.testing.assert_allclose(np.abs(W.T @ U), np.sqrt(12) * np.eye(2), atol=1e-8)
-
-
 def test_varimax_finds_simple_structure():
     A = np.kron(np.eye(3), np.ones((5, 1)))
     T = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
@@ -240,17 +230,6 @@ def test_number_of_factors_by_the_bound():
     for K in (3, 8):  # eight lies between the numbers that are tried first
         X, _, _ = simulate(100, 40, K, 11)
         assert choose_size(FactorPrior(), Sheet.of(X - X.mean(axis=0))) == K
-
-
-def test_marginal_of_a_row_is_gaussian():
-    """project's moments and the density of x agree: p(x) p(w | x) = p(w) p(x | w)."""
-    _, _, A = simulate(1, 3, 2, 12)
-    x, w, psi = np.array([0.3, -1.0, 0.5]), np.array([0.2, -0.4]), 2.0
-    found = project(Sheet.of(x[None]), Drawn(A, np.ones_like(A), psi, 1.0))
-    left = multivariate_normal(np.zeros(3), A @ A.T + np.eye(3) / psi).logpdf(x)
-    left += multivariate_normal(found.mean[0], found.cov).logpdf(w)
-    right = multivariate_normal(A @ w, np.eye(3) / psi).logpdf(x) - 0.5 * w @ w - np.log(2 * np.pi)
-    assert left == pytest.approx(right, abs=1e-10)
 
 
 def test_turning_leaves_the_fit_and_follows_the_prior():

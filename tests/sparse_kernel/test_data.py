@@ -106,22 +106,6 @@ def test_every_weight_is_held_out_once(seed, n, count, kind):
             assert sizes.max() - sizes.min() <= 1
 
 
-def test_copies_go_their_own_ways():
-    """Weights of 10 among 5 folds: counts of a fold have the spread of chance, not of a deal."""
-    y, c = np.ones(2000), np.full(2000, 10.0)
-    H = split_weights(y, c, 5, np.random.default_rng(0))
-    assert set(np.unique(H)) <= set(range(11))
-    # hypergeometric, all but binomial(10, 1/5): variance 1.6; its standard error is about 0.05
-    assert H[:, 0].var() == pytest.approx(1.6, abs=0.25)
-
-
-def test_very_many_copies():
-    y, c = np.array([1.0, -1.0, 1.0]), np.array([1e6, 3.0, 2.5])  # pieces of about 333 at most
-    H = split_weights(y, c, 3, np.random.default_rng(0), most_pieces=3000)
-    assert_allclose(H.sum(axis=1), c)
-    assert_allclose(H[0], 1e6 / 3, rtol=0.01)
-
-
 @pytest.mark.parametrize(
     ("y", "c", "count"),
     [

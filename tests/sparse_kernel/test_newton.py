@@ -122,17 +122,6 @@ def test_the_largest_rate_is_where_the_last_weight_dies():
         assert (x[:-1].max() == 0) == empty
 
 
-def test_slope_and_curvature_by_differences():
-    A, y, c = problem(10, 3, weighted=True)
-    x, e = np.append(np.full(10, 0.3), 0.2), 1e-5
-    row = convex_model(A, y, c, 0.0).local(A @ x)
-    for j in range(11):
-        d = e * np.eye(11)[j]
-        f = [float(c @ log_ndtr(y * (A @ (x + k * d)))) for k in (-1, 0, 1)]
-        assert A[:, j] @ row.g == pytest.approx((f[2] - f[0]) / (2 * e), rel=1e-6)
-        assert row.h @ A[:, j] ** 2 == pytest.approx(-(f[2] - 2 * f[1] + f[0]) / e**2, rel=1e-3)
-
-
 def test_rows_far_on_the_wrong_side():
     """z = -40: slopes, curvatures and a step are finite, and the step goes the right way."""
     A, y, c = problem(6, 0)
@@ -145,13 +134,6 @@ def test_rows_far_on_the_wrong_side():
     p = convex_model(A, y, c, 0.1)
     for step in (p.em_step(x), p.newton(x, 1e-9)[0]):
         assert p.value(step) > p.value(x)
-
-
-def test_separable_data_stay_finite():
-    A, y, c = problem(20, 6, width=0.3, noise=0.0)
-    sparse = convex.fit(convex_model(A, y, c, 1e-4))
-    assert np.all(np.isfinite(sparse.mean))
-    assert np.all(y * (A[:, np.append(sparse.columns, 20)] @ sparse.mean) > 0)
 
 
 def test_the_penalty_is_that_of_its_matrix():
@@ -170,24 +152,6 @@ def test_the_penalty_is_that_of_its_matrix():
     assert diagonal.value(x) == pytest.approx(square.value(x), rel=1e-14)
     assert_allclose(diagonal.gradient(x), square.gradient(x), atol=1e-13)
     assert_allclose(diagonal.curvature(h), square.curvature(h), atol=1e-14)
-
-
-def test_free_coefficients_have_either_sign():
-    A, y, c = problem(30, 7)
-    A = np.column_stack([A[:, :2] * y[:2], -A[:, 2:3] * y[2], np.ones(30)])
-    p = PenalisedLikelihood(A, y, c, np.zeros(4), np.full(4, 0.5), signed=False)
-    x, _ = p.newton(np.zeros(4), 1e-14)
-    assert x.min() < 0 < x.max()
-    assert np.abs(p.gradient(x)).max() < 1e-6
-
-
-def test_without_a_rate_the_answer_is_the_mode_of_a_gaussian_process():
-    """Weights are g / lambda: all of them, each on its label's side."""
-    A, y, c = problem(25, 9, width=0.5)
-    p = convex_model(A, y, c, 1e-9, norm(A, y, 2.0))
-    x, _ = p.maximise(np.full(26, 0.1), 1e-14, 1e-9)
-    assert np.all(x[:-1] > 0)
-    assert_allclose(y * x[:-1], p.local(A @ x).g / 2.0, atol=1e-5)
 
 
 def test_weights_are_found_again_without_the_rate():

@@ -126,26 +126,6 @@ def test_a_width_step_is_that_of_gauss_and_newton():
         assert Probit().log_prob(y, predictor(scale, step)).sum() > Probit().log_prob(y, z).sum()
 
 
-def test_the_kernel_moves_and_the_likelihood_gains():
-    X, y, _, _ = problem(60, 5)
-    how = power.Settings(max_iter=200)
-    start = power.Start("random", 0.0, 0)
-    still = how._replace(learn_width=False)
-    fixed, one = power.fit(RBF(4.0), rows_of(X, y), start, still)
-    moved, two = power.fit(RBF(4.0), rows_of(X, y), start, how)
-    assert fixed.length_scale == 4.0
-    assert moved.length_scale < 3.0
-    assert two.value > one.value
-
-
-@pytest.mark.parametrize("kind", ["random", "svm", "rvm"])
-def test_starts_are_positive(kind):
-    X, y, A, _ = problem(40, 6)
-    x = power.Start(kind).weights(A, rows_of(X, y))
-    assert x.shape == (40,)
-    assert np.all(x >= 0.01)
-
-
 PROPER = power.Power(0.8, rate=0.3, bias_shape=0.6, bias_rate=0.5)
 
 

@@ -103,10 +103,6 @@ class Collapsed(NamedTuple):
     alpha: Array
     inverse: Array
 
-    def slope(self) -> Array:
-        """Gradient in the entries of K."""
-        return 0.5 * (np.outer(self.alpha, self.alpha) - self.inverse)
-
 
 def collapse(K: Array, sites: Sites) -> Collapsed:
     """Integrate f out of Gaussian sites."""
@@ -171,7 +167,7 @@ def margin(
     for each in sites:
         part = collapse(K, each)
         value += part.value
-        G += part.slope()
+        G += 0.5 * (np.outer(part.alpha, part.alpha) - part.inverse)
     K -= problem.bias**2
     s = problem.spread(W)
     U = W / s

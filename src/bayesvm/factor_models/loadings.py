@@ -252,10 +252,7 @@ class Frame:
 
     def inverse(self, W: Array) -> Array:
         step = W - self.mean
-        if self.root.ndim == 2:
-            Z = np.linalg.solve(self.root, step.T).T
-        else:
-            Z = np.linalg.solve(self.root, step[:, :, None])[:, :, 0]
+        Z = np.linalg.solve(self.root, step[:, :, None])[:, :, 0]
         return np.asarray(Z * np.sqrt(self.c)[:, None])
 
 

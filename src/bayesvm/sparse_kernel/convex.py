@@ -291,7 +291,7 @@ def approach_process(
         x, _ = model.with_rate(rate).maximise(x, 1e-5, 1e-3)
         free, _ = relax(model, x, 1e-5)
         gap = target.distance(model.A @ free)
-        if gap < best:
+        if not gap >= best:
             best, nearest, found = gap, rate, free
         if journal(Progress("rates", number, len(rates), -gap, gap)) or gap <= close:
             break

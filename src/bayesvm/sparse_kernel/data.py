@@ -211,22 +211,16 @@ def choose_candidates(
 
 
 def split_weights(
-    y: Array,
-    c: Array,
-    count: int,
-    rng: np.random.Generator,
-    unit: Array | float = 1.0,
-    most_pieces: int = 10**6,
+    y: Array, c: Array, count: int, rng: np.random.Generator, unit: Array | float = 1.0
 ) -> Array:
     """Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
 
-    A row of weight seven is cut into seven pieces, as if it were seven rows (a class has at most
-    ``most_pieces``), and the pieces are distributed at random; one of class weight seven, ``unit``,
-    is not cut.  The rest of each row is fitted.
+    A row of weight seven is cut into seven pieces, as if it were seven rows (at most a million a
+    class), which are distributed at random; one of class weight seven, ``unit``, is not cut.
     """
     _, code = np.unique(y, return_inverse=True)
     given, c = c, c / unit
-    size = np.maximum(_piece(c), np.bincount(code, c)[code] / most_pieces)
+    size = np.maximum(_piece(c), np.bincount(code, c)[code] / 10**6)
     copies = np.maximum(np.ceil(c / size - 1e-9), 1).astype(int)
     pieces = np.repeat(np.arange(y.size), copies)
     split = StratifiedKFold(count, shuffle=True, random_state=int(rng.integers(2**31)))
