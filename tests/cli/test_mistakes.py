@@ -41,6 +41,48 @@ def no_work(monkeypatch):
     monkeypatch.setattr(bayesvm.BayesianLinearSVC, "fit", fit)
 
 
+def test_names_with_control_characters_are_written_out(tmp_path):
+    rng = np.random.default_rng(0)
+    name = "\x1b[31mred\nline"
+    frame = pd.DataFrame({name: rng.standard_normal(60), "y": rng.choice(["no", "yes"], 60)})
+    frame["bell\a"] = "one\x07value"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    done = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check")
+    assert done.exit_code == 0, done.output
+    assert "\\x1b[31mred\\nline" in done.output
+    assert not {"\x1b", "\a"} & set(done.output)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("-t", "nothing"), "there is no column 'nothing' (--target); the columns are age, kind"),
+        (("-t", "Label"), "did you mean 'label'? The columns are"),
+        (("-t", "label", "--categorical", "room"), "there is no column 'room' (--categorical)"),
+        (("-t", "label", "--id", "label"), "'label' has the labels (--target) and cannot be --id"),
+        (("-t", "label", "-m", "forest"), "choose one of auto, linear, kernel"),
+        (("-t", "label", "-m", "mixed"), "--model mixed needs --groups COLUMN"),
+        (("-t", "label", "-m", "kernel", "--prior", "lasso"), "no meaning for --model kernel"),
+        (("-t", "label", "--prior", "rigde"), "--prior rigde is not known; choose one of"),
+        (("-t", "label", "--inference", "mcmc"), "not known; choose one of vb, em, svi, gibbs"),
+        (("-t", "label", "--drop", "age", "--drop", "kind"), "no columns besides the labels"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_in_one_line(args, message, table, no_work):
+    done = invoke("fit", table, *args)
+    assert done.exit_code == 2
+    assert message in flat(done)
+    assert done.stderr.count("\n") == 1
+
+
+def test_columns_that_a_model_needs_are_named(table):
+    invoke("fit", table, "-t", "label", "--no-check")
+    pd.read_csv(table).rename(columns={"age": "Age"}).to_csv(table, index=False)
+    said = flat(invoke("predict", table.with_suffix(".bayesvm"), table))
+    assert "lacks columns the model was fitted to: age" in said
+    assert "did you mean 'Age'? Names must be equal" in said
+
+
 @pytest.mark.parametrize("odd", ["[/x]:apple:"])
 def test_names_labels_and_paths_are_printed_as_they_are(odd, tmp_path):
     path = tabled(
@@ -85,16 +127,6 @@ def test_files_that_cannot_be_are_refused_before_the_work(args, message, table, 
     done = invoke(*given)
     assert done.exit_code == 2, done.output
     assert message in flat(done)
-
-
-def test_unknown_inference_is_what_is_refused(table, no_work):
-    frame = pd.read_csv(table)
-    frame.loc[0, "age"] = np.nan
-    frame.to_csv(table, index=False)
-    done = invoke("fit", table, "-t", "label", "--inference", "mcmc")
-    assert done.exit_code == 2
-    assert "--inference mcmc is not known; choose one of vb, em, svi, gibbs" in flat(done)
-    assert "empty" not in done.output
 
 
 def test_a_class_of_one_row_is_left_out(table):

@@ -110,12 +110,6 @@ def test_other_schemes():
         to_onnx(drawn)
 
 
-def test_more_columns_than_rows():
-    rng = np.random.default_rng(4)
-    X, y = rng.standard_normal((25, 40)), np.arange(25) % 2
-    check(BayesianLinearSVC().fit(X, y), 2.0 * X)
-
-
 def test_point_estimates_have_no_intervals():
     X, y = data(2)
     model = BayesianLinearSVC(inference="em").fit(X, y)
@@ -141,13 +135,6 @@ def test_single_precision_at_the_border_only():
     got = run(model, X, dtype="float32")
     assert got["probabilities"].dtype == got["upper"].dtype == np.float32
     np.testing.assert_allclose(got["probabilities"], model.predict_proba(X), atol=1e-6)
-
-
-def test_levels_of_intervals_and_one_row():
-    X, y = data(3, 40)
-    model = RVC(random_state=0).fit(X, y)
-    check(model, X[:1], level=0.5)
-    check(model, np.tile(X, (10, 1)), level=0.95)
 
 
 @pytest.mark.parametrize(

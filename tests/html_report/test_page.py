@@ -57,10 +57,6 @@ def test_saving_and_notebooks(hostile, tmp_path):
     assert "save(path)" in repr(hostile)
 
 
-def test_the_same_rows_give_the_same_page(hostile):
-    assert hostile.to_html() == hostile.to_html()
-
-
 def test_words():
     assert words.plain("a\n b\x07c " + "x" * 99, 10) == "a b c xxx…"
     assert words.plain("\n") == "(empty)"
@@ -179,13 +175,6 @@ def test_the_page_of_a_rare_class_begins_where_its_probabilities_are():
     names = re.findall(r">(\d+)\s%<", report.figures["reliability"].svg)
     assert max(map(int, names)) < 60  # axes end where the data do
     assert "$z_1$" in report.to_html()
-
-
-def test_separated_classes_are_told():
-    X = pd.DataFrame(np.random.default_rng(0).normal(size=(120, 2)).round(2), columns=["a", "b"])
-    y = X.sum(axis=1) > 0
-    page = bayesvm.report(BayesianLinearSVC().fit(X, y), X, y).to_html()
-    assert "The classes are (nearly) separated" in page
 
 
 PROBE = """

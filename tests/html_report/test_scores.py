@@ -9,7 +9,7 @@ from scipy.stats import beta
 from sklearn.metrics import auc, brier_score_loss, confusion_matrix, roc_auc_score
 
 from bayesvm.html_report import scores, tables
-from bayesvm.html_report.scores import BASE, MODEL, HeldOut, Rows, thinned
+from bayesvm.html_report.scores import BASE, MODEL, HeldOut, Rows
 
 
 def held_out(n=200, K=2, seed=0, ties=False, weights=None):
@@ -100,13 +100,6 @@ def test_thresholds_count_rows():
     roc, pr = scores.curves(some, labels)
     assert auc(roc["fpr"], roc["tpr"]) == pytest.approx(roc_auc_score(y, p))
     assert set(roc["class"]) == set(pr["class"]) == {"b"}
-
-
-def test_a_sample_of_rows_keeps_the_classes():
-    codes = np.repeat([0, 1, 2], [900, 90, 10])
-    some = thinned(codes, 100)
-    assert np.bincount(codes[some]).tolist() == [90, 9, 1]
-    assert np.all(np.diff(some) > 0)
 
 
 def test_columns_alone():

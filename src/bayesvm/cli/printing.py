@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ..data.cleaning_columns import Finding, Levels, as_text, examples, mark
-from ..html_report.scores import BOOSTING, metrics
+from ..html_report.scores import BOOSTING, recorded, scores
+from ..html_report.words import against
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
 from .labelled import Labelled
@@ -42,19 +43,24 @@ def show_findings(
     console.print(table)
 
 
-def show_held_out(console: Console, held: Any) -> None:
+def show_held_out(console: Console, kept: Any) -> None:
     """Scores of the model and of simple ones on rows left out."""
+    held = recorded(kept, None)
     if held is None:
         console.print("there was no time left to check the model on rows left out")
         return
-    table = Table(f"on {len(held.rows)} rows left out", box=None, pad_edge=False)
+    frame = scores(held)
+    table = Table(f"on {held.codes.size} rows left out", box=None, pad_edge=False)
     for name in ("error", "log loss", "Brier score"):
         table.add_column(name, justify="right")
-    for name, P in held.proba.items():
-        loss, brier, error, _ = metrics(held.codes, P, held.weights[None])[0]
+    for name in held.proba:
+        value = frame.loc[name]["value"]
         shown = "gradient boosting, default settings" if name == BOOSTING else name
-        table.add_row(shown, f"{100 * error:.1f} %", f"{loss:.3f}", f"{brier:.3f}")
+        cells = f"{100 * value['error']:.1f} %", f"{value['log_loss']:.3f}", f"{value['brier']:.3f}"
+        table.add_row(shown, *cells)
     console.print(table)
+    if against(frame, BOOSTING) == "worse than":
+        console.print("gradient boosting predicts these rows better: its log loss is lower")
 
 
 def show_predictions(

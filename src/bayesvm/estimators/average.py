@@ -167,7 +167,8 @@ def table_of(
     """
     pd, z, frames = pandas_for("average_effects"), ndtri(np.array(tails(level)))[:, None], []
     mean = np.array([one.each.mean(axis=0) for one in averages])
-    thetas = fit.thetas(DRAWS, np.random.default_rng(0)) if len(fit.machines) > 1 else []
+    drawn = len(fit.machines) > 1 and has_spread(fit)
+    thetas = fit.thetas(DRAWS, np.random.default_rng(0)) if drawn else []
     for k in range(mean.shape[1]):
         table = {"mean": mean[:, k]}
         if has_spread(fit):

@@ -460,6 +460,7 @@ class Maker:
             "novel_share": float(np.mean(novelty > 0.99)) if novelty is not None and self.new
             else None,
             "leaks": self.leaks(),
+            "holds_rows": hasattr(model, "kernel_") or hasattr(model, "n_vectors_"),
             "parameters_note": self.parts["parameters"].attrs.get("note", ""),
             "converged": bool(model.converged_),
             "n_iter": int(model.n_iter_),
@@ -494,23 +495,9 @@ def render(report: Report) -> str:
     pages.globals |= {"place": place, "extent": extent, "signed": words.signed}
     pages.globals |= {"clear": words.is_clear, "columns_of": effects.columns_of}
     pages.globals |= {"extremes": extremes, "shown_as": words.OTHERS}
-    has_effects = report.effects is not None or report.relevance is not None
-    has_data = report.columns is not None or report.findings is not None
-    sections = {
-        "quality": ("How good it is", report.scores is not None),
-        "probabilities": ("Probabilities", report.scores is not None),
-        "decisions": ("Decisions", report.scores is not None),
-        "effects": ("What matters", has_effects),
-        "groups": ("Groups", bool(report.groups)),
-        "rows": ("Rows", bool(report.telling)),
-        "data": ("Data", has_data),
-        "fit": ("The fit", True),
-        "use": ("Use the model", True),
-    }
-    contents = {key: (name, has) for key, (name, has) in sections.items() if has}
     counts = None if report.thresholds is None else report.thresholds.to_dict("list")
     return pages.get_template("page.html").render(
-        r=report, style=read("page.css"), script=read("page.js"), sections=contents, counts=counts,
+        r=report, style=read("page.css"), script=read("page.js"), counts=counts,
         **report.facts,
     )  # fmt: skip
 

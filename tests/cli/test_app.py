@@ -61,6 +61,6 @@ def test_python_m():
 
 
 def test_the_extra_of_the_command_brings_all_it_imports():
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert set(extras["skops"]) <= set(extras["cli"])
