@@ -204,13 +204,19 @@ def machines_from_sites(
     likelihood, site = model.likelihood, model.likelihood.expected
     left_m, left_v = fit.leave_one_out(labels, site)
     M, v = fit.M[labels.at], fit.v[labels.at]
-    exact = isinstance(process, ExactProcess)
-    coefs, variance = coefficients(process, fit, model), None
-    if exact:
+    level, machines = level_of(model), list[Machine]()
+    # means of the whitened coefficients, the level's first; classes share the covariance
+    if isinstance(process, ExactProcess):
+        design = model.terms[-1].design
+        cov: Any = ExactCovariance(design, fit.w, level)
+        mean = np.vstack([level * fit.A.sum(axis=0), np.tril(design.L).T @ fit.A])
         variance = ExactVariance(model, fit.w, fit.posterior.R)
-    machines: list[Machine] = []
-    for k, coef in enumerate(coefs):
-        y, left_out = labels.Y[:, k], (left_m[:, k], left_v[:, k])
+    else:
+        sd = np.where(np.arange(model.width) == 0, np.sqrt(level), 1.0)[:, None]
+        cov = SharedCovariance(fit.posterior.L / sd)
+        mean = sd * (process.C.T @ fit.A)
+    for k in range(len(fit.bounds)):
+        y, left_out, coef = labels.Y[:, k], (left_m[:, k], left_v[:, k]), Coef(mean[:, k], cov)
         link = plain_link(probability, likelihood)
         if link is None:
             link = CalibratedLink.fit(y, *left_out, labels.effective)
@@ -218,35 +224,18 @@ def machines_from_sites(
         if width == "data":
             rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
             at_rows = (y, labels.c, M[:, k], v, left_out, rest)
-            wide = RobustCovariance(
-                width_factor(likelihood, *at_rows, chosen=True, unit=labels.unit)
-            )
+            by = width_factor(likelihood, *at_rows, chosen=True, unit=labels.unit)
+            wide = RobustCovariance(by)
         made = Machine(
             model, GaussianPosterior(coef), State(coef, model.init()), link,
             float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,
             fit.converged, fit.change, width=wide,
         )  # fmt: skip
-        if exact:
-            more = {"alpha": fit.A[:, k], "variance": variance}
-            made = ExactMachine(**{**made.__dict__, **more})
+        if isinstance(process, ExactProcess):
+            made = ExactMachine(**made.__dict__, alpha=fit.A[:, k], variance=variance)
         machines.append(made)
     support = ndtr((1.0 - labels.Y * M) / np.sqrt(v)[:, None])
     return machines, TrainingMoments(support, left_m, left_v)
-
-
-def coefficients(process: ExactProcess | InducingProcess, fit: SiteFit, model: Model) -> list[Coef]:
-    """Posteriors of the whitened coefficients, the level's first; classes share a covariance."""
-    level = level_of(model)
-    if isinstance(process, ExactProcess):
-        design = model.terms[-1].design
-        exact = ExactCovariance(design, fit.w, level)
-        mean = np.vstack([level * fit.A.sum(axis=0), np.tril(design.L).T @ fit.A])
-        return [Coef(m, exact) for m in mean.T]
-    sd = np.ones(model.width)
-    sd[0] = np.sqrt(level)
-    form = SharedCovariance if fit.M.shape[1] > 1 else FullCovariance
-    cov = form(fit.posterior.L / sd[:, None])
-    return [Coef(m, cov) for m in (sd[:, None] * (process.C.T @ fit.A)).T]
 
 
 def far_variance(machines: Sequence[Machine]) -> float | None:
