@@ -383,7 +383,7 @@ def maximise_means(
     Conjugate gradients (Polak & Ribière) in the inner product of K, with Newton's length of a step.
     They are preconditioned by :math:`(I + WK)^{-1}` of the posterior ``q``; the first step is
     Newton's where W are the curvatures H.  The steps end where the next would gain less than
-    ``enough``, or a tenth of what all have gained.
+    ``enough``, or a hundredth of what all have gained.
     """
 
     def value(A: Array) -> tuple[Array, Local, Array]:
@@ -398,7 +398,7 @@ def maximise_means(
         before, r = r, labels.total(local.g) - A
         z, Kz = q.solve(r)
         gain = inner(r, Kz)
-        if np.all(0.5 * gain <= np.maximum(enough, 0.1 * (here - first))):
+        if np.all(0.5 * gain <= np.maximum(enough, 0.01 * (here - first))):
             break
         ratio = np.maximum((gain - inner(before, Kz)) / size, 0.0)
         p, Kp, size = z + ratio * p, Kz + ratio * Kp, np.maximum(gain, np.finfo(float).tiny)
