@@ -11,7 +11,8 @@ from scipy import sparse, stats
 from bayesvm.core.types import Coef, Local, Term
 from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept, Standardised
-from bayesvm.estimators import build, kernel_fit
+from bayesvm.estimators import fit as estimator_fit
+from bayesvm.estimators import kernel_fit
 from bayesvm.inference.em import certificate
 from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem
@@ -181,8 +182,8 @@ def local_cluster():
 @contextmanager
 def engines(**fields):
     """Whichever engine is chosen has these fields, ``dtype`` or ``memory``."""
-    plain = build.choose_engine
+    plain = estimator_fit.choose_engine
     with pytest.MonkeyPatch.context() as patch:
-        for module in (build, kernel_fit):
+        for module in (estimator_fit, kernel_fit):
             patch.setattr(module, "choose_engine", lambda *a: replace(plain(*a), **fields))
         yield

@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer
 
 import bayesvm
 from bayesvm import BayesianLinearSVC
-from bayesvm.estimators.build import DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS
+from bayesvm.estimators.fit import DUAL_ROWS, FULL_COLUMNS, SPARSE_COLUMNS
 from bayesvm.estimators.options import LIKELIHOODS, SCHEMES
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab

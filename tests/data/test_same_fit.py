@@ -305,7 +305,7 @@ def test_a_few_rows_on_a_device_are_fitted_on_the_host(monkeypatch):
 
 
 def test_engines_are_found_by_their_input():
-    from bayesvm.estimators.build import choose_engine
+    from bayesvm.estimators.fit import choose_engine
 
     strict = array_api_strict.asarray(X)
     assert choose_engine("auto", strict, P, None) == Gpu("default", "array_api_strict")

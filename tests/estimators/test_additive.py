@@ -6,6 +6,7 @@ from scipy.special import expit
 from sklearn.feature_selection import SelectFromModel
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
+from bayesvm.estimators.predictions import moments
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.priors import Fixed, LaplaceZero, Ridge
@@ -63,7 +64,7 @@ def test_terms_add_up_to_f(inference):
         random_state=0,
     ).fit(X, y)
     f = sum(model.partial(X).values())
-    assert np.allclose(f, model._moments(X)[0][:, 0], atol=1e-10)
+    assert np.allclose(f, moments(model, X)[0][:, 0], atol=1e-10)
 
 
 def test_each_term_has_a_prior_of_its_own():

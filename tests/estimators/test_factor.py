@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from bayesvm import BayesianSVC, FactorSVC
 from bayesvm.estimators.factor_fit import relation
+from bayesvm.estimators.predictions import moments
 from bayesvm.factor_models.fitted import match
 from bayesvm.factor_models.observed_data import Sheet
 from bayesvm.inference import EM, Gibbs
@@ -234,7 +235,7 @@ def test_draws_and_summary_say_what_is_reported(classifier, inference):
     gap = (A.mean(axis=0) - model.loadings_) / model.loadings_std_
     assert np.abs(gap).max() < 5 / np.sqrt(1000)
     np.testing.assert_allclose(A.std(axis=0), model.loadings_std_, rtol=5 * np.sqrt(1 / 1000))
-    m, v = model._moments(X[:6])
+    m, v = moments(model, X[:6])
     f = model.sample_posterior(500, X[:6], random_state=1)
     assert f.shape == (500, 6)
     # a chain's own moments are of some forty draws
@@ -254,7 +255,7 @@ def test_draws_and_summary_say_what_is_reported(classifier, inference):
         coef = frame.loc["coef"]["mean"].to_numpy()
         assert np.square(coef).argmax() == model.factor_relevance_.argmax()
         # f at the mean row, whose scores are zero
-        level = model._moments(model.mean_[None])[0][0, 0]
+        level = moments(model, model.mean_[None])[0][0, 0]
         assert frame.loc["intercept"]["mean"].iloc[0] == pytest.approx(level, abs=0.3)
 
 

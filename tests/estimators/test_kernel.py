@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 from bayesvm import BayesianSVC
+from bayesvm.estimators.predictions import moments
 from bayesvm.gp.inducing import Whitened
 from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF, Linear, Matern, Scaled, White
@@ -217,7 +218,7 @@ def test_predictions_by_kernel_values_are_those_by_columns():
     A, b = make_moons(300, noise=0.25, random_state=2)  # more rows than a K-sized factor is for
     fit = BayesianSVC(random_state=0).fit(A, b)
     (machine,) = fit.machines_
-    m, v = fit._moments(X_new)
+    m, v = moments(fit, X_new)
     rows = machine.model.rows(X_new)
     mean, var = machine.posterior.moments(rows.C)
     var += rows.extra

@@ -6,6 +6,7 @@ from sklearn.datasets import load_iris, make_moons
 from sklearn.feature_selection import RFE
 
 from bayesvm import BayesianSVC
+from bayesvm.estimators.predictions import moments
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.predictive.posterior import NoPosterior
@@ -94,7 +95,7 @@ def test_importances_are_slopes_in_units_of_columns(given):
     for j in range(3):
         step = np.zeros(3)
         step[j] = 1e-4 * unit[j]
-        ends = [model._moments(points + s * step)[0][:, 0] for s in (1, -1)]
+        ends = [moments(model, points + s * step)[0][:, 0] for s in (1, -1)]
         slopes.append(np.sqrt(np.mean(np.square((ends[0] - ends[1]) / 2e-4))))
     want = np.array(slopes) * points.std(axis=0) / unit
     np.testing.assert_allclose(each, want / want.sum(), rtol=1e-3)

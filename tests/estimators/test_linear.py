@@ -168,9 +168,9 @@ def test_wide_data_agree_in_both_forms(n_features, monkeypatch):
     W, y = two_classes(n=40, p=n_features, seed=3)
     model = BayesianLinearSVC("ridge", likelihood="hinge", tol=1e-12)
     a = clone(model).fit(W, y)
-    monkeypatch.setattr("bayesvm.estimators.build.DUAL_COLUMNS", 0)
+    monkeypatch.setattr("bayesvm.estimators.fit.DUAL_COLUMNS", 0)
     b = clone(model).fit(W, y)
-    monkeypatch.setattr("bayesvm.estimators.build.DUAL_COLUMNS", 10**6)
+    monkeypatch.setattr("bayesvm.estimators.fit.DUAL_COLUMNS", 10**6)
     c = clone(model).fit(W, y)
     for other in (b, c):  # in the space of the rows the other directions are integrated out
         assert_allclose(a.elbo_, other.elbo_, rtol=0.02)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.papers.exact import log_mean_likelihood
 
 from bayesvm import BayesianLinearSVC
+from bayesvm.data.labels import Training
 from bayesvm.designs import Factors, Missing, Unstructured
 from bayesvm.estimators.options import choose_parts
 from bayesvm.inference import VB, Gibbs
@@ -281,8 +282,8 @@ def test_left_out_moments_resemble_refits():
     X[np.isnan(X).all(axis=1)] = 3.0
     model = fit(X, y, inference=VB(tol=1e-11))
     machine = model.machines_[0]
-    c = np.ones(50)
-    problem = model._problem(X, c, choose_parts(model))
+    data = Training.of(X, y, None, None)
+    problem = model._problem(data, choose_parts(model))
     problem = replace(problem, y=np.where(y == 1, 1.0, -1.0))
     problem = problem.at(machine.state.latents)
     m, v = machine.posterior.left_out(problem)

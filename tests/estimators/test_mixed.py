@@ -21,6 +21,7 @@ from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC, MixedSVC
 from bayesvm.estimators.formula import Code, Formula, Recipe
+from bayesvm.estimators.predictions import moments
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
 
@@ -194,7 +195,7 @@ def test_unseen_groups_are_predicted_honestly():
     spread = [m.spread(2) for m in found.machines_]
     assert spread[0][0, 0] > 0.1
     sure = found.machines_[0]
-    m, v = found._moments(X[~old])
+    m, v = moments(found, X[~old])
     plain = sure.link.proba(m[:, 0], v[:, 0] - spread[0][0, 0])
     q = np.where(y[~old] == 1, plain, 1 - plain)
     assert -np.log(p).mean() < -np.log(q).mean()
@@ -266,7 +267,7 @@ def test_reports_are_on_the_scale_of_the_input():
     np.testing.assert_allclose(v["intercept"], shifted, atol=1e-4)
     f = b.intercept_ + (10 * X + 3) @ b.coef_[0] + v["intercept"].to_numpy()[g]
     f += v["x0"].to_numpy()[g] * (10 * X[:, 0] + 3) + v["x2"].to_numpy()[g] * (10 * X[:, 2] + 3)
-    np.testing.assert_allclose(f, b._moments(10 * X + 3, g)[0][:, 0], atol=1e-6)
+    np.testing.assert_allclose(f, moments(b, 10 * X + 3, g)[0][:, 0], atol=1e-6)
     variance = b.variance_components_.loc[("group", "var(x0)"), "mean"]
     assert variance == pytest.approx(
         a.variance_components_.loc[("group", "var(x0)"), "mean"] / 100, rel=1e-3
@@ -294,7 +295,7 @@ def test_what_groups_have_is_said_in_many_ways():
         (["z"], r"random=\['z'\]: column 'z' is not in X, whose columns are 'x0', 'x1', 'x2'"),
         ([7], r"random=\[7\]: column 7 does not exist: X has 3 columns"),
         ([0, 0], "twice"),
-        (3, "must be 'intercept'"),
+        (3, "is not known"),
         ({"h": "slope"}, "not in groups"),
     ],
     ids=["name", "column", "number", "twice", "kind", "factor"],

@@ -88,12 +88,3 @@ def test_rows_of_plain_numbers_are_read_as_all_others_are():
     for wrong in (NEW[:, :2], NEW[0], NEW[:0]):
         with pytest.raises(ValueError):
             plain.predict_proba(wrong)
-
-
-def test_many_rows_are_predicted_in_slices(monkeypatch):
-    model = BayesianLinearSVC(engine=Threads(2)).fit(X, Y)
-    far = np.concatenate([NEW, [[1e6, 0.0, 0.0]]])  # where the shares of the classes are mixed in
-    whole = model.predict_proba(far), *model.predict_interval(far)
-    monkeypatch.setattr(predictions, "LINKED", 20)
-    for a, b in zip((model.predict_proba(far), *model.predict_interval(far)), whole, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -8,6 +8,7 @@ from scipy.special import expit, logit, softmax
 from tests.problems import frozen
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
+from bayesvm.estimators.predictions import moments
 from bayesvm.inference import Gibbs
 from bayesvm.predictive.links import (
     CalibratedLink,
@@ -288,7 +289,7 @@ def three_classes(n=90, seed=0):
 def test_kernel_machines_have_one_link_over_classes(options):
     X, y = three_classes()
     model = BayesianSVC(tune=False, random_state=0, **options).fit(X, y)
-    link, (m, v) = model.fit_.link, model._moments(X)
+    link, (m, v) = model.fit_.link, moments(model, X)
     assert isinstance(link, SoftmaxLink)
     np.testing.assert_allclose(model.predict_proba(X), link.proba(m, v))
     np.testing.assert_allclose(model.offset_, link.b / link.a)

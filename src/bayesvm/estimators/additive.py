@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from ..core.arrays import one_against_rest
-from ..core.parameters import is_among
+from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, rows_of_all_classes, tables
 from ..data.encoding import Encoding
 from ..data.labels import Training, read_labels
 from ..data.levels import Levels
-from ..data.tables import check_no_cell_missing, find_categories, row_masses
-from ..designs.table import beside, learn_groups
-from ..inference import VB
+from ..data.tables import cells_of, check_no_cell_missing, find_categories, row_masses
+from ..designs.table import Layout, beside, learn_groups
+from ..inference import VB, Gibbs
 from ..inference.model import Model, arranged
 from ..inference.problem import Problem
 from ..inference.progress import Progress
@@ -26,18 +28,145 @@ from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.terms import Terms
-from ..predictive.fitted import Fit
 from ..terms import Intercept, Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
-from .build import choose_engine, closed, pose
+from .fit import build_problem, choose_engine, closed
 from .formula import terms_of
-from .groups import GroupReports, check_corner, prior_of
-from .missing import MissingCells
+from .mixed import GroupReports, check_corner, choose_group_prior
 from .predictions import draw_f
-from .tables import TermTable, of_term
 
 NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
+
+
+@dataclass(frozen=True)
+class TermTable:
+    """The columns of a table that each term of a sum reads: numbers, or labels of groups."""
+
+    terms: Sequence[Term]  # their designs are parts, see bayesvm.terms
+    names: Sequence[str]  # of all columns
+    layout: Layout  # positions of columns, and which name groups
+    reads: Sequence[Array]  # columns of numbers of each term, counted without those of groups
+    numbers: Sequence[str]  # names of the columns of numbers
+
+    @classmethod
+    def of(
+        cls,
+        terms: Sequence[Term],
+        names: Sequence[str],
+        named: bool,
+        encoding: Encoding | None = None,
+    ) -> TermTable:
+        """The table of terms for columns with these names, made up unless ``named``.
+
+        With an ``encoding`` of the columns that do not name groups, columns of numbers are those
+        that they become.
+        """
+        layout = Layout(tuple(names) if named else None, len(names))
+        groups, reads = [], []
+        for name, part, _ in terms:
+            if part.factor is not None:
+                with of_term(name):
+                    groups.append(layout.position(part.factor))
+        made = None if encoding is None else encoding.made
+        layout = replace(layout, groups=tuple(dict.fromkeys(groups)), made=made)
+        for name, part, _ in terms:
+            with of_term(name):
+                reads.append(part.reads(layout))
+        numbers = [name for j, name in enumerate(names) if j not in layout.groups]
+        numbers = numbers if encoding is None else encoding.names(numbers)
+        return cls(terms, names, layout, reads, numbers)
+
+    @property
+    def plain(self) -> Array:
+        """Positions of the columns that do not name groups."""
+        return np.setdiff1d(np.arange(self.layout.count), self.layout.groups)
+
+    @property
+    def read(self) -> Array:
+        """The columns of numbers that some term reads."""
+        return np.unique(np.concatenate([np.empty(0, dtype=int), *self.reads]))
+
+    @property
+    def incomplete(self) -> list[int]:
+        """The columns of numbers whose missing cells have a distribution."""
+        pairs = zip(self.terms, self.reads, strict=True)
+        return [int(j) for (_, part, _), where in pairs if part.incomplete for j in where]
+
+    def labels(self, X: Any) -> dict[str, Array]:
+        """Labels of groups, by the name of their column."""
+        groups = self.layout.groups
+        return {self.names[j]: np.asarray(tables.column_of(_rows(X), j)) for j in groups}
+
+    def values(
+        self, X: Any, reset: bool, categories: Sequence[int]
+    ) -> tuple[Array, dict[int, Array]]:
+        """Columns that are not ``categories`` as numbers, zero where no term reads them; the rest.
+
+        Columns are counted without those that name groups.
+        """
+        rows, plain = _rows(X), self.plain
+        tables.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
+        others = [k for k in range(plain.size) if k not in categories]
+        out = np.zeros((np.shape(rows)[0], len(others)))
+        for k in np.intersect1d(self.read, others):
+            try:
+                column = tables.column_of(rows, int(plain[k]))
+                out[:, others.index(k)] = np.asarray(column, dtype=float)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"column {self.names[plain[k]]!r} cannot be read as numbers ({error}). Encode "
+                    "it, or leave it out of the terms."
+                ) from error
+        return out, {k: cells_of(tables.column_of(rows, int(plain[k]))) for k in categories}
+
+    def check_complete(self, X: Array) -> None:
+        """Refuse missing cells that no part has a distribution for."""
+        for (name, part, _), where in zip(self.terms, self.reads, strict=True):
+            if not part.incomplete:
+                with of_term(name, " Or write Missing(Columns(...))."):
+                    tables.check_complete(X, where.tolist(), self.numbers)
+
+    def check_training(self, X: Array) -> None:
+        """Refuse training cells that cannot be learned: in two terms, or never observed."""
+        self.check_complete(X)
+        gone, taken = np.isnan(X), set[int]()
+        for (name, *_), where in zip(self.terms, self.reads, strict=True):
+            some = where[gone[:, where].any(axis=0)]
+            for j in some:
+                if int(j) in taken:
+                    raise ValueError(
+                        f"term {name!r}: column {self.numbers[j]!r} has missing cells and is in "
+                        "two terms, each of which would fill them in its own way; put it in one."
+                    )
+                if gone[:, j].all():
+                    raise ValueError(
+                        f"term {name!r}: column {self.numbers[j]!r} has no observed value at "
+                        "all, so nothing can be learned of it. Drop it."
+                    )
+            if some.size and (empty := int(gone[:, where].all(axis=1).sum())):
+                warn(f"term {name!r}: {empty} row(s) have every cell missing.")
+            taken |= set(some.tolist())
+
+
+@contextmanager
+def of_term(name: str, hint: str = "") -> Iterator[None]:
+    """Name the term in errors."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"term {name!r}: {error}{hint}") from error
+
+
+def _rows(X: Any) -> Any:
+    """Rows whose columns can be read one by one."""
+    rows = X if hasattr(X, "columns") or hasattr(X, "dtype") else np.array(X, dtype=object)
+    if sparse.issparse(rows) or len(np.shape(rows)) != 2:
+        raise ValueError(
+            "rows with groups must be a data frame or a dense array of two dimensions; got "
+            f"{type(X).__name__} of shape {np.shape(X)}."
+        )
+    return rows
 
 
 def learn_length_scales(
@@ -74,7 +203,7 @@ def learn_length_scales(
     def evidence(factors: tuple[float, ...]) -> float:
         if factors not in known:
             trial, scheme = closed(scaled(factors)), VB()
-            problem = pose(trial, rows, Serial(), scheme, c, covariance="full")
+            problem = build_problem(trial, rows, Serial(), scheme, c, covariance="full")
             fits = (scheme.fit(replace(problem, y=y), rng) for y in labels)
             known[factors] = sum(float(fit.bound) for fit in fits)
         return known[factors]
@@ -100,27 +229,25 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     ----------
     terms : list of (name, part) or (name, part, prior), optional
         Parts are objects of :mod:`bayesvm.terms`; priors are names or objects of
-        :mod:`bayesvm.priors`, by default those of the part.  Without terms the predictor is an
-        intercept and all columns: ``[("intercept", Intercept()), ("columns", Columns())]``.
+        :mod:`bayesvm.priors`, by default those of the part.  Without terms: an intercept and all
+        columns.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories: columns of text, categories or booleans, and the listed ones.
-        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
-        that was not seen in training has none.
+        Columns of categories, each level of which becomes an indicator: columns of text, categories
+        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
     missing : {"auto", "error"}, default="auto"
-        What to do with missing cells: ``"auto"`` puts the mean of the column there, and adds an
-        indicator of such cells where they are 1 % or more of the training rows; of categories they
-        are a level.  ``"error"`` refuses them.  Those of a term ``Missing(Columns(...))``
-        have a distribution either way.
+        ``"auto"`` replaces missing cells by the mean of the column, with an indicator where at
+        least 1 % are missing; of categories they are a level.  ``"error"`` refuses them.  Those of
+        a term ``Missing(Columns(...))`` have a distribution either way.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
-        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
-        Predictions are the same.
+        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
+        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
+        ``"model"`` uses the posterior.  Predictions are the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.data`, default="auto"
@@ -134,10 +261,10 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
-        ends the fit.
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
+        fit.
     checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit with the same file resumes.
+        File with the state of a long fit, from which a later fit resumes.
 
     Attributes
     ----------
@@ -377,18 +504,17 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             data = self._read_training(X, y, sample_weight).weighted()
             self._table.check_training(data.X)
             if self._models_missing:
-                MissingCells("model").check(scheme, self.checkpoint)
-                data = data.repeated() if check.is_sampler(scheme) else data
+                check.check_missing("model", scheme, self.checkpoint)
+                data = data.repeated() if isinstance(scheme, Gibbs) else data
             groups = {name: x[data.rows] for name, x in self._table.labels(X).items()}
             levels, table = learn_groups(data.X, groups or None)
             data = data._replace(X=table)
             problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
-            found = run.fit_together(problem, data.codes, len(data.classes), scheme)
-        machines, joint, moments = found
-        fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
+            found = run.fit(problem, data.codes, data.n_classes, scheme, joint=True)
+        fit = run.result(found, data)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
-        return self._keep(fit.judged(moments), data)
+        return self._keep(fit, data)
 
     def _problem(
         self,
@@ -408,7 +534,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             with of_term(name):
                 design = part.bind(rows)
                 if design.is_grouped:
-                    prior = prior_of(prior, design.r, name, scheme)
+                    prior = choose_group_prior(prior, design.r, name, scheme)
                 else:
                     prior = check.choose_prior(prior, scheme)
             bound.append(Term(name, design, prior))
@@ -419,7 +545,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         check_corner(model.width - sum(widths.values()), widths)
         engine = choose_engine(self.engine, X, model.width, self.n_jobs)
         blocks = Blocks(X, block_rows(model.width))
-        return pose(model, blocks, engine, scheme, c, data.unit, "full")
+        return build_problem(model, blocks, engine, scheme, c, data.unit, "full")
 
     # ----- reports
 
@@ -461,12 +587,13 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         Returns
         -------
         mean, std : arrays of shape (n, n_features)
-            Expected value and standard deviation of each cell; those that were observed are
-            returned as they are, with 0.  Columns that name groups are left out, those that no term
-            reads are NaN.  Training cells given the labels too are in ``imputed_``.
+            Expected value and standard deviation of each cell; 0 for observed ones.  Columns that
+            name groups are left out, those that no term reads are NaN.
         """
         report = ImputedCells(self._fitted().machines, NO_CELLS)
-        return report.at(self._read_new(X), self._table.unread)
+        table = self._table
+        unread = np.setdiff1d(np.arange(len(table.numbers)), table.read)
+        return report.at(self._read_new(X), unread)
 
     def partial(self, X: Any, return_std: bool = False, *, centred: bool = False) -> Any:
         """What each term adds to f at given rows.
@@ -479,9 +606,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             Also return posterior standard deviations.
         centred : bool, default=False
             Smooth functions less their averages over the rows, which the first intercept has
-            instead.  The rows hardly identify the level of a smooth function apart from the
-            intercept, so that standard deviations of both include that level, which may be several
-            times the uncertainty of the curve itself; centred, they do not.
+            instead.  Standard deviations then leave out the level that rows hardly identify apart
+            from the intercept.
 
         Returns
         -------
@@ -508,13 +634,9 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         frame : pandas.DataFrame
             Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
             probability to matter where a prior selects, r_hat and ess where drawn.  Levels of a
-            column of categories are differences to its first level, as their names say, unless a
-            prior selects or there is no intercept.  A smooth function has a row
-            ``smooth`` with its effective degrees of freedom, ``edf``, the trace of the smoother (1
-            for a line); its coefficients have no names, see :meth:`partial`.  Coefficients of
-            groups are in ``random_effects_``.  Beside smooth functions the standard deviation of
-            the intercept includes the level that they share with it; that of the average of f over
-            rows is in ``partial(X, return_std=True, centred=True)``.
+            category are differences to its first level.  A smooth function has a row ``smooth``
+            with its effective degrees of freedom, ``edf``; see :meth:`partial` for the curve, and
+            ``random_effects_`` for groups.
         """
         return self._with_note(self._effects.cautioned(self._report().summary(level)))
 
@@ -534,9 +656,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         Returns
         -------
         draws : array of shape (n, coefficients), or (n, rows) with ``X``
-            Coefficients in the order of the terms and their columns, one for each level of a
-            column of categories.  One more axis, of classes, after the first when there are more
-            than two.
+            Coefficients in the order of the terms and their columns.  One more axis, of classes,
+            after the first when there are more than two.
         """
         if X is not None:
             return draw_f(self, n, X, random_state)

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from sklearn.utils import get_tags
 
 from ..core import arrays
-from ..core.parameters import is_number
+from ..core.parameters import is_among, is_number
 from ..core.types import Array
 from ..data.tables import cells_of, column_names, column_of
 from ..inference.latent import predict_rows
@@ -21,7 +21,6 @@ from ..predictive.fitted import DRAWS, Machine
 from ..predictive.links import CalibratedLink
 from .predictions import pieces, proba
 
-CHANGES = ("sd", "unit", "slope")
 STEP = 1e-3  # of a difference that stands for a derivative, in standard deviations
 PIECE = 5000  # rows whose columns are held at once
 
@@ -66,13 +65,11 @@ def effects_of(
     scale = getattr(fit.machines[0], "effect_scale", 1.0)
     unseen = max(1.0 - n / total, 0.0) if total else 0.0
     effects, errors = [], []  # errors: variances of the means by the draw of rows
-    kept: dict[Any, Average] = {}  # the side below that many share
     for one in every:
-        shared = (one.position, one.low) if np.ndim(one.low) == 0 else None
-        if shared is None or shared not in kept:
-            kept = {shared: average_proba(model, with_column(X, one.position, one.low), groups)}
-        low = kept[shared]
-        high = average_proba(model, with_column(X, one.position, one.high), groups)
+        low, high = (
+            average_proba(model, with_column(X, one.position, values), groups)
+            for values in (one.low, one.high)
+        )
         rise = (high.each - low.each) * (scale / one.unit)
         # the standard deviation of a fitted slope does not depend on its size
         by = [scale] * len(fit.machines) + [1.0]
@@ -208,7 +205,8 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
         amount = float(how) if is_number(how) else None
         is_word = isinstance(how, str)
         is_pair = not is_word and isinstance(how, Sequence | np.ndarray) and len(how) == 2
-        if not (is_pair or (is_word and how in CHANGES) or (amount and np.isfinite(amount))):
+        known_word = is_among(how, ("sd", "unit", "slope"))
+        if not (is_pair or known_word or (amount and np.isfinite(amount))):
             raise ValueError(
                 f"change={how!r} is not known; choose 'sd', 'unit', 'slope', a number of units "
                 "other than 0, or a pair (from, to) of values of the column, such as (40, 50)."
@@ -254,12 +252,11 @@ def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[in
         return list(known)
     given = [columns] if isinstance(columns, str | int | np.integer) else columns
     is_list = isinstance(given, Iterable) and hasattr(given, "__len__")
-    if not is_list or len(given) > len(names) or any(map(_is_no_column, given)):
-        what = f"{len(given)} values" if is_list else repr(columns)
+    if not is_list or len(given) > len(names) or any(isinstance(k, bool | float) for k in given):
         raise ValueError(
             f"columns must be names or positions of some of the {len(names)} columns of X; got "
-            f"{what} ({type(columns).__name__}). Labels are not needed; give others by name, such "
-            "as level=0.9."
+            f"{type(columns).__name__}. Labels are not needed; give others by name, such as "
+            "level=0.9."
         )
     out = []
     for column in given:
@@ -273,10 +270,6 @@ def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[in
             )
         out.append(int(at) % len(names))
     return out
-
-
-def _is_no_column(value: Any) -> bool:
-    return isinstance(value, bool) or not isinstance(value, str | int | np.integer)
 
 
 def editable(X: Any, pd: Any) -> Any:

@@ -5,17 +5,17 @@ An estimator is one class with one of these bases.  Its ``fit``
 1. turns names and numbers into objects (:mod:`.options`),
 2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
 3. builds a :class:`~bayesvm.inference.problem.Problem`: terms, rows, engine,
-4. runs it: ``with self._run() as run: machines = run.fit(problem, codes, n_classes, scheme)``,
+4. fits it: ``run.fit(problem, data.codes, data.n_classes, scheme)`` (:mod:`.fit`),
 5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...))``.
 
-Predictions are then made here from the moments of f.  Other reports are objects over the fitted
-machines (:mod:`bayesvm.inspection`), to which the estimator's properties delegate.
+Predictions are functions of the fitted estimator (:mod:`.predictions`), reports are objects over
+its machines (:mod:`bayesvm.inspection`).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from html import escape
 from importlib.metadata import metadata
@@ -28,11 +28,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.parameters import check_draws, check_parameters, is_among, warn, warn_idle
-from ..core.types import Array, Engine
-from ..data import Serial, Threads, tables
+from ..core.types import Array
+from ..data import tables
 from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, read_labels
-from ..data.lazy import lazily
 from ..inference import Gibbs
 from ..inference.problem import Problem
 from ..inference.state import State
@@ -42,9 +41,8 @@ from ..predictive.fitted import Fit, Machine
 from ..predictive.leave_one_out import LooPredictions
 from ..predictive.posterior import GaussianPosterior
 from . import average, predictions
-from .missing import MissingCells
+from .fit import Run, generator, warm_starts
 from .nested import changed, flat, separated
-from .run import Run, generator, warm_starts
 from .streaming import Stream
 
 
@@ -174,10 +172,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         """Whether missing cells of numbers have a distribution."""
         return self._has_imputer and not is_among(self.missing, ("auto", "error"))
 
-    def _missing(self) -> MissingCells | None:
-        """The distribution of missing cells, if they have one."""
-        return MissingCells(self.missing) if self._models_missing else None
-
     def _of_missing_cells(self) -> str:
         """What a refusal of missing cells recommends."""
         if self._allows_nan:
@@ -204,14 +198,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                     f"predicts such tables, in memory or of Dask, not {type(X).__name__}."
                 )
         return X, self._read_y(y, X) if reset or y is not None else None
-
-    @property
-    def _reader(self) -> Engine:
-        """The engine that maps moments to probabilities: threads, unless one is to do it all."""
-        if isinstance(self.engine, Threads):
-            return self.engine
-        alone = type(self.engine) is Serial or is_among(self.engine, ("serial",))
-        return Serial() if alone else Threads(self.n_jobs)
 
     @staticmethod
     def _read_y(y: Any, X: Any) -> Any:
@@ -275,6 +261,13 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
             )
         warn_idle(self, idle)
         return Run(type(self).__name__, params)
+
+    def _starts(self, problem: Problem, n_classes: int) -> list[State | None]:
+        """States of the last fit to start from, if there was one of as many classes."""
+        fit = self.__dict__.get("fit_") if self.warm_start else None
+        if fit is None or (n_classes > 1 and len(fit.classes) != n_classes):
+            return []
+        return warm_starts(fit.machines, problem)
 
     def _generator(self, random_state: Any = None, n: Any = 1) -> np.random.Generator:
         """A generator for ``n`` draws after the fit."""
@@ -392,26 +385,12 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
             frame.attrs["note"] = note
         return frame
 
-    # How they are computed; an estimator with groups passes these on.
-
-    def _lazily(self, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:
-        """A lazy array: a function of the estimator and each partition of a Dask collection."""
-        return lazily(partial(work, self), X, groups, self.encoding_, **options)
+    # ----- what predictions ask
 
     def _need_spread(self) -> None:
         """Raise an error where the fit is a point estimate."""
         if not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()
-
-    def _moments(self, X: Any, groups: Any = None, reported: bool = False) -> tuple[Array, Array]:
-        """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
-        return predictions.moments(self, X, groups, reported)
-
-    def _in_blocks(
-        self, X: Any, visit: Callable[[Any], tuple[Array, Array]], on_host: bool = False
-    ) -> tuple[Array, Array]:
-        """Two arrays with an entry for each row that was read, by a function of blocks of rows."""
-        return predictions.in_blocks(self, X, visit, on_host)
 
     def _on_device(self) -> bool:
         """Whether moments can be computed where the rows are."""
@@ -448,11 +427,6 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         return soft.training(X, sample_weight, self.class_weight)
 
     # ----- fitting
-
-    def _warm_starts(self, problem: Problem, data: Training) -> list[State | None]:
-        """States of the last fit to start from, if there was one of as many classes."""
-        same = "fit_" in self.__dict__ and len(self.classes_) == data.n_classes
-        return warm_starts(self.machines_, problem) if same else []
 
     def _keep(self, fit: Fit, data: Training | None = None) -> Self:
         """Keep what a fit to data has found; warn if it has not converged or predicts nothing."""
@@ -492,16 +466,14 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         -------
         values : array of shape (n,) or (n, n_classes)
             They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved
-            by the offset of the link (``offset_``) and shrunk where f is uncertain, as much as the
-            link shrinks it.  More: log odds of each class against all others.
-
-            With ``return_std``: the posterior mean of f (of each class's f), moved by the offset of
-            the link and not shrunk, whatever the link.  For two classes its sign is the same,
-            except far from the training rows, where labels follow the shares of the classes.
+            by the offset of the link and shrunk as much as the link shrinks it.  More: log odds of
+            each class against all others.  With ``return_std`` the mean of f is not shrunk.
         std : array of the same shape
             Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
         """
-        return predictions.decision(self, X, return_std=return_std)
+        if return_std:
+            return predictions.at_rows(self, predictions.moments_of_f, X, is_pair=True)
+        return predictions.at_rows(self, predictions.decision, X)
 
     def predict_proba(self, X: Any, *, prevalence: Any = None) -> Array:
         """Class probabilities.
@@ -519,7 +491,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         proba : array of shape (n, n_classes)
             Columns in the order of ``classes_``.
         """
-        return predictions.proba(self, X, prevalence=prevalence)  # type: ignore[no-any-return]
+        P: Array = predictions.at_rows(self, predictions.proba, X, prevalence=prevalence)
+        return P
 
     def predict_log_proba(self, X: Any, *args: Any, **options: Any) -> Any:
         """Natural logarithms of :meth:`predict_proba`, which takes the same arguments.
@@ -563,7 +536,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
             given.
         """
         how = {"costs": costs, "abstain": abstain, "prevalence": prevalence}
-        return predictions.labels(self, X, **how)
+        return predictions.at_rows(self, predictions.labels, X, **how)
 
     def predict_set(
         self,
@@ -576,7 +549,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
     ) -> Array:
         """Labels that cannot be excluded: sets that hold the true one as often as ``coverage``.
 
-        From the training rows, each predicted without itself; nothing is fitted again.
+        They are calibrated by leave-one-out predictions of the training rows.
 
         Parameters
         ----------
@@ -585,12 +558,11 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         coverage : float, default=0.9
             Share of rows whose set holds their label, in (0, 1).
         by_class : bool, default=False
-            Whether that is the share among the rows of each class, and not among all.  A class of
-            fewer than ``coverage / (1 - coverage)`` training rows is then in every set.
+            Whether that is the share among the rows of each class.  A class of fewer than
+            ``coverage / (1 - coverage)`` training rows is then in every set.
         allow_empty : bool, default=True
-            Whether sets may be empty.  Some are if labels are right more often than ``coverage``:
-            those of the rows that are least certain.  Otherwise they have their most probable
-            label, and hold the true one more often.
+            Whether sets of the least certain rows may be empty if labels are right more often than
+            ``coverage``.  Otherwise they hold the most probable label.
         groups : array-like, optional
             Labels of groups, of an estimator that has them.
 
@@ -599,8 +571,10 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         inside : bool array of shape (n, n_classes)
             Whether a set holds a label; columns in the order of ``classes_``.
         """
-        how = coverage, by_class, allow_empty
-        return predictions.prediction_set(self, X, groups, *how)  # type: ignore[no-any-return]
+        how: dict[str, Any] = {"by_class": by_class, "allow_empty": allow_empty}
+        work = partial(predictions.prediction_set, coverage=coverage, **how)
+        inside: Array = predictions.at_rows(self, work, X, groups)
+        return inside
 
     def novelty(self, X: Any, *, groups: Any = None) -> Array:
         """How unlike the training rows: a percentile of the posterior variance of f.
@@ -615,12 +589,11 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         Returns
         -------
         novelty : array of shape (n,)
-            Share of the training rows at which f is more certain, each left out.  It is uniform
-            over [0, 1] for rows like these, and near one for rows that are unlike all of them.  A
-            missing cell in a column that was complete in training counts as the column's mean; a
-            row that has no other cells is 1.
+            Share of the training rows at which f is more certain, each left out: uniform over
+            [0, 1] for rows like these, near one for rows that are unlike all of them.
         """
-        return predictions.novelty(self, X, groups)  # type: ignore[no-any-return]
+        share: Array = predictions.at_rows(self, predictions.novelty, X, groups)
+        return share
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper class probabilities, from the posterior of f.
@@ -635,11 +608,10 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         Returns
         -------
         lower, upper : arrays of shape (n, n_classes)
-            They enclose ``predict_proba``.  Two classes: the ends of the interval of f, through the
-            link.  More: those of the normalised probabilities, with f of all classes drawn; the
-            draws are the same every time.
+            They enclose ``predict_proba``.
         """
-        return predictions.interval(self, X, level=level)
+        low, high = predictions.at_rows(self, predictions.interval, X, is_pair=True, level=level)
+        return low, high
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of ``predict``.
@@ -669,12 +641,10 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
             \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
 
-        where the rows differ in one column.  Probabilities are those of ``predict_proba``.  For the
-        best predictions of new rows these are shrunk towards the shares of the classes, which makes
-        effects too small.  Where the link was fitted to rows left out, effects of linear models are
-        therefore multiplied by :math:`\mathrm{cov}(y, f) / \mathrm{cov}(P, f)` over the training
-        rows, the ratio that maximum likelihood makes one.  Intervals are those of f, to first order
-        (the delta method), and follow ``width``.
+        where the rows differ in one column.  A calibrated link shrinks probabilities towards the
+        shares of the classes; effects of linear models are therefore multiplied by
+        :math:`\mathrm{cov}(y, f) / \mathrm{cov}(P, f)` over the training rows.  Intervals are by
+        the delta method and follow ``width``.
 
         Parameters
         ----------
@@ -683,11 +653,10 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         columns : name, position or list of these, optional
             Columns of the input; by default all.
         change : {"sd", "unit", "slope"}, number, pair, or dict of these by column, default="sd"
-            One standard deviation of the column in ``X`` (which needs rows that differ), one unit,
-            or a number of units, half below and half above the value of each row; ``"slope"``, the
-            derivative per unit; a pair, from the first value to the second.  Columns of categories
-            go from their first level to each of the others, and numbers with two values in ``X``
-            from the lower to the higher, unless a pair is given.
+            One standard deviation of the column in ``X``, one unit, or a number of units, half
+            below and half above each value; the derivative per unit; or from one value to another.
+            Categories go from their first level to each of the others, numbers with two values in
+            ``X`` from the lower to the higher, unless a pair is given.
         level : float, default=0.9
             Posterior mass of the interval.
 
@@ -696,8 +665,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         frame : pandas.DataFrame
             Indexed by column and change (and class, for more than two): mean, sd, lower, upper;
             under EM, and of factor models, only the mean.  Of two classes the effects are on the
-            probability of ``classes_[1]``.  Where widths can only be those of the posterior, as of
-            several classes fitted together, ``frame.attrs["note"]`` says so.
+            probability of ``classes_[1]``.  ``frame.attrs["note"]`` may hold a note.
 
         Examples
         --------
@@ -732,21 +700,16 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
             Draws are of the posterior under the model, whatever ``width`` is.
 
-            - ``posterior``: ``coef`` and ``intercept``; of a sampler also parameters of the prior,
-              on the scale on which the model is fitted (``coef_variance`` of ridge and spike_slab,
-              ``coef_scale`` of lasso, bridge and laplace_zero, ``coef_power``, ``coef_inclusion``).
-              ``effect_g``, ``variance_g`` and ``correlation_g`` of a grouping factor ``g``;
-              variational variances are drawn independently of effects, those of a sampler together.
-              Of a kernel machine ``f`` at the inducing points, or the parameters of the ``kernel``
-              where these were drawn.  Of a vector machine ``dual_coef``.  Of an additive model a
-              variable for each term whose coefficients have names.
-            - With ``X``: ``f_obs`` there, and what each smooth function of an additive model adds,
-              ``smooth_t`` of a term ``t``; ``posterior_predictive``, labels ``y`` as numbers of
-              their classes.  Where priors are Gaussian also ``prior`` and ``prior_predictive``,
-              given the scales of the priors that were learned.
-            - With ``y``: ``observed_data``; ``log_likelihood`` of each row, where the likelihood is
-              one of labels (logistic, probit).  The values of a pseudo-likelihood such as the hinge
-              do not sum to one; the group is not there then, and ``arviz.loo`` fails without it.
+            - ``posterior``: ``coef``, ``intercept``; of a sampler ``coef_variance``,
+              ``coef_scale``, ``coef_power`` or ``coef_inclusion``, as fitted; ``effect_g``,
+              ``variance_g`` and ``correlation_g`` of a factor ``g``.  Of a kernel machine ``f`` at
+              the inducing points, or parameters of the ``kernel``; of a vector machine
+              ``dual_coef``; of an additive model a variable for each term.
+            - With ``X``: ``f_obs`` there, ``smooth_t`` of a smooth term ``t``, labels ``y`` in
+              ``posterior_predictive``; where priors are Gaussian also
+              ``prior`` and ``prior_predictive``, given the learned scales of the priors.
+            - With ``y``: ``observed_data``, and ``log_likelihood`` where the likelihood is one of
+              labels (logistic, probit); ``arviz.loo`` needs it.
         """
         return arviz.to_arviz(self, X, y, groups=groups, n=n)
 

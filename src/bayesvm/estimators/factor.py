@@ -267,11 +267,6 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         X = super()._read_new(X, groups)
         return self._report.columns.scaled(X)
 
-    def _in_blocks(
-        self, X: Any, visit: Callable[[Any], tuple[Array, Array]], on_host: bool = False
-    ) -> tuple[Array, Array]:
-        return visit(X)
-
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Scores of rows, from their columns alone.
 

@@ -46,7 +46,7 @@ from ..predictive.links import CalibratedLink, plain_link
 from ..priors import Fixed
 from ..priors.intercept import intercept_prior
 from . import options as check
-from .run import Run
+from .fit import Run
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
 SCHEMES = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
@@ -177,7 +177,7 @@ def learn_table(
     blocks = Blocks(sheet.table(), sheet.n)
     model = Model(terms, likelihood).sized(float(c.sum()))
     linear = Problem.of(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
-    machines, moments = run.fit(linear, data.codes, data.n_classes, scheme)
+    machines, moments, _ = run.fit(linear, data.codes, data.n_classes, scheme)
     if settings.is_drawn:  # chains are compared by their fit: factors turn without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
         pairs = zip(machines, worst, strict=True)

@@ -113,7 +113,11 @@ class Code:
 
     def __reduce__(self) -> Any:
         # formulae's matrices hold modules, which cannot be pickled; they are made again
-        return _learned_again, (self.text, self.frame)
+        return Code.learned, (self.text, self.frame)
+
+    @staticmethod
+    def learned(text: str, frame: Any) -> Recipe | Code:
+        return Formula.learn(text, frame).design
 
     def __getstate__(self) -> Any:  # called by safe files, which must not evaluate the formula
         raise TypeError(f"the formula {self.text!r} calls functions, and they are code")
@@ -242,47 +246,37 @@ def explained(text: str, data: Any) -> Iterator[None]:
     """Explain what formulae refuses: its grammar, and unknown columns or functions."""
     try:
         yield
-    except KeyError as error:
-        name = str(error.args[0])
-        if not re.search(rf"\b{re.escape(name)}\b", text):
-            raise  # an error of a function that the formula calls
-        raise ValueError(f"the formula {text!r} {_unknown(name, text, data)}") from error
     except Exception as error:  # formulae's errors have no common type; others pass on
-        if "||" in text:
-            raise ValueError(
-                f"the formula {text!r} has ||, which would hold effects of a factor uncorrelated; "
-                "they have one covariance here: write (1 + x | g)."
-            ) from error
-        if "incomplete rows" in str(error):
-            raise ValueError(
-                f"the formula {text!r} reads columns with missing values, which a formula cannot "
-                "have. Leave such rows out, or give the columns themselves, which may have them: "
-                "fit(X, y), of MixedSVC fit(X, y, groups=...), with missing='model' if cells are "
-                "to be modelled."
-            ) from error
-        if type(error).__module__.startswith("formulae."):
-            raise ValueError(f"the formula {text!r} cannot be read: {error}") from error
-        raise
-
-
-def _unknown(name: str, text: str, data: Any) -> str:
-    """What can be done about a name that is not known."""
-    if name == "s":
-        return (
-            "calls 's'; smooth functions s(x) are terms of AdditiveSVC: use "
-            "AdditiveSVC.from_formula."
-        )
-    columns = [str(column) for column in data.columns]
-    near = get_close_matches(name, columns, 1)
-    return (
-        f"reads a column {name!r}, which the data frame does not have"
-        f"{f'; did you mean {near[0]!r}?' if near else '.'} Its columns are "
-        f"{', '.join(map(repr, columns[:20]))}{', ...' if len(columns) > 20 else ''}."
-    )
-
-
-def _learned_again(text: str, frame: Any) -> Recipe | Code:
-    return Formula.learn(text, frame).design
+        name = str(error.args[0]) if isinstance(error, KeyError) else ""
+        if name == "s":
+            why = (
+                "calls 's'; smooth functions s(x) are terms of AdditiveSVC: use "
+                "AdditiveSVC.from_formula."
+            )
+        elif name and re.search(rf"\b{re.escape(name)}\b", text):
+            columns = [str(column) for column in data.columns]
+            near = get_close_matches(name, columns, 1)
+            why = (
+                f"reads a column {name!r}, which the data frame does not have"
+                f"{f'; did you mean {near[0]!r}?' if near else '.'} Its columns are "
+                f"{', '.join(map(repr, columns[:20]))}{', ...' if len(columns) > 20 else ''}."
+            )
+        elif "||" in text:
+            why = (
+                "has ||, which would hold effects of a factor uncorrelated; they have one "
+                "covariance here: write (1 + x | g)."
+            )
+        elif "incomplete rows" in str(error):
+            why = (
+                "reads columns with missing values, which a formula cannot have. Leave such rows "
+                "out, or give the columns themselves, which may have them: fit(X, y), of MixedSVC "
+                "fit(X, y, groups=...), with missing='model' if cells are to be modelled."
+            )
+        elif type(error).__module__.startswith("formulae."):
+            why = f"cannot be read: {error}"
+        else:
+            raise  # such as an error of a function that the formula calls
+        raise ValueError(f"the formula {text!r} {why}") from error
 
 
 def _part(component: Any) -> Number | Contrasts | None:
@@ -340,17 +334,21 @@ def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str
         found = parser().model_description(text)
     if found.response is None:
         raise ValueError(f"the formula {text!r} has no left side; write 'y ~ ...'.")
+    response = str(found.response.term.name)
     terms: list[tuple[str, Any]] = []
     linear: list[str] = []
+    used: list[str] = []
     for term in found.common_terms:
         parts = getattr(term, "components", ())
         call: Any = getattr(parts[0], "call", None) if parts else None
+        inputs = [getattr(x, "name", None) for x in call.args] if call is not None else []
         if not parts:
             terms.append(("intercept", Intercept()))
         elif len(parts) == 1 and call is None:
             linear.append(str(parts[0].name))
-        elif len(parts) == 1 and (smooth := _smooth(call)) is not None:
-            terms.append((str(term.name), smooth))
+        elif len(parts) == 1 and call.callee == "s" and inputs and all(inputs) and not call.kwargs:
+            terms.append((str(term.name), Process([str(name) for name in inputs])))
+            used += map(str, inputs)
         else:
             raise ValueError(
                 f"{term.name!r} in {text!r} is none of a column, s(x), s(x, z) and (1 + x | g), of "
@@ -360,43 +358,22 @@ def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str
             )
     if linear:
         terms.append(("columns", Columns(linear)))
+        used += linear
     effects: dict[str, list[str]] = {}
     for term in found.group_terms:
         effects.setdefault(str(term.factor.name), []).append(str(getattr(term.expr, "name", "")))
     for factor, each in effects.items():
-        slopes = tuple(name for name in each if name not in ("", "Intercept", "1"))
-        terms.append((factor, Groups(factor, slopes, len(slopes) < len(each))))
-    if nested := next((x for x in effects if ":" in x and x not in data), None):
-        a, b, *_ = nested.split(":")
-        raise ValueError(
-            f"the factor {nested!r} in {text!r} is an interaction of columns, which formulas of "
-            "AdditiveSVC do not make. Make it a column, such as data.assign("
-            f"{a}_{b}=data[{a!r}].astype(str) + ':' + data[{b!r}].astype(str)), and write "
-            f"(1 | {a}) + (1 | {a}_{b}) for nested groups. MixedSVC reads (1 | {a}/{b})."
-        )
-    response, used = str(found.response.term.name), _used(terms)
-    for name in [response, *used]:
-        if name not in data:
+        if ":" in factor and factor not in data:
+            a, b, *_ = factor.split(":")
             raise ValueError(
-                f"the formula {text!r} reads a column {name!r}, which the data frame does not have."
+                f"the factor {factor!r} in {text!r} is an interaction of columns, which formulas "
+                "of AdditiveSVC do not make. Make it a column, such as data.assign("
+                f"{a}_{b}=data[{a!r}].astype(str) + ':' + data[{b!r}].astype(str)), and write "
+                f"(1 | {a}) + (1 | {a}_{b}) for nested groups. MixedSVC reads (1 | {a}/{b})."
             )
-    return response, terms, used
-
-
-def _smooth(call: Any) -> Process | None:
-    """The smooth function ``s(x, ...)`` of columns; ``None`` for other calls."""
-    columns = [getattr(x, "name", None) for x in call.args]
-    if call.callee != "s" or not columns or None in columns or call.kwargs:
-        return None
-    return Process([str(name) for name in columns])
-
-
-def _used(terms: list[tuple[str, Any]]) -> list[str]:
-    """Columns that terms read, each once."""
-    found: list[str] = []
-    for _, part in terms:
-        if isinstance(part, Groups):
-            found += [part.column, *part.slopes]
-        elif not isinstance(part, Intercept):
-            found += list(part.columns)
-    return list(dict.fromkeys(found))
+        slopes = tuple(name for name in each if name not in ("", INTERCEPT, "1"))
+        terms.append((factor, Groups(factor, slopes, len(slopes) < len(each))))
+        used += [factor, *slopes]
+    for name in [response, *used]:
+        _column(data, name)  # which refuses unknown columns
+    return response, terms, list(dict.fromkeys(used))

@@ -23,9 +23,9 @@ from ..inspection.kernels import KernelReport
 from ..likelihoods import SoftHinge
 from . import options as check
 from .base import BayesianClassifier
+from .fit import Run
 from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
 from .predictions import draw_f
-from .run import Run
 from .streaming import Setup, advance, streamable, variational
 
 LEVEL = 3.0  # prior standard deviation of the level of f

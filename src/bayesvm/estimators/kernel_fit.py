@@ -45,8 +45,7 @@ from ..predictive.fitted import Machine
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
 from . import options as check
-from .build import choose_engine, in_blocks
-from .run import Run
+from .fit import Run, choose_engine, in_blocks
 
 DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
 CV_AMPLITUDES = tuple(4.0**k for k in range(-3, 5))  # of tune="cv", times the kernel's
@@ -382,7 +381,7 @@ def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) ->
     engine, unit = settings.engine(rows.C, K), ready.labels.unit
     problem = Problem.of(model, blocks, engine, np.empty(0), data.c, unit, form)
     count = max(2, ready.labels.Y.shape[1])
-    machines, moments = run.fit(problem, data.codes, count, scheme)
+    machines, moments, _ = run.fit(problem, data.codes, count, scheme)
     assert moments is not None
     support = []
     for machine, y in zip(machines, ready.labels.Y.T, strict=True):
@@ -409,7 +408,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     """
     with one_blas_thread():  # more would wait for each other in the many small products
         problem, model = _pose_blocks(data, settings, run)
-    machines, moments = run.fit(problem, data.codes, data.n_classes, settings.scheme)
+    machines, moments, _ = run.fit(problem, data.codes, data.n_classes, settings.scheme)
     found = [replace(m, model=model) for m in machines]
     link = settings.link(moments) if moments is not None else None
     fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)

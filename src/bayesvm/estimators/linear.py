@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 
+from ..core import arrays
 from ..core.types import Array, Term
+from ..data import Serial, tables
 from ..data.encoding import Encoding
-from ..designs import Intercept, fit_columns
-from ..inference import SVI
-from ..inference.model import Model
-from ..inference.problem import Problem
+from ..data.labels import Training
+from ..designs import Intercept, Missing, Standardised, fit_columns
+from ..designs.missing import incomplete
+from ..inference import SVI, Gibbs
+from ..inference.draws import PAIRS, Pair
+from ..inference.latent import fit_params
+from ..inference.model import Model, arranged
+from ..inference.problem import Latent, Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
 from ..likelihoods import Logistic
-from ..predictive.fitted import Fit
+from ..predictive.fitted import Fit, Machine
 from . import options as check
 from .base import BayesianClassifier
-from .build import in_blocks, pose
+from .fit import build_problem, in_blocks
 from .formula import Formula
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -50,10 +59,8 @@ class LinearReports:
     def coef_(self) -> Any:
         """Posterior means (the estimate itself under EM), on the scale of the input.
 
-        They are per unit of their column.  ``SelectFromModel`` and ``RFE`` of scikit-learn read
-        them before ``feature_importances_`` and so rank columns by their units; give them
-        ``importance_getter="feature_importances_"``, or the estimator in a
-        :class:`bayesvm.Pipeline`, which has no ``coef_``.
+        They depend on the units of the columns.  ``SelectFromModel`` and ``RFE`` of scikit-learn
+        should be given ``importance_getter="feature_importances_"``.
         """
         return self._as_reported(self._coefficients.coef)
 
@@ -96,18 +103,18 @@ class LinearReports:
     @property
     def kkt_residual_(self) -> float:
         """EM with a hinge: largest violation of the optimality conditions, relative."""
-        return max(k.kkt for k in self._certificates())
+        return self._certified("kkt")
 
     @property
     def duality_gap_(self) -> float:
         """EM with a hinge: gap between primal and dual objective, relative."""
-        return max(k.gap for k in self._certificates())
+        return self._certified("gap")
 
-    def _certificates(self) -> list[Any]:
-        found = [k for m in self._fitted().machines if (k := m.certificate) is not None]
+    def _certified(self, name: str) -> float:
+        found = [m.certificate for m in self._fitted().machines if m.certificate is not None]
         if not found:
             raise AttributeError("only inference='em' with a hinge loss has a certificate.")
-        return found
+        return max(float(getattr(certificate, name)) for certificate in found)
 
     def sample_posterior(
         self, n: int = 1000, X: Any = None, random_state: Any = None, return_intercept: bool = False
@@ -149,12 +156,10 @@ class LinearReports:
         -------
         frame : pandas.DataFrame
             Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
-            r_hat and ess where drawn.  Under EM only the estimate.  A selection prior adds
-            ``inclusion``, the probability to matter, and ``positive``, that of a positive sign
-            then; mean and sd are averaged over models, the interval is given inclusion.  Levels of
-            a column of categories are differences to its first level, as their names say, unless a
-            prior selects or there is no intercept; ``coef_`` has one number a level.  Where
-            widths can only be those of the posterior, ``frame.attrs["note"]`` says so.
+            r_hat and ess where drawn; under EM the estimate alone.  A selection prior adds
+            ``inclusion``, the probability to matter, and ``positive``, of a positive sign then;
+            intervals are given inclusion.  Levels of a category are differences to its first level.
+            ``frame.attrs["note"]`` may hold a note on the standard deviations.
         """
         return self._with_note(self._coefficients.summary(level))
 
@@ -178,14 +183,6 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         found = {j: reads[name] for j, name in enumerate(names) if name in reads}
         return found or dict.fromkeys(range(len(names)))  # an array has the columns of the formula
 
-    def _lazily(self, work: Callable[..., Any], X: Any, groups: Any, **options: Any) -> Any:
-        if self._fitted() and self._formula is not None:
-            raise ValueError(
-                "a model with a formula reads pandas frames; predict partition by partition, such "
-                "as data.map_partitions(model.predict)."
-            )
-        return super()._lazily(work, X, groups, **options)
-
     def _read_formula(self, X: Any, y: Any, random: Any = "intercept") -> tuple[Any, Any, Any]:
         """Rows, labels and groups that the formula reads from a data frame."""
         self._formula = formula = Formula.learn(str(self.formula), X, y)
@@ -206,10 +203,9 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         ----------
         formula : str
             As the package formulae reads it: columns (in backquotes where the name is no
-            identifier), operators, and functions such as ``C(x)``, categories of numbers,
-            ``scale(x)``, ``bs(x, df=4)`` and ``np.log(x)``; an error lists them all.  Of
-            :class:`~bayesvm.MixedSVC` also ``(1 | g)`` a random intercept, ``(1 + x | g)`` with a
-            slope, ``(1 | a) + (1 | b)`` crossed and ``(1 | a/b)`` nested factors.
+            identifier), operators, and functions such as ``C(x)``, ``scale(x)``, ``bs(x, df=4)``
+            and ``np.log(x)``.  Of :class:`~bayesvm.MixedSVC` also effects of groups: ``(1 | g)``,
+            ``(1 + x | g)``, crossed ``(1 | a) + (1 | b)`` and nested ``(1 | a/b)``.
         data : pandas.DataFrame
             Holds the columns that the formula names, without missing values.
         sample_weight : array-like of shape (n,), optional
@@ -228,7 +224,92 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         params["fit_intercept"] = Formula.learn(formula, data).fit_intercept
         return cls(formula=formula, **params).fit(data, sample_weight=sample_weight)
 
+    # ----- fitting
+
+    def _fitting_rows(self, X: Any, y: Any, sample_weight: Any, scheme: Any) -> Training:
+        """Training rows of positive weight.
+
+        Where missing cells have a distribution, a sampler draws the cells of each copy of a row.
+        """
+        data = self._read_training(X, y, sample_weight).weighted()
+        if not self._models_missing:
+            return data
+        tables.check_in_memory(data.X, "missing='model'")
+        if sparse.issparse(data.X):
+            raise ValueError(
+                "missing='model' needs dense rows: the distribution of the columns would fill "
+                "sparse ones in. Give X.toarray(), or use missing='error'."
+            )
+        gone = np.isnan(data.X)
+        never = np.flatnonzero(gone.all(axis=0))
+        if never.size:
+            raise ValueError(
+                f"{never.size} column(s) have no observed value at all (first: "
+                f"{', '.join(str(self._names()[j]) for j in never[:5])}), so nothing can be "
+                "learned of them. Drop them."
+            )
+        if empty := int(gone.all(axis=1).sum()):
+            text = f"{empty} row(s) have every cell missing; they inform the intercept only."
+            warnings.warn(text, UserWarning, stacklevel=3)
+        return data.repeated() if isinstance(scheme, Gibbs) else data
+
+    def _problem(
+        self, data: Training, parts: check.Parts, effects: Sequence[Any] = (), total: int = 0
+    ) -> Problem:
+        """The problem of training rows, with ``effects`` of groups ``total`` coefficients."""
+        K = data.X.shape[1] + bool(self.fit_intercept)
+        engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, parts.scheme, total)
+        columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
+        if self._models_missing:
+            design = self._latent(columns, blocks, engine, data.c, data.c / data.unit)
+            complete = not np.isnan(arrays.inner(blocks.X)).any()
+            columns = columns if complete and isinstance(design, Missing) else design
+        terms = [Term("intercept", Intercept(), parts.level)] if self.fit_intercept else []
+        terms += [Term("coef", columns, parts.prior), *(part.term(columns) for part in effects)]
+        model = Model(arranged(terms), parts.likelihood)
+        return build_problem(model, blocks, engine, parts.scheme, data.c, data.unit)
+
     # ----- missing cells
+
+    def _latent(self, columns: Any, blocks: Any, engine: Any, c: Array, copies: Array) -> Any:
+        """Columns with a distribution for cells that are missing."""
+        seen = fit_columns(blocks, c, engine, standardize=True, distances=True)
+        level, spread = (seen.center - columns.center) / columns.scale, seen.scale / columns.scale
+        imputer = check.choose_imputer(self.missing, blocks.n, columns.width)
+        return incomplete(columns, level, spread, imputer, blocks.X, copies)
+
+    def _with_cells(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
+        """Machines fitted on complete rows ``X``, with the distribution of these beside.
+
+        With no cell missing in training, neither depends on the other.
+        """
+        columns = problem.model.find("coef")[0].design
+        if not self._models_missing or not isinstance(columns, Standardised):
+            return machines
+        blocks: Any = replace(problem.blocks, X=X, ready=False)
+        design: Any = self._latent(columns, blocks, problem.engine, problem.c, problem.copies)
+        total = Serial().sum(
+            lambda b, copies: design.sums(b.X, design.columns(b.X), copies, ()),
+            blocks,
+            problem.copies,
+        )
+        latent = Latent(fit_params(design, total), (), total, total)
+        out = []
+        for machine in machines:
+            terms = tuple(
+                t._replace(design=design) if t.design is design.inner else t
+                for t in machine.model.terms
+            )
+            latents = tuple(latent if t.design is design else None for t in terms)
+            post: Any = machine.posterior
+            if machine.draws is not None:
+                flat = post.flat[:: -(-len(post.flat) // PAIRS)]
+                params = tuple(each and each.params for each in latents)
+                post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
+            model = replace(machine.model, terms=terms)
+            state = machine.state._replace(latents=latents)
+            out.append(replace(machine, model=model, posterior=post, state=state))
+        return out
 
     def impute(self, X: Any) -> tuple[Array, Array]:
         """Missing cells of rows without labels, from the other cells of each row.
@@ -241,9 +322,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         Returns
         -------
         mean, std : arrays of shape (n, n_features)
-            Expected value and standard deviation of each cell; those that were observed are
-            returned as they are, with 0.  Training cells, given the labels too, are in
-            ``imputed_``.
+            Expected value and standard deviation of each cell; 0 for observed ones.  Training
+            cells, given the labels too, are in ``imputed_``.
         """
         return ImputedCells(self._fitted().machines).at(self._read_new(X))
 
@@ -258,10 +338,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     def feature_importances_(self) -> Array:
         """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
 
-        Under a selection prior its posterior probability to matter (``inclusion_proba_``), else the
-        size of its coefficient on the scale of the model (standardised columns unless
-        ``standardize=False``), averaged over classes.  Of a column that became several, such as
-        indicators of categories, the largest.
+        Under a selection prior its posterior probability to matter, else the size of its
+        coefficient on the scale of the fit, averaged over classes; of a category the largest.
         """
         each = self._coefficients.importances
         return np.array([each[list(made)].max() for made in self.encoding_.made])
@@ -286,25 +364,18 @@ class BayesianLinearSVC(LinearClassifier):
     Parameters
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
-        ``"auto"`` chooses the penalty before the fit, by the evidence and by the log loss of rows
-        left out (``Ridge(select=True)``).  ``"ridge"`` learns it in the fit, by the
-        bound: :class:`~bayesvm.priors.Ridge`.  With Gibbs both are ``Ridge(a=2, b=1)``, since under
-        a flatter tail chains do not converge when the classes separate; ``"auto"`` is ``"ridge"``
-        too with missing cells, with ``VB(bound="augmented")`` and where columns are so many that
-        only variances are kept.  ``"fixed"`` is :class:`~bayesvm.priors.Fixed` with precision 1.
-        ``"lasso"`` and
-        ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
-        each column a probability of inclusion (``inclusion_proba_``).
+        ``"auto"`` chooses the ridge penalty by evidence and leave-one-out log loss, where these are
+        known; ``"ridge"`` learns it in the fit, as Gibbs does.  ``"fixed"`` has precision 1.
+        ``"lasso"`` and ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and
+        ``"laplace_zero"`` give each column a probability of inclusion.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` maximises the tight bound if the prior is ``"auto"``,
         else the augmented one, whose standard deviations are too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         Distribution (or pseudo-likelihood) of a label given f: ``"logistic"`` (and ``"auto"``),
-        ``"probit"``, ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  With more than two
-        classes ``"logistic"`` is the multinomial likelihood of all of them, by ``"vb"``, ``"em"``
-        or ``"gibbs"``; with others, and with ``"svi"``, missing cells, a selection prior, more
-        columns than a covariance is kept for or ``probability="probit"``, each class has a machine
-        against the rest.
+        ``"probit"``, ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  More than two classes
+        have the multinomial likelihood under ``"logistic"``, where the scheme can fit it, else a
+        machine each against the rest.
     formula : str, optional
         Such as ``"y ~ age * sex + np.log(dose)"``: X is a data frame then, from which columns are
         read, see :meth:`from_formula`.  ``fit_intercept`` must be False where it has no intercept.
@@ -312,33 +383,24 @@ class BayesianLinearSVC(LinearClassifier):
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
         scaled and not centred.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories: columns of text, categories or booleans, and the listed ones.
-        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
-        that was not seen in training has none.
+        Columns of categories, each level of which becomes an indicator: columns of text, categories
+        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
     missing : {"auto", "error", "model"} or an object, default="auto"
-        What to do with missing cells.  ``"auto"`` puts the mean of the column there, and adds an
-        indicator of such cells where they are 1 % or more of the training rows; of categories they
-        are a level.  ``"error"`` refuses them.  ``"model"`` gives those of columns of numbers a
-        distribution that is learned together with the coefficients:
-        :class:`~bayesvm.designs.Unstructured`, a Gaussian of any covariance, and
-        :class:`~bayesvm.designs.Factors` beyond 100 columns (10 if there are fewer than three rows
-        a column).  Right where the probability to be missing depends only on observed values,
-        labels included.  Beyond 300 columns the factors are learned first, without the labels, and
-        missing cells replaced by their expectation; with no cell missing in training, those of new
-        rows are filled in by the mean of their column.
+        Missing cells.  ``"auto"``: the mean of the column, with an indicator where 1 % or more are
+        missing; of categories a level.  ``"error"`` refuses them.  ``"model"`` learns a Gaussian of
+        the columns with the coefficients, :class:`~bayesvm.designs.Unstructured` or of few
+        :class:`~bayesvm.designs.Factors` (:doc:`/missing`).
     standardize : bool, default=True
         Centre and scale columns inside; sparse ones are only scaled.  The scale is the standard
-        deviation over the square root of the share of entries that are not zero: a rare word or
-        level would outweigh all others if it were divided by its standard deviation.  The margin is
-        1, so the scale of the columns matters; results are reported on the scale of the input.
+        deviation over the square root of the share of entries that are not zero.  Results are
+        reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: five numbers fitted on leave-one-out moments (slope,
-        offset, weight of the variance, skewness and tail; the boundary stays linear), the
-        pseudo-likelihood normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
+        The link from f to probabilities: fitted to leave-one-out moments, the pseudo-likelihood
+        normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
-        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
-        Predictions are the same.
+        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
+        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
+        ``"model"`` uses the posterior.  Predictions are the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional
@@ -351,17 +413,16 @@ class BayesianLinearSVC(LinearClassifier):
     random_state : int, RandomState, Generator or None, default=None
         Seed of all random numbers.
     n_jobs : int, optional
-        Threads over rows, and chains run in parallel under Gibbs.  Without it rows use all cores
-        and chains run one after another.
+        Threads over rows, and chains run in parallel under Gibbs.
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
-        ends the fit.
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
+        fit.
     warm_start : bool, default=False
         Start from the previous fit if the shapes agree.
     checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit with the same file resumes.
+        File with the state of a long fit, from which a later fit resumes.
 
     Attributes
     ----------
@@ -370,15 +431,12 @@ class BayesianLinearSVC(LinearClassifier):
         multinomial likelihood differences to the mean of the classes.
     feature_importances_ : array of shape (n_features,)
         ``inclusion_proba_`` under a selection prior, else sizes of standardised coefficients; of
-        a column of categories the largest of its indicators.  ``SelectFromModel`` reads ``coef_``,
-        which depends on units and has an entry for each indicator, unless it is given
-        ``importance_getter="feature_importances_"``.
+        a column of categories the largest of its indicators.
     inclusion_proba_ : array of shape (n_features,)
-        Selection priors: posterior probability that a column matters (to any class, if there are
-        more than two; ``summary()`` has each).  Coefficients are averaged over models.
+        Selection priors: posterior probability that a column matters (to any class).
     elbo_, elbo_path_ : float and array
-        Lower bound on the log evidence under VB and SVI, complete with constants (summed over
-        machines), and its history (a list of them where classes were fitted one by one).
+        Lower bound on the log evidence under VB and SVI, summed over machines, and its history (a
+        list of them where classes were fitted one by one).
     log_posterior_, log_posterior_path_ : float and array
         The same of the log posterior density under EM.
     log_likelihood_path_ : array
@@ -493,31 +551,16 @@ class BayesianLinearSVC(LinearClassifier):
             X, y, groups = self._read_formula(X, y)
             if groups:
                 raise ValueError(f"{self.formula!r} has groups, which MixedSVC takes.")
-        parts, missing = check.choose_parts(self), self._missing()
+        parts = check.choose_parts(self)
         with self._run() as run:
-            data = self._read_training(X, y, sample_weight).weighted()
-            if missing:
-                data = missing.checked(data, self._names(), parts.scheme)
-            problem = self._problem(data.X, data.c, parts, data.unit)
-            starts = self._warm_starts(problem, data) if self.warm_start else []
-            machines, joint, moments = run.fit_together(
-                problem, data.codes, data.n_classes, parts.scheme, starts
-            )
-        if missing:
-            machines = missing.attached(machines, problem, data.X)
+            data = self._fitting_rows(X, y, sample_weight, parts.scheme)
+            problem = self._problem(data, parts)
+            how = (parts.scheme, self._starts(problem, data.n_classes))
+            machines, *rest = run.fit(problem, data.codes, data.n_classes, *how, joint=True)
         self._stream = None
-        fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
-        return self._keep(fit.judged(moments, None if missing else np.inf), data)
-
-    def _problem(self, X: Any, c: Array, parts: check.Parts, unit: Array | float = 1.0) -> Problem:
-        K = X.shape[1] + bool(self.fit_intercept)
-        engine, blocks = in_blocks(self.engine, X, K, self.n_jobs, parts.scheme)
-        columns: Any = fit_columns(blocks, c, engine, self.standardize, self.fit_intercept)
-        if missing := self._missing():
-            columns = missing.design(columns, blocks, engine, c, unit)
-        terms = (Term("intercept", Intercept(), parts.level), Term("coef", columns, parts.prior))
-        model = Model(terms if self.fit_intercept else terms[1:], parts.likelihood)
-        return pose(model, blocks, engine, parts.scheme, c, unit)
+        machines = self._with_cells(machines, problem, data.X)
+        far = None if self._models_missing else np.inf
+        return self._keep(run.result((machines, *rest), data, far), data)
 
     # ----- streams
 
@@ -575,7 +618,7 @@ class BayesianLinearSVC(LinearClassifier):
         parts = parts._replace(scheme=variational(parts.scheme))
 
         def pose_rows(X: Any, codes: Array, c: Array, unit: Array) -> Problem:
-            return self._problem(X, c, parts, unit)
+            return self._problem(Training(X, np.empty(0), codes, c, c / unit), parts)
 
         # f of other likelihoods differ in scale between classes
         softmax = isinstance(parts.likelihood, Logistic) and self.probability == "calibrated"

@@ -1,36 +1,206 @@
-"""The linear machine with effects of groups."""
+"""The linear machine with effects of groups, and the reports of these effects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import _num_samples
 
 from ..core.arrays import inner
-from ..core.parameters import warn
+from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import tables
-from ..data.labels import Training
 from ..data.levels import Levels, some_of
-from ..designs import Intercept, fit_columns
+from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout, beside, learn_groups
-from ..inference.model import Model, arranged
-from ..inference.problem import Problem
+from ..inference import SVI
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.effects import GroupEffects, second_moments
 from ..predictive.fitted import Fit
-from ..priors import Fixed
+from ..priors import Fixed, InverseWishart, Ridge
 from . import average, predictions
 from . import options as check
-from .build import in_blocks, pose
-from .groups import GroupReports, check_sizes, group_terms, parts_of
+from .fit import FULL_COLUMNS
 from .linear import LinearClassifier
 
 # Of the few coefficients that all groups share: a learned variance would shrink those of unequal
 # size by a third.  Normal(0, 2.5) on standardised columns, as in rstanarm.
 WEAK = Fixed(2.5**-2)
+
+
+class GroupPart(NamedTuple):
+    """The groups of one factor: its place, name, number of groups, their effects and prior."""
+
+    factor: int
+    name: str
+    size: int
+    effects: Effects
+    prior: Any
+
+    def term(self, columns: Any) -> Term:
+        """The term of the effects; slopes are in ``columns``, on their scale."""
+        j = np.array(self.effects.slopes, dtype=int)
+        scaling = columns.center[j], columns.scale[j]
+        design = Grouped(self.factor, self.size, j, *scaling, self.effects.intercept)
+        return Term(f"groups of {self.name}", design, self.prior)
+
+
+def parts_of(
+    levels: Levels, random: Any, random_prior: Any, layout: Layout, scheme: Any
+) -> list[GroupPart]:
+    """Effects of each factor's groups, from ``random`` and ``random_prior``: values or dicts."""
+    for argument, given in (("random", random), ("random_prior", random_prior)):
+        unknown = set(given).difference(levels.names) if isinstance(given, Mapping) else ()
+        if unknown:
+            raise ValueError(
+                f"{argument} names factors {sorted(unknown)} that are not in groups; groups has "
+                f"{list(levels.names)}."
+            )
+    every = None if isinstance(random, Mapping) else effects_of(layout, random)
+    if not levels.names and not (isinstance(random_prior, Mapping) or random_prior == "auto"):
+        check.choose_prior(random_prior, scheme, "random_prior")
+    parts = []
+    for k, (name, labels) in enumerate(zip(levels.names, levels.labels, strict=True)):
+        own = effects_of(layout, random.get(name, "intercept")) if every is None else every
+        prior = random_prior
+        if isinstance(prior, Mapping):
+            prior = prior.get(name, "auto")
+        prior = choose_group_prior(prior, own.r, name, scheme)
+        parts.append(GroupPart(k, name, labels.size, own, prior))
+    return parts
+
+
+def effects_of(layout: Layout, random: Any) -> Effects:
+    """The effects of each group, from the argument ``random``; ``layout`` has the columns."""
+    if isinstance(random, Effects):
+        return random
+    if is_among(random, ("intercept", "slope")):
+        return Effects(slopes=tuple(layout.find(None).tolist()) if random == "slope" else ())
+    if isinstance(random, str) or not isinstance(random, Sequence | np.ndarray):
+        raise ValueError(
+            f"random={random!r} is not known; choose 'intercept', 'slope' (all columns), a "
+            "list of columns that have slopes, or a dict of these by factor."
+        )
+    try:
+        slopes = layout.find(random) if len(random) else ()
+    except ValueError as error:
+        raise ValueError(f"random={random!r}: {error}") from error
+    return Effects(slopes=tuple(int(j) for j in slopes))
+
+
+def choose_group_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
+    """The prior of a factor's effects, r for each group."""
+    if is_among(value, ("auto",)):
+        return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
+    prior = check.choose_prior(value, scheme, "random_prior")
+    refused = f"cannot be the prior of the effects of {factor!r}"
+    if not prior.implements("spread"):
+        raise ValueError(
+            f"{type(prior).__name__} {refused}: it has no variance of new groups. Use Ridge, Fixed "
+            "or InverseWishart."
+        )
+    precision = np.asarray(getattr(prior, "precision", 1.0), dtype=float)
+    if not prior.is_blocked and not np.all(precision > 0):
+        raise ValueError(
+            f"{prior!r} {refused}: with a precision of 0 groups not seen would vary without bound. "
+            "Give a precision above 0, such as Fixed(0.01), or use Ridge, which learns it."
+        )
+    if prior.is_blocked and prior.size != r:
+        raise ValueError(
+            f"{type(prior).__name__} of size {prior.size} {refused}, which are {r} to a group; use "
+            f"InverseWishart({r})."
+        )
+    return prior
+
+
+def check_corner(K: int, widths: Mapping[str, int]) -> None:
+    """Refuse factors that are too many to be solved for densely, all but the widest."""
+    widest = max(widths, key=lambda name: widths[name], default="")
+    dense = K + sum(widths.values()) - widths.get(widest, 0)
+    if widths and dense > FULL_COLUMNS:
+        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
+        raise ValueError(
+            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
+            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
+            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
+            "or give it fewer groups."
+        )
+
+
+class GroupReports:
+    """Reports of effects of groups, as properties of the estimators that have them."""
+
+    _group_effects: GroupEffects
+    _fitted: Callable[[], Fit]
+
+    @property
+    def _effects(self) -> GroupEffects:
+        self._fitted()
+        return self._group_effects
+
+    @property
+    def factors_(self) -> list[str]:
+        """Names of the grouping factors; empty if there are no groups."""
+        return list(self._effects.levels.names)
+
+    @property
+    def levels_(self) -> dict[str, Array]:
+        """Labels of the groups of each factor."""
+        return self._effects.labels
+
+    @property
+    def random_effects_(self) -> Any:
+        """Effects of every group, as a data frame.
+
+        Indexed by factor, level and effect (and class, for more than two): mean, sd, and the lower
+        and upper ends of 90 % intervals; under EM only the estimate.  An intercept is that at zero
+        of the columns as given; a slope is per unit of its column.
+        """
+        return self._effects.random_effects()
+
+    def random_effects_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the intervals of ``random_effects_`` with mass ``level``."""
+        return self._effects.interval(self._effects.random_effects(level))
+
+    @property
+    def variance_components_(self) -> Any:
+        """Variances and correlations of the effects of groups, as a data frame.
+
+        Indexed by factor and component (and class, for more than two): mean, and the lower and
+        upper ends of 90 % intervals, under EM those of the variational fit that learned them.
+        Where one factor has up to three effects for each group, VB integrates them out by
+        quadrature.  Other variances that are learned and not drawn are too small; a column ``note``
+        marks them.
+        """
+        return self._effects.variance_components()
+
+    def variance_components_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the intervals of ``variance_components_`` with mass ``level``."""
+        return self._effects.interval(self._effects.variance_components(level))
+
+    @property
+    def intraclass_share_(self) -> Any:
+        r"""Share of the groups in the variance that the columns leave, as a data frame.
+
+        .. math::
+
+            \frac{\bar v_b}{\sum_k \bar v_k + \pi^2 / 3a^2}, \qquad
+            \bar v_b = \frac{\sum_i c_i z_{bi}^\top \Sigma_b z_{bi}}{\sum_i c_i},
+
+        with the variance of a factor's effects averaged over the training rows, and that of a
+        logistic variable on the scale of f: *a* is the slope of the log odds at f = 0 under the
+        link.  For the logistic likelihood with ``probability="normalised"`` a = 1.
+        Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and a
+        ``note`` where the variances are biased, see ``variance_components_``.
+        """
+        return self._effects.intraclass_share()
+
+    def intraclass_share_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of the intervals of ``intraclass_share_`` with mass ``level``."""
+        return self._effects.interval(self._effects.intraclass_share(level))
 
 
 class MixedSVC(GroupReports, LinearClassifier):
@@ -68,31 +238,28 @@ class MixedSVC(GroupReports, LinearClassifier):
     random_prior : "auto", an object of :mod:`bayesvm.priors`, or dict, default="auto"
         Prior of the groups' effects, for all factors or by factor.  ``"auto"`` is
         ``Ridge(half_cauchy=1)`` for one effect of a group and
-        :class:`~bayesvm.priors.InverseWishart` for several, on the scale of standardised columns.
+        :class:`~bayesvm.priors.InverseWishart` for several.
     formula : str, optional
         Such as ``"y ~ visit * treat + (1 + visit | patient)"``: X is a data frame then, from which
-        columns, groups and their effects are read, see :meth:`from_formula`.  ``random`` is left
-        out, and ``fit_intercept`` must be False where the formula has no intercept.
+        columns, groups and their effects are read, see :meth:`from_formula`.
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories: columns of text, categories or booleans, and the listed ones.
-        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
-        that was not seen in training has none.
+        Columns of categories, each level of which becomes an indicator: columns of text, categories
+        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
     missing : {"auto", "error", "model"} or an object, default="auto"
         What to do with missing cells, as in :class:`~bayesvm.BayesianLinearSVC`.  With ``"model"``
         columns with slopes must be complete.
     standardize : bool, default=True
         Centre and scale columns inside; results are reported on the scale of the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities.  For a likelihood that is normalised, ``"calibrated"`` is
-        ``"normalised"``, which holds for known and for new groups.  For others, such as the hinge,
-        a link is fitted on rows left out one at a time, once with the rest of a row's group and
-        once as of a new group.
+        The link from f to probabilities.  Of a normalised likelihood ``"calibrated"`` is
+        ``"normalised"``; else a link is fitted to leave-one-out moments of rows, with half the
+        weight on rows as of a new group.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
-        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
-        Predictions are the same.
+        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
+        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
+        ``"model"`` uses the posterior.  Predictions are the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional
@@ -108,12 +275,12 @@ class MixedSVC(GroupReports, LinearClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
-        ends the fit.
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
+        fit.
     warm_start : bool, default=False
         Start from the previous fit if the shapes agree.
     checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit with the same file resumes.
+        File with the state of a long fit, from which a later fit resumes.
 
     Attributes
     ----------
@@ -250,15 +417,12 @@ class MixedSVC(GroupReports, LinearClassifier):
             X, y, groups = self._read_formula(X, y, random)
             assert self._formula is not None
             random = self._formula.random or "intercept"
-        parts, missing = check.choose_parts(self), self._missing()
+        parts = check.choose_parts(self)
         check.check_full(parts.scheme, type(self).__name__)
         with self._run() as run:
-            whole = self._read_training(X, y, sample_weight)
-            data = whole.weighted()
-            if missing:
-                data = missing.checked(data, self._names(), parts.scheme)
-            if groups is not None and (data is not whole or whole.is_repeated):
-                groups = some_of(groups, data.rows, whole.n_given)
+            data = self._fitting_rows(X, y, sample_weight, parts.scheme)
+            if groups is not None and data.chosen is not None:
+                groups = some_of(groups, data.rows, _num_samples(X))
             levels, table = learn_groups(data.X, groups)
             if not levels.names:
                 what = "the formula has none" if self.formula else "fit was given none"
@@ -266,35 +430,32 @@ class MixedSVC(GroupReports, LinearClassifier):
                     f"MixedSVC has effects of groups, and {what}: it is fitted without any, as "
                     "BayesianLinearSVC would be. Name groups, or use that."
                 )
+            elif is_among(self.prior, ("auto",)):
+                parts = parts._replace(prior=WEAK)
             data = data._replace(X=table)
-            problem = self._problem(data, levels, random, parts)
-            starts = self._warm_starts(problem, data) if self.warm_start else []
-            machines, joint, moments = run.fit_together(
-                problem, data.codes, data.n_classes, parts.scheme, starts
-            )
-        if missing:
-            machines = missing.attached(machines, problem, data.X)
-        fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, **joint)
-        how, second = type(parts.scheme).__name__.lower(), second_moments(problem)
-        self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
-        return self._keep(fit.judged(moments), data)
-
-    def _problem(self, data: Training, levels: Levels, random: Any, chosen: check.Parts) -> Problem:
-        K, names = data.X.shape[1] + bool(self.fit_intercept), self._names()
-        scheme, prior, level, likelihood = chosen
-        if levels.names and isinstance(self.prior, str) and self.prior == "auto":
-            prior = WEAK
-        parts = parts_of(levels, random, self.random_prior, self._layout(), scheme)
-        total = check_sizes(K, parts, data.X, scheme)
-        how = (self.n_jobs, scheme, total)
-        engine, blocks = in_blocks(self.engine, data.X, K, *how)
-        columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
-        if missing := self._missing():
-            tables.check_slopes(inner(data.X), [part.effects for part in parts], names)
-            columns = missing.design(columns, blocks, engine, data.c, data.unit)
-        terms = [Term("intercept", Intercept(), level)] if self.fit_intercept else []
-        terms += [Term("coef", columns, prior), *group_terms(parts, columns)]
-        return pose(Model(arranged(terms), likelihood), blocks, engine, scheme, data.c, data.unit)
+            effects = parts_of(levels, random, self.random_prior, self._layout(), parts.scheme)
+            if effects and isinstance(parts.scheme, SVI) and tables.is_source(data.X):
+                raise ValueError(
+                    "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' "
+                    "or 'em'; SVI needs all rows of a group at once. Load the rows for that."
+                )
+            if self._models_missing:
+                tables.check_slopes(
+                    inner(data.X), [part.effects for part in effects], self._names()
+                )
+            widths = {part.name: part.size * part.effects.r for part in effects}
+            K = data.X.shape[1] + bool(self.fit_intercept)
+            total = K + sum(widths.values())
+            check_corner(K, widths)
+            check.check_memory(parts.scheme, total)
+            problem = self._problem(data, parts, effects, total)
+            how = (parts.scheme, self._starts(problem, data.n_classes))
+            machines, *rest = run.fit(problem, data.codes, data.n_classes, *how, joint=True)
+        machines = self._with_cells(machines, problem, data.X)
+        fit = run.result((machines, *rest), data)
+        name, second = type(parts.scheme).__name__.lower(), second_moments(problem)
+        self._group_effects = GroupEffects(fit, levels, self._names(), second, name)
+        return self._keep(fit, data)
 
     # ----- predictions
 
@@ -316,11 +477,14 @@ class MixedSVC(GroupReports, LinearClassifier):
         values : array of shape (n,) or (n, n_classes), or two of them
             They rank rows as ``predict_proba`` does.
         """
-        return predictions.decision(self, X, groups, return_std)
+        if return_std:
+            return predictions.at_rows(self, predictions.moments_of_f, X, groups, is_pair=True)
+        return predictions.at_rows(self, predictions.decision, X, groups)
 
     def predict_proba(self, X: Any, groups: Any = None, *, prevalence: Any = None) -> Array:
         """Class probabilities of rows in ``groups``, or averaged over them."""
-        return predictions.proba(self, X, groups, prevalence)  # type: ignore[no-any-return]
+        P: Array = predictions.at_rows(self, predictions.proba, X, groups, prevalence=prevalence)
+        return P
 
     def predict(
         self,
@@ -332,13 +496,16 @@ class MixedSVC(GroupReports, LinearClassifier):
         prevalence: Any = None,
     ) -> Any:
         """The most probable class of each row, in ``groups`` or averaged over them."""
-        return predictions.labels(self, X, groups, costs, abstain, prevalence)
+        how = {"costs": costs, "abstain": abstain, "prevalence": prevalence}
+        return predictions.at_rows(self, predictions.labels, X, groups, **how)
 
     def predict_interval(
         self, X: Any, level: float = 0.9, groups: Any = None
     ) -> tuple[Array, Array]:
         """Lower and upper class probabilities; wider for groups not seen or not given."""
-        return predictions.interval(self, X, groups, level)
+        how: dict[str, Any] = {"is_pair": True, "level": level}
+        low, high = predictions.at_rows(self, predictions.interval, X, groups, **how)
+        return low, high
 
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None

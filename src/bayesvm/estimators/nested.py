@@ -12,17 +12,6 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from . import options as check
-
-OBJECTS: Mapping[str, Mapping[str, Any]] = {
-    "prior": check.PRIORS,
-    "coef_prior": check.PRIORS,
-    "random_prior": {"auto": check.PRIORS["ridge"], **check.PRIORS},
-    "inference": check.SCHEMES,
-    "likelihood": {"auto": check.LIKELIHOODS["soft_hinge"], **check.LIKELIHOODS},
-    "kernel": check.AUTO_KERNELS,
-}
-
 
 def _parts(value: Any) -> dict[str, Any]:
     """What a component is made of, by name; nothing for other values."""
@@ -94,15 +83,10 @@ def changed(name: str, value: Any, changes: Mapping[str, Any]) -> Any:
 
 def _unknown(name: str, value: Any, key: str, known: Mapping[str, Any]) -> str:
     """Why a part cannot be set."""
-    if isinstance(value, str):
-        made = OBJECTS.get(name.rpartition("__")[2], {}).get(value)
-        kind = made if isinstance(made, type) or made is None else type(made)
-        such = f", such as {name}={kind.__name__}()" if kind else ""
-        return (
-            f"{name}__{key} cannot be set, because {name}={value!r} is a name, which has no "
-            f"parameters. Set {name} to an object first{such}."
-        )
     if not known:
-        return f"{name}__{key} cannot be set: {name}={value!r} has no parameters."
+        return (
+            f"{name}__{key} cannot be set: {name}={value!r} has no parameters. Set {name} to an "
+            "object first."
+        )
     names = ", ".join(f"{name}__{k}" for k in known)
     return f"{name}__{key} is not known; parameters of {name} are {names}."

@@ -51,18 +51,18 @@ WIDE = 100  # columns beyond which a covariance of any shape is too much to lear
 
 def choose(name: str, value: Any, table: Mapping[str, Any], *kinds: type) -> Any:
     """A component from its short name, or the object itself if it is of the right kind."""
+    if isinstance(value, str) and value in table:
+        return table[value]
+    if isinstance(value, kinds):
+        return value
     known = ", ".join(repr(k) for k in table)
     if isinstance(value, str):
-        if value not in table:
-            raise ValueError(f"{name}={value!r} is not known; choose one of {known}, or an object.")
-        return table[value]
-    if not isinstance(value, kinds):
-        what = " or ".join(f"{k.__module__}.{k.__name__}" for k in kinds)
-        hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
-        raise ValueError(
-            f"{name} must be one of {known} or an instance of {what}; got {value!r}{hint}."
-        )
-    return value
+        raise ValueError(f"{name}={value!r} is not known; choose one of {known}, or an object.")
+    what = " or ".join(f"{k.__module__}.{k.__name__}" for k in kinds)
+    hint = f"; did you mean {value.__name__}()?" if isinstance(value, type) else ""
+    raise ValueError(
+        f"{name} must be one of {known} or an instance of {what}; got {value!r}{hint}."
+    )
 
 
 def choose_scheme(
@@ -94,6 +94,19 @@ def check_full(scheme: Any, model: str) -> None:
         )
 
 
+def check_memory(scheme: Any, width: int, most: int = 2**33) -> None:
+    """Refuse chains of ``width`` coefficients that would take more than ``most`` bytes."""
+    if not isinstance(scheme, Gibbs):
+        return
+    size = 8 * (scheme.burn_in + scheme.draws) * scheme.chains * width
+    if size > most:
+        raise ValueError(
+            f"Gibbs would hold {scheme.chains} chains of {scheme.burn_in} + {scheme.draws} draws "
+            f"of {width} coefficients, {size / 1e9:.0f} GB. Draw fewer and thin more, or use "
+            "inference='vb'."
+        )
+
+
 class Parts(NamedTuple):
     """Objects that the parameters of a linear machine name."""
 
@@ -110,28 +123,25 @@ def choose_parts(estimator: Any, inference: Any = None) -> Parts:
     likelihood = choose_likelihood(estimator.likelihood, scheme)
     level = intercept_prior(estimator.intercept_scale)
     prior = choose_prior(estimator.prior, scheme)
-    if missing := estimator._missing():
-        missing.check(scheme, estimator.checkpoint)
+    if estimator._models_missing:
+        check_missing(estimator.missing, scheme, estimator.checkpoint)
     return Parts(scheme, prior, level, likelihood)
 
 
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     """The prior; ``"auto"`` and ``"ridge"`` mean the variant that suits the scheme."""
-    prior = choose(parameter, value, DRAWN if isinstance(scheme, Gibbs) else PRIORS, Prior)
+    drawn = isinstance(scheme, Gibbs)
+    prior = choose(parameter, value, DRAWN if drawn else PRIORS, Prior)
     name = repr(value) if isinstance(value, str) else type(prior).__name__
-    needs: tuple[str, ...] = ("update", "bound")
-    if is_sampler(scheme):
-        needs = ("draw", "stretch", "stretched")
-    elif isinstance(scheme, EM):
-        needs = ("mode", "log_prob")
-    lacks = [m for m in needs if not prior.implements(m)]
-    if lacks:
-        raise ValueError(
-            f"prior={name} cannot be fitted by {type(scheme).__name__}: it has no {lacks[0]}(). "
-            "Selection priors have no useful point estimate; use inference='vb' or 'gibbs'."
-        )
+    needs = ("mode", "log_prob") if isinstance(scheme, EM) else ("update", "bound")
+    for method in ("draw", "stretch", "stretched") if drawn else needs:
+        if not prior.implements(method):
+            raise ValueError(
+                f"prior={name} cannot be fitted by {type(scheme).__name__}: it has no {method}(). "
+                "Selection priors have no useful point estimate; use inference='vb' or 'gibbs'."
+            )
     unknown = prior.needs_draws
-    if unknown and not is_sampler(scheme):
+    if unknown and not drawn:
         raise ValueError(
             f"{type(prior).__name__} can learn {unknown} by inference='gibbs' only; give "
             f"{unknown}, or draw."
@@ -154,13 +164,14 @@ def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = NO_MORE
             f"{type(likelihood).__name__} is a likelihood of numbers, not of labels; BayesianSVR "
             "fits it."
         )
-    together = is_sampler(scheme) and getattr(likelihood, "gamma", None) is None
+    drawn = isinstance(scheme, Gibbs)
+    together = drawn and getattr(likelihood, "gamma", None) is None
     if isinstance(likelihood, SkewedLaplace) and likelihood.gamma0 is None and not together:
         raise ValueError(
             "SkewedLaplace(gamma0=None) is drawn by inference='gibbs', together with "
             "gamma=None; give gamma0 a number."
         )
-    if is_sampler(scheme) and not likelihood.implements("draw"):
+    if drawn and not likelihood.implements("draw"):
         raise ValueError(f"{type(likelihood).__name__} has no draw(), which Gibbs needs.")
     if scheme.is_tight and not likelihood.implements("tight"):
         raise ValueError(
@@ -194,7 +205,7 @@ def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
 
 def choose_tuning(value: Any, scheme: Any) -> str | None:
     """The rule by which kernel parameters are learned; ``None`` for none."""
-    if isinstance(value, str) and value == "sample" and not is_sampler(scheme):
+    if isinstance(value, str) and value == "sample" and not isinstance(scheme, Gibbs):
         raise ValueError(
             f"tune='sample' draws kernel parameters and needs inference='gibbs'; "
             f"{type(scheme).__name__} draws nothing. Use tune='evidence'."
@@ -229,12 +240,33 @@ def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf
         raise ValueError(f"{name} must lie between {low:g} and {high:g}; got {value!r}.")
 
 
+def check_missing(value: Any, scheme: Any, checkpoint: Any) -> None:
+    """Refuse a distribution of missing cells without a meaning, or which cannot be fitted."""
+    if isinstance(value, str) and value != "model":
+        raise ValueError(
+            f"missing={value!r} is not known; choose 'auto', 'error', which refuses "
+            "NaN, 'model', or an object of bayesvm.designs.imputation."
+        )
+    choose_imputer(value, 1, 1)
+    if scheme.is_tight:
+        raise ValueError(
+            "missing='model' is fitted with the augmented bound, in which cells have a "
+            "distribution. Use VB(bound='augmented')."
+        )
+    if not isinstance(scheme, VB | Gibbs):
+        raise ValueError(
+            f"missing='model' cannot be fitted by {type(scheme).__name__}, which has no "
+            "distribution of missing cells. Use inference='vb' or 'gibbs'."
+        )
+    if checkpoint is not None and isinstance(scheme, Gibbs):
+        raise ValueError(
+            "a checkpoint does not hold drawn cells, so missing='model' with inference='gibbs' "
+            "cannot resume from one. Leave checkpoint out."
+        )
+
+
 def choose_imputer(value: Any, n: int, d: int) -> Any:
     """The distribution of rows with missing cells: any covariance, or few factors if wide."""
     wide = d > WIDE or (d > 10 and n < 3 * d)
     table = {"model": Factors() if wide else Unstructured()}
     return choose("missing", value, table, Factors, Unstructured)
-
-
-def is_sampler(scheme: Any) -> bool:
-    return isinstance(scheme, Gibbs)

@@ -1,11 +1,13 @@
 """Predictions of a fitted estimator at rows, with the groups of an estimator that has them.
 
-Dask collections are predicted lazily, by the same functions on each partition.
+Each is a function of the estimator, rows in memory (or read in blocks) and groups.  :func:`at_rows`
+calls it, for Dask collections lazily on each partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,49 +19,98 @@ from ..core.random import stream
 from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of
-from ..data.lazy import computed
+from ..data.lazy import computed, lazily
 from ..data.sources import is_dask
 from ..data.tables import blank_rows, is_source, kind_of
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
+from ..predictive.fitted import Machine
 from ..predictive.leave_one_out import LooPredictions
-from .build import choose_engine
+from .fit import choose_engine
 
-LINKED = 2**14  # rows at most that a thread predicts in one go: few enough to share between cores
-PIECE = 1000  # rows at which f is drawn jointly, and held for all draws
-
-
-Pair = tuple[Array, Array]
+Work = Callable[..., Any]
 
 
-def in_blocks(model: Any, X: Any, visit: Callable[[Any], Pair], on_host: bool = False) -> Pair:
-    """Two arrays with an entry for each row that was read, by a function of blocks of rows.
+def at_rows(
+    model: Any,
+    work: Work,
+    X: Any,
+    groups: Any = None,
+    *,
+    is_pair: bool = False,
+    numbered: bool = False,
+    **options: Any,
+) -> Any:
+    """What ``work(model, X, groups, **options)`` finds, in the array library of X.
+
+    Lazily for a Dask collection: ``work`` is called for each partition, with its ``number`` if
+    ``numbered``.  It returns an array, or a pair of them if ``is_pair``.
+    """
+    model._fitted()
+    if not is_dask(X):
+        found = work(model, X, groups, **options)
+        parts = [
+            part if isinstance(part, np.ma.MaskedArray) else arrays.back(part, X)
+            for part in (found if is_pair else [found])
+        ]
+        return tuple(parts) if is_pair else parts[0]
+    if getattr(model, "_formula", None) is not None:
+        raise ValueError(
+            "a model with a formula reads pandas frames; predict partition by partition, such "
+            "as data.map_partitions(model.predict)."
+        )
+    each = partial(_side_by_side if is_pair else _plainly, model, work)
+    out = lazily(each, X, groups, model.encoding_, numbered, **options)
+    if not is_pair:
+        return out
+    k = out.shape[1] // 2
+    low, high = out[:, :k], out[:, k:]
+    return (low, high) if k > 1 else (low[:, 0], high[:, 0])
+
+
+def _plainly(model: Any, work: Work, X: Any, groups: Any = None, **options: Any) -> Array:
+    found: Array = work(model, X, groups, **options)
+    return found
+
+
+def _side_by_side(model: Any, work: Work, X: Any, groups: Any = None, **options: Any) -> Array:
+    return np.column_stack(work(model, X, groups, **options))
+
+
+def in_blocks(
+    model: Any, X: Any, visit: Callable[[Any], tuple[Array, ...]], on_host: bool = False
+) -> list[Array]:
+    """Arrays with an entry for each row that was read, by a function of blocks of rows.
 
     ``on_host`` where the function is of NumPy arrays only.
     """
-    how = model.engine
+    first, how = model.machines_[0], model.engine
+    if not isinstance(first, Machine):  # factor models have their rows in memory
+        return list(visit(X))
     if on_host or not model._on_device():  # draws and exact processes are evaluated on the host
         X = arrays.to_numpy(X)
         how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
-    K = model.machines_[0].model.width
-    engine = choose_engine(how, X, K, model.n_jobs)
-    size = block_rows(K, 0, engine.block_bytes)
-    blocks = cut(X, size if engine.on_device else min(size, LINKED))
-    parts = list(engine.collect(lambda b: visit(b.X), blocks))
-    return np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts])
+    engine = choose_engine(how, X, first.model.width, model.n_jobs)
+    size = block_rows(first.model.width, 0, engine.block_bytes)
+    # few enough rows in a block to share them between cores
+    blocks = cut(X, size if engine.on_device else min(size, 2**14))
+    parts = engine.collect(lambda b: visit(b.X), blocks)
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
-def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> Pair:
-    """Mean and variance of each machine's f at new rows, ``(n, machines)``."""
-    rows, fit = model._read_new(X, groups), model.fit_
+def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> list[Array]:
+    """Mean and variance of each machine's f at new rows, ``(n, machines)`` each."""
 
-    def visit(X: Any) -> Pair:
-        pairs = fit.moments_at(X, reported)
-        xp = arrays.of(pairs[0][0])
-        return xp.stack([m for m, _ in pairs], axis=1), xp.stack([v for _, v in pairs], axis=1)
+    def visit(X: Any) -> tuple[Array, ...]:
+        return _moments_at(model.fit_, X, reported)
 
-    found: Pair = model._in_blocks(rows, visit)
-    return found
+    return in_blocks(model, model._read_new(X, groups), visit)
+
+
+def _moments_at(fit: Any, X: Any, reported: bool = False) -> tuple[Array, ...]:
+    """Mean and variance of each machine's f at a block of rows, on the host."""
+    pairs = zip(*fit.moments_at(X, reported), strict=True)
+    return tuple(np.stack([arrays.to_numpy(x) for x in part], axis=1) for part in pairs)
 
 
 def pieces(X: Any, size: int) -> Iterator[Any]:
@@ -71,35 +122,29 @@ def pieces(X: Any, size: int) -> Iterator[Any]:
         yield from (X[i : i + size] for i in range(0, X.shape[0], size))
 
 
-def decision(model: Any, X: Any, groups: Any = None, return_std: bool = False) -> Any:
-    """Decision values, or mean and standard deviation of f."""
-    if is_dask(X):
-        if return_std:
-            return _lazy_pair(model, decision, X, groups, return_std=True)
-        return model._lazily(decision, X, groups)
-    m, v = model._moments(X, groups, reported=return_std)
-    if not return_std:
-        return arrays.back(model.fit_.scores(m, v), X)
+def decision(model: Any, X: Any, groups: Any = None) -> Array:
+    """Decision values."""
+    scores: Array = model.fit_.scores(*moments(model, X, groups))
+    return scores
+
+
+def moments_of_f(model: Any, X: Any, groups: Any = None) -> tuple[Array, Array]:
+    """Mean and standard deviation of f, moved by the offset of the link."""
+    m, v = moments(model, X, groups, reported=True)
     model._need_spread()
-    both = m + model.offset_, np.sqrt(v)
-    mean, std = (part[:, 0] if model.fit_.is_binary else part for part in both)
-    return arrays.back(mean, X), arrays.back(std, X)
+    mean, std = m + model.offset_, np.sqrt(v)
+    return (mean[:, 0], std[:, 0]) if model.fit_.is_binary else (mean, std)
 
 
-def proba(model: Any, X: Any, groups: Any = None, prevalence: Any = None) -> Any:
+def proba(model: Any, X: Any, groups: Any = None, prevalence: Any = None) -> Array:
     """Class probabilities."""
-    if is_dask(X):
-        return model._lazily(proba, X, groups, prevalence=prevalence)
-    return arrays.back(_proba(model, X, groups, prevalence), X)
-
-
-def _proba(model: Any, X: Any, groups: Any, prevalence: Any) -> Array:
-    """Probabilities on the host."""
     fit = model._fitted()
     shares = None if prevalence is None else read_prevalence(prevalence, fit.classes)
-    m, v = model._moments(X, groups)
-    parts = model._reader.over(lambda at: fit.proba(m[at], v[at]), m.shape[0], LINKED)
-    P: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def visit(X: Any) -> tuple[Array, ...]:
+        return (fit.proba(*_moments_at(fit, X)),)
+
+    P = in_blocks(model, model._read_new(X, groups), visit)[0]
     return P if shares is None else reweighted(P, shares, fit.masses)
 
 
@@ -119,14 +164,11 @@ def labels(
     costs: Any = None,
     abstain: Any = None,
     prevalence: Any = None,
-) -> Any:
+) -> Array:
     """Labels of least expected cost, by default the most probable classes."""
-    decision = Decision.read(costs, abstain, model._fitted().classes)
-    if is_dask(X):
-        how = {"costs": costs, "abstain": abstain, "prevalence": prevalence}
-        return model._lazily(labels, X, groups, **how)
-    found = decision.labels(_proba(model, X, groups, prevalence), model.classes_)
-    return found if abstain is not None else arrays.back(found, X)
+    decision = Decision.read(costs, abstain, model.classes_)
+    found: Array = decision.labels(proba(model, X, groups, prevalence), model.classes_)
+    return found
 
 
 def prediction_set(
@@ -136,23 +178,15 @@ def prediction_set(
     coverage: float = 0.9,
     by_class: bool = False,
     allow_empty: bool = True,
-) -> Any:
+) -> Array:
     """Labels that cannot be excluded, as truth values."""
-    how: dict[str, Any] = {
-        "coverage": check_share("coverage", coverage),
-        "by_class": bool(by_class),
-        "allow_empty": bool(allow_empty),
-    }
+    how = check_share("coverage", coverage), bool(by_class), bool(allow_empty)
     left_out = _left_out(model, "predict_set")
-    if is_dask(X):
-        return model._lazily(prediction_set, X, groups, **how)
-    P = model.fit_.proba(*model._moments(X, groups))
-    return arrays.back(left_out.sets(P, **how), X)
+    return left_out.sets(proba(model, X, groups), *how)
 
 
-def novelty(model: Any, X: Any, groups: Any = None) -> Any:
+def novelty(model: Any, X: Any, groups: Any = None) -> Array:
     """Share of the training rows at which f is more certain, each left out."""
-    model._fitted()
     if not model._knows_novelty:
         raise ValueError(
             f"{type(model).__name__} has no novelty: the variance of its f does not grow away from "
@@ -160,13 +194,11 @@ def novelty(model: Any, X: Any, groups: Any = None) -> Any:
         )
     left_out = _left_out(model, "novelty")
     model._need_spread()
-    if is_dask(X):
-        return model._lazily(novelty, X, groups)
-    share = left_out.percentile(model._moments(X, groups)[1].mean(axis=1))
+    share = left_out.percentile(moments(model, X, groups)[1].mean(axis=1))
     encoding = model.encoding_
     if encoding.fill is not None and not encoding.flagged and kind_of(X) == "memory":
         share[blank_rows(X)] = 1.0  # no training row lacks cells, and the mean row is not known
-    return arrays.back(share, X)
+    return share
 
 
 def _left_out(model: Any, method: str) -> LooPredictions:
@@ -180,40 +212,19 @@ def _left_out(model: Any, method: str) -> LooPredictions:
     return left_out
 
 
-def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> tuple[Any, Any]:
+def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> list[Array]:
     """Lower and upper class probabilities."""
-    model._fitted()
-    ends = tails(level)
-    if is_dask(X):
-        return _lazy_pair(model, interval, X, groups, level=level)
+    ends, fit = tails(level), model.fit_
     model._need_spread()
-    rows, fit = model._read_new(X, groups), model.fit_
-    low, high = model._in_blocks(rows, lambda X: fit.interval_at(X, ends), on_host=True)
-    return arrays.back(low, X), arrays.back(high, X)
+    rows = model._read_new(X, groups)
+    return in_blocks(model, rows, lambda X: fit.interval_at(X, ends), on_host=True)
 
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
     """Share of rows predicted right."""
-    model._fitted()
-    y, found, c = computed(labels_of(X, y), labels(model, X, groups), sample_weight)
+    found = at_rows(model, labels, X, groups)
+    y, found, c = computed(labels_of(X, y), found, sample_weight)
     return float(accuracy_score(y, found, sample_weight=c))
-
-
-def _lazy_pair(
-    model: Any, of: Callable[..., Any], X: Any, groups: Any, **options: Any
-) -> tuple[Any, Any]:
-    """Two lazy arrays: a function that returns a pair, on each partition."""
-    both = model._lazily(_pair, X, groups, of=of, options=options)
-    k = both.shape[1] // 2
-    a, b = both[:, :k], both[:, k:]
-    return (a, b) if of is interval or k > 1 else (a[:, 0], b[:, 0])
-
-
-def _pair(
-    model: Any, X: Any, of: Callable[..., Any], options: dict[str, Any], groups: Any = None
-) -> Array:
-    """Both arrays of a function side by side."""
-    return np.column_stack(of(model, X, groups, **options))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -230,10 +241,7 @@ def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) ->
     thetas = fit.thetas(n, rng)
     if is_source(X):
         how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
-        if is_dask(X):
-            f = model._lazily(_draws_of_rows, X, groups, numbered=True, **how)
-        else:
-            f = _draws_of_rows(model, X, groups=groups, **how)
+        f = at_rows(model, _draws_of_rows, X, groups, numbered=True, **how)
         each = [f.T[j :: len(thetas)] for j in range(len(thetas))]
         return each[0] if len(thetas) == 1 else np.stack(each, axis=1)
     X = arrays.to_numpy(model._read_new(X, groups))
@@ -242,11 +250,11 @@ def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) ->
 
 
 def _draws_of_rows(
-    model: Any, X: Any, thetas: list[Array], seed: int, number: int = 0, groups: Any = None
+    model: Any, X: Any, groups: Any, thetas: list[Array], seed: int, number: int = 0
 ) -> Array:
     """Draws of f, a row for each row: ``(rows, draws * machines)``."""
     parts = []
-    for k, rows in enumerate(pieces(model._read_new(X, groups), PIECE)):
+    for k, rows in enumerate(pieces(model._read_new(X, groups), 1000)):
         f = model._draws_at(rows, thetas, stream(seed, "rows of f", number, k))
         parts.append(np.stack(f, axis=1).reshape(-1, rows.shape[0]).T)
     return np.concatenate(parts)

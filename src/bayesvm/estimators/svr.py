@@ -26,10 +26,10 @@ from ..likelihoods import EpsilonInsensitive
 from ..predictive.regression import Regression, Unit, choose_epsilon
 from ..priors.intercept import intercept_prior
 from .base import BayesianEstimator
-from .build import in_blocks, pose
+from .fit import build_problem, in_blocks
 from .linear import LinearReports
 from .options import check_positive, choose_prior, choose_scheme
-from .run import warm_starts
+from .predictions import moments
 
 
 class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ignore[misc]
@@ -48,14 +48,12 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     Parameters
     ----------
     epsilon : "auto" or float, default="auto"
-        Half the width of the tube, in the unit of y.  ``"auto"``: that under which training rows,
-        each left out of a first fit without a tube, are most likely.  It is near zero where the
-        noise has heavy tails, and near the largest residual where the noise is uniform.
+        Half the width of the tube, in the unit of y.  ``"auto"``: that under which leave-one-out
+        residuals of a first fit without a tube are most likely.
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
         ``"auto"`` and ``"ridge"`` are :class:`~bayesvm.priors.Ridge`, whose variance the bound
-        learns; with Gibbs ``Ridge(a=2, b=1)``.  ``"lasso"`` sets coefficients to zero under EM.
-        ``"fixed"``, ``"bridge"``, ``"spike_slab"`` and ``"laplace_zero"`` are as in
-        :class:`~bayesvm.BayesianLinearSVC`; the last two give ``inclusion_proba_``.
+        learns; with Gibbs ``Ridge(a=2, b=1)``.  Others are as in
+        :class:`~bayesvm.BayesianLinearSVC`.
     inference : {"vb", "em", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` maximises the tight bound, with selection priors the
         augmented one.  ``"em"`` is the estimate of a support vector machine, with a certificate of
@@ -67,20 +65,18 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns and y are
         scaled and not centred.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories: columns of text, categories or booleans, and the listed ones.
-        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
-        that was not seen in training has none.
+        Columns of categories, each level of which becomes an indicator: columns of text, categories
+        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
     missing : {"auto", "error"}, default="auto"
-        ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
-        least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
-        missing cells.
+        ``"auto"`` replaces missing cells by the mean of the column, with an indicator where at
+        least 1 % are missing; of categories they are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Centre and scale columns (sparse ones are only scaled) and y inside, so that units do not
         matter; results are reported in those of the input.
     width : {"data", "model"}, default="data"
-        Width of intervals of coefficients, their standard deviations and draws.  ``"data"``: as
-        far as estimates would vary with other rows of the same kind.  ``"model"``: the posterior
-        as it is.  Predictions and their intervals are the same.
+        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
+        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
+        ``"model"`` uses the posterior.  Predictions are the same.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
         by default, ``inf`` for a flat prior.
@@ -95,12 +91,12 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
-        ends the fit.
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
+        fit.
     warm_start : bool, default=False
         Start from the previous fit if the shapes agree.
     checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit with the same file resumes.
+        File with the state of a long fit, from which a later fit resumes.
 
     Attributes
     ----------
@@ -221,11 +217,10 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
                 epsilon = choose_epsilon(problem, run.generator("tube"))
                 noise = replace(noise, epsilon=epsilon)
                 problem = self._problem(data, unit, scheme, prior, noise)
-            known = self.warm_start and "fit_" in self.__dict__
-            starts = warm_starts(self.machines_, problem) if known else [None]
-            machine, residuals = run.fit_numbers(problem, scheme, starts[0])
+            starts = self._starts(problem, 1)
+            machines, residuals, _ = run.fit(problem, problem.y, 1, scheme, starts)
         self.fit_ = Regression(
-            [machine],
+            machines,
             np.empty(0),
             np.array([data.c.sum()]),
             data.rows,
@@ -273,7 +268,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         level = intercept_prior(self.intercept_scale)
         terms = (Term("intercept", Intercept(), level), Term("coef", columns, prior))
         model = Model(terms if self.fit_intercept else terms[1:], noise)
-        return replace(pose(model, blocks, engine, scheme, data.c), y=unit.into(data.y))
+        return replace(build_problem(model, blocks, engine, scheme, data.c), y=unit.into(data.y))
 
     # ----- predictions
 
@@ -295,7 +290,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             Only with ``return_std``.  Standard deviations of new numbers: the posterior variance of
             f (none under EM) and the variance of the noise under the likelihood.
         """
-        m, v = (x[:, 0] for x in self._moments(X))
+        m, v = (x[:, 0] for x in moments(self, X))
         mean = self.fit_.unit.back(m)
         return (mean, self.fit_.std(v)) if return_std else mean
 
@@ -316,7 +311,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             one fit, in standard deviations of the prediction.
         """
         ends = tails(level)
-        m, v = (x[:, 0] for x in self._moments(X))
+        m, v = (x[:, 0] for x in moments(self, X))
         return self.fit_.interval(m, v, ends)
 
     # ----- reports

@@ -1,0 +1,347 @@
+"""From rows and a model to a problem, and one fit of it: engine, covariance, seed, checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from ..core import arrays
+from ..core.precision import Blocked, flat
+from ..core.random import stream
+from ..core.tree import leaves
+from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows, tables
+from ..data.checkpoint import Checkpoint, fingerprint, opened, seed_in
+from ..data.labels import Training
+from ..data.sources import DaskRows
+from ..designs import Table
+from ..inference import EM, SVI, VB, Gibbs
+from ..inference.model import Model
+from ..inference.problem import Problem
+from ..inference.progress import Monitor, Reporter
+from ..inference.row_space import bases
+from ..inference.state import State
+from ..predictive.fitted import Fit, Machine
+from ..predictive.fitting import (
+    can_join,
+    find_posterior,
+    fit_classes,
+    moments_of_classes,
+    with_link,
+)
+from ..predictive.leave_one_out import LooMoments
+from ..predictive.regression import with_residuals
+from ..priors import Ridge
+from .options import choose
+
+DUAL_ROWS = 4000  # largest n-sized factor
+DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
+FULL_COLUMNS = 5000  # largest K-sized factor
+SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
+
+# ---------------------------------------------------------------------------------------------
+# From rows and a model to a problem
+
+
+def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
+    """The engine for rows and models of K columns; ``"auto"`` follows the rows."""
+    if not (isinstance(value, str) and value == "auto"):
+        table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
+        engine = choose("engine", value, table, Serial)
+        engine.check()
+        return engine
+    if tables.kind_of(X) == "device":
+        return Gpu.of(X)
+    if isinstance(X, DaskRows):
+        return Dask()
+    thin = sparse.issparse(X) and K > SPARSE_COLUMNS
+    few = sparse_rows(X) if thin else 2 * block_rows(K)
+    return Threads(n_jobs) if X.shape[0] > few else Serial()
+
+
+def in_blocks(
+    engine: Any, X: Any, K: int, n_jobs: int | None, scheme: Any, wide: int = 0
+) -> tuple[Any, Any]:
+    """The engine of a fit, and the rows in blocks where the engine works.
+
+    Models have K columns; with those of groups, which are not held in blocks, they have ``wide``.
+    """
+    engine = choose_engine(engine, X, max(K, wide), n_jobs)
+    if isinstance(X, DaskRows):
+        if not isinstance(engine, Dask):
+            raise ValueError("Dask collections are fitted by engine='auto' or 'dask'.")
+        if not isinstance(scheme, VB | Gibbs):
+            raise ValueError(
+                f"Dask collections are fitted by inference='vb' or 'gibbs'; {type(scheme).__name__}"
+                " needs single rows. Compute the collection, or sample it, for that."
+            )
+    if engine.on_device and not isinstance(scheme, VB):
+        raise ValueError(
+            f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
+            "the host: give NumPy arrays and engine='threads'."
+        )
+    if engine.on_device and not tables.is_source(X):
+        rows = arrays.inner(X)
+        if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
+            X = engine.place(X)  # else block by block
+    return engine, cut(X, block_rows(K, wide, engine.block_bytes))
+
+
+def covariance_form(
+    model: Model, n: int, scheme: Any, covariance: str = "auto", is_sparse: bool = False
+) -> str:
+    """How the covariance of the coefficients is held, from the structure of their Gram matrix.
+
+    ``"arrow"`` with groups; ``"factored"`` by an n-sized factor where columns outnumber rows;
+    ``"diagonal"`` where columns are too many, or on request; else ``"dense"``.
+    """
+    if model.grouped:
+        return "arrow"
+    K, P = model.width, model.precision(model.init())
+    has_matrix, noisy = isinstance(P, Blocked), isinstance(scheme, SVI | Gibbs)
+    if covariance == "auto" and isinstance(scheme, VB):
+        covariance = scheme.covariance
+    dual = max(n, DUAL_COLUMNS) < K and n <= DUAL_ROWS and not isinstance(scheme, SVI)
+    flat_prior = not has_matrix and flat(P, np.ones(K, bool))  # the dual form divides by P
+    if dual and covariance != "diagonal" and not (model.is_latent or has_matrix or flat_prior):
+        return "factored"
+    needs_full = "a prior with a precision matrix" if has_matrix else ""
+    if noisy:
+        needs_full = f"inference={type(scheme).__name__.lower()!r}"
+    elif model.is_latent:
+        needs_full = "missing='model'"
+    elif model.has_gates:
+        name = next(type(t.prior).__name__ for t in model.terms if t.prior.has_gates)
+        needs_full = f"{name} by inference='vb'"
+    most = SPARSE_COLUMNS if is_sparse and not needs_full else FULL_COLUMNS
+    if covariance != "diagonal" and (covariance == "full" or most >= K):
+        return "dense"
+    if needs_full:
+        raise ValueError(
+            f"{needs_full} needs the full covariance of {K} coefficients, which is kept for "
+            f"{FULL_COLUMNS} at most. Use fewer columns, without VB(covariance='diagonal'), or a "
+            "prior such as 'ridge' or 'lasso' with inference='vb' or 'em', which can do without."
+        )
+    return "diagonal"
+
+
+def build_problem(
+    model: Model,
+    blocks: Any,
+    engine: Any,
+    scheme: Any,
+    c: Any,
+    unit: Any = 1.0,
+    covariance: str = "auto",
+) -> Problem:
+    """The problem of a model and its rows: form of the covariance, bound and precision of numbers.
+
+    Weights of rows are ``c``, in which those of their classes are ``unit``; labels follow later.
+    """
+    is_sparse = bool(sparse.issparse(blocks.X))
+    if model.has_gates:
+        model = model.sized(float(np.sum(c)))
+    form = covariance_form(model, blocks.n, scheme, covariance, is_sparse)
+    likelihood, bound = model.likelihood, getattr(scheme, "bound", "")
+    special = model.is_latent or (model.has_gates and not isinstance(scheme, Gibbs))
+    if bound == "tight" and special:
+        what = "missing='model' is" if model.is_latent else "selection priors are"
+        raise ValueError(f"{what} fitted with the augmented bound. Use VB(bound='augmented').")
+    # Leave-one-out predictions under the tight bound choose an open prior variance. It is learned
+    # in the fit where there are none. Under the augmented bound variances of groups are too small.
+    able = likelihood.implements("tight") and not likelihood.is_learned
+    able = able and not (model.is_latent or model.has_gates)
+    by_draws = isinstance(scheme, Gibbs) or (isinstance(scheme, EM) and scheme.learn == "mode")
+    chooses = able and likelihood.implements("proba") and form in ("dense", "factored")
+    if by_draws or bound == "augmented" or not chooses:
+        model = closed(model)
+    is_open = any(term.prior.is_open for term in model.terms)
+    by_groups = bool(model.grouped) and able and likelihood.normalised
+    if bound == "tight" or (bound == "auto" and (is_open or by_groups)):
+        model = replace(model, likelihood=likelihood.tightened())
+    # columns that are more than multiplied and summed are held in double precision
+    if engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent:
+        model = replace(model, dtype="float32")
+    if form == "factored":
+        blocks = replace(blocks, size=blocks.n)
+    elif form == "diagonal" and is_sparse:
+        blocks = replace(blocks, size=sparse_rows(blocks.X))
+    if arrays.is_foreign(blocks.X):
+        c, unit = engine.place(c), engine.place(unit)
+    problem = Problem.of(model, blocks, engine, np.empty(0), c, unit, form)
+    # the factored form keeps its columns; sparse columns are joined with the intercept's once
+    keep = (is_sparse or form == "factored") and not blocks.ready
+    return problem.assembled() if keep else problem
+
+
+def closed(model: Model) -> Model:
+    """The model with variances that are learned in the fit in place of open ones."""
+    terms = (t._replace(prior=Ridge()) if t.prior.is_open else t for t in model.terms)
+    return replace(model, terms=tuple(terms))
+
+
+# ---------------------------------------------------------------------------------------------
+# One fit
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """A NumPy generator from scikit-learn's kind of ``random_state``."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+
+
+class Run(Reporter):
+    """One fit of an estimator while it runs: its progress, seed and checkpoint.
+
+    After a callback has returned ``True`` it is ``stopped``, and every later part of the fit ends
+    at once.  ``params`` are the estimator's, ``get_params(deep=False)``.
+    """
+
+    def __init__(self, name: str, params: Mapping[str, Any]) -> None:
+        super().__init__(params["callbacks"], params["verbose"])
+        self.name, self.params = name, params
+        self.path, self.seed = params["checkpoint"], params["random_state"]
+        if self.path is not None and not isinstance(self.seed, Integral):
+            # the seed of the fit that began the checkpoint: its draws are then the same
+            held = seed_in(self.path)
+            self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """The random generator for one part of the fit."""
+        if isinstance(self.seed, np.random.Generator):
+            return self.seed
+        return stream(int(check_random_state(self.seed).randint(2**31 - 1)), purpose)
+
+    def checkpoint(
+        self, data: Callable[[], Iterable[Any]]
+    ) -> AbstractContextManager[Checkpoint | None]:
+        """The open checkpoint, or ``None``; it belongs to a fit of equal parameters and ``data``.
+
+        After a stop there is none: the rest of the fit is not what it would have been.
+        """
+
+        def about() -> dict[str, str]:
+            # the seed is held apart; other parameters that do not change the result are left out
+            no_matter = {"verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine"}
+            given = {k: self.params[k] for k in self.params.keys() - no_matter - {"random_state"}}
+            given["dtype"] = getattr(self.params.get("engine"), "dtype", None)  # the last digits
+            return {
+                "estimator": self.name,
+                "parameters": fingerprint(dict(sorted(given.items()))),
+                "data": fingerprint(*data()),
+                "seed": str(int(self.seed)),
+            }
+
+        return opened(None if self.stopped else self.path, about)
+
+    def fit(
+        self,
+        problem: Problem,
+        y: Any,
+        n_classes: int,
+        scheme: Any,
+        starts: Sequence[State | None] = (),
+        joint: bool = False,
+    ) -> tuple[list[Machine], Any, Any]:
+        """Machines of classes ``y``, their leave-one-out moments, and the link of a joint fit.
+
+        One machine of two classes, else one for each against the rest, or with ``joint`` by the
+        likelihood of all classes where there is one.  ``n_classes=1`` is a regression on numbers
+        ``y``, whose residuals are returned in place of moments.
+        """
+        probability, rng = self.params.get("probability"), self.generator("machines")
+        width = self.params.get("width", "model")
+        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
+        starts = [*starts] or [None] * n_classes
+        # A probit link is one of each class against the rest: of classes that are all likelier
+        # than the mean of the classes it does not determine which is the likeliest.
+        joint = joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme)
+        place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
+        machines: list[Machine] = []
+        left_out: list[Any] = []
+        with self.checkpoint(lambda: _content(problem, y, starts)) as store:
+            if joint:  # the bound is a guide to penalties
+                problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
+                watch = Monitor(self, store and store.part("classes"))
+                how = (scheme, str(probability), rng, starts, watch)
+                machines, link, moments = fit_classes(problem, n_classes, *how, **options)
+                return machines, moments, link
+            rotation = bases(problem, scheme) if problem.form == "factored" else ()
+            labels = [y] if n_classes == 1 else arrays.one_against_rest(y, n_classes)
+            for j, target in enumerate(labels):
+                one = replace(problem, y=place(target))
+                part = None if store is None or self.stopped else store.part(f"machine{j}")
+                watch = Monitor(self, part)
+                found = find_posterior(one, scheme, rng, starts[j], watch, rotation, **options)
+                if n_classes == 1:
+                    one_machine, residuals = with_residuals(found, width)
+                    return [one_machine], residuals, None
+                machine, own = with_link(found, str(probability), width, curved=n_classes == 2)
+                machines.append(machine)
+                left_out.append(own)
+            found_moments = LooMoments.of(left_out)
+            if found_moments is None and not problem.model.is_latent:
+                # each class has chosen other rows
+                found_moments = moments_of_classes(machines, problem, y)
+        return machines, found_moments, None
+
+    def result(self, found: tuple[Any, Any, Any], data: Training, far: float | None = None) -> Fit:
+        """The result of :meth:`fit` to training rows.
+
+        Links fitted to them hold up to a variance ``far`` of f.
+        """
+        machines, moments, link = found
+        fit = Fit(machines, data.classes, data.masses, data.chosen, self.stopped)
+        fit = replace(fit, link=link, is_joint=link is not None)
+        return fit.judged(moments, far)
+
+
+def _content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterator[Any]:
+    """What data are made of: arrays by every number, sources by 1,000 rows all over them."""
+    X = problem.blocks.X
+    yield X.shape
+    if tables.is_source(X):  # to read all of it would cost as much as a pass
+        rows = np.unique(np.linspace(0, X.shape[0] - 1, 1000).astype(np.intp))
+        X = problem.blocks.take(rows).X
+    numbers = arrays.inner(X)
+    if isinstance(X, Table):
+        yield from (arrays.to_numpy(X.numbers), arrays.to_numpy(X.codes))
+    elif sparse.issparse(numbers):
+        yield from (numbers.data, numbers.indices, numbers.indptr)
+    else:
+        yield arrays.to_numpy(X)
+    yield np.ascontiguousarray(arrays.to_numpy(problem.c))
+    yield arrays.to_numpy(y)
+    yield [(term.name, term.design, term.prior) for term in problem.model.terms]
+    yield problem.form
+    yield [[] if state is None else [*leaves(state)] for state in starts]
+
+
+def warm_starts(machines: Sequence[Machine], problem: Problem) -> list[State | None]:
+    """The states of fitted machines as starts; ``None`` where the problem has another shape.
+
+    Hyperparameters are kept only where the prior is the same.
+    """
+    starts: list[State | None] = []
+    for machine in machines:
+        old, new = machine.model.terms, problem.model.terms
+        if not any(t.prior.is_open for t in old) and len(machines) > 1:
+            new = closed(problem.model).terms
+        same = len(old) == len(new) and all(
+            a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
+            for a, b in zip(old, new, strict=False)
+        )
+        if not same or machine.shape != problem.shape:
+            starts.append(None)
+            continue
+        pairs = zip(old, new, machine.state.priors, strict=True)
+        priors = (s if a.prior == b.prior else b.prior.init(b.design.width) for a, b, s in pairs)
+        starts.append(State(machine.state.coef, tuple(priors)))
+    return starts
