@@ -72,15 +72,3 @@ def test_weights_count_rows(fitted):
     same = BayesianLinearSVC().fit(X, Y, sample_weight=c)
     sd = twice.coef_std_
     assert np.all(np.abs(same.coef_ - twice.coef_) < 0.01 * sd)
-
-
-def test_a_checkpoint_serves_one_fit_only(tmp_path, fitted):
-    file = tmp_path / "fit.npz"
-    for _ in range(2):
-        model = BayesianLinearSVC(checkpoint=file, random_state=0).fit(X, Y)
-        np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-12)
-    changed = X.copy()
-    changed.data = changed.data.copy()
-    changed.data[3] += 1.0
-    with pytest.raises(ValueError, match="belongs to another fit"):
-        BayesianLinearSVC(checkpoint=file, random_state=0).fit(changed, Y)

@@ -48,13 +48,6 @@ def test_callbacks_hear_of_every_chunk(name):
     np.testing.assert_allclose(model.predict_proba(X), quiet.predict_proba(X), rtol=1e-6, atol=1e-9)
 
 
-def test_each_class_reports():
-    heard = []
-    model = BayesianLinearSVC(callbacks=[heard.append], random_state=0)
-    model.partial_fit(X, Y + (X[:, 1] > 1), classes=[0, 1, 2])
-    assert len(heard) == 3
-
-
 def test_verbose_says_something(capsys, monkeypatch):
     monkeypatch.setattr("bayesvm.inference.progress.terminal_bar", lambda: None)
     BayesianLinearSVC(verbose=1).partial_fit(X, Y, classes=[0, 1])
