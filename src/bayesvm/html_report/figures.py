@@ -87,7 +87,7 @@ def drawn(
 
 def _percent(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:.4g}\N{NO-BREAK SPACE}%"))
-    axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _finish(axes: Any, xlabel: str, ylabel: str, percent: str = "xy") -> None:
