@@ -121,7 +121,8 @@ def search_kernel(
     if per_column and count > 1 and not reporter.stopped:
         # from a long common scale the columns along which f bends look as idle as the rest
         own, more = ascend(own.with_theta(own.theta - np.log(2.0) * is_scale(own)), many)
-        found = own if more - value > max(search.nats, count - 1.0) else found
+        if more - value > max(search.nats, count - 1.0):
+            found, value = own, more
 
     if local and not reporter.stopped:
         near = whole.neighbourhoods(search.rows, 4, column_scales(found, p))
@@ -130,7 +131,7 @@ def search_kernel(
         rough = Matern((scale / 3.0).tolist(), nu=0.5, groups=smooth.groups)
         longer = replace(smooth, length_scale=(2.0 * scale).tolist())
         both = Scaled(found.weight, SmoothLocal(longer, Scaled(1.0, rough)))
-        value = ascend(found, near, 15)[1]
+        value = value if near is many else ascend(found, near, 15)[1]
         both, more = ascend(both, near, 15)
         found = both if more - value > search.nats else found
 
