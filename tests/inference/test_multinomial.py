@@ -17,10 +17,10 @@ from bayesvm.data import Blocks, Serial
 from bayesvm.designs.columns import Assembled
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.model import Model
-from bayesvm.inference.multinomial import draw_classes, elbo, fit_vb, gradient, row_variances
+from bayesvm.inference.multinomial import draw_classes, fit_vb, of_classes
 from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Logistic
-from bayesvm.linalg.covariances import FullCovariance
+from bayesvm.linalg.covariances import ClassCovariance, FullCovariance
 from bayesvm.priors import Fixed, Ridge
 
 TAU = 0.8
@@ -110,9 +110,11 @@ def test_the_entropy_is_a_lower_bound():
 
 
 def bound_of(joint, coefs, priors):
-    means, covs = np.stack([coef.mean for coef in coefs]), [coef.cov for coef in coefs]
-    v = row_variances(joint.problem, covs)
-    return elbo(joint.problem, means, v, covs, priors)
+    together = of_classes(*joint)
+    covs = ClassCovariance(tuple(coef.cov for coef in coefs))
+    coef = Coef(np.concatenate([coef.mean for coef in coefs]), covs)
+    sums = together.expectations(coef, together.matrix.row_variance(covs))
+    return sums.bound + together.model.bound(coef, tuple(priors))
 
 
 def test_no_small_move_raises_the_bound():
@@ -121,7 +123,7 @@ def test_no_small_move_raises_the_bound():
     coefs = [run.state.coef for run in runs]
     priors = [run.state.priors for run in runs]
     best = bound_of(joint, coefs, priors)
-    np.testing.assert_allclose(best, runs[0].bound, rtol=1e-12)
+    np.testing.assert_allclose(best, runs[0].bound, rtol=1e-10)  # of means before they are centred
     rng = np.random.default_rng(1)
     for _ in range(20):
         k, h = rng.integers(3), 0.02
@@ -161,10 +163,11 @@ def test_sums_do_not_depend_on_the_cut_and_weights_are_copies():
     again = Problem.of(one.model, rows, Serial(), one.y[at], np.ones(at.size))
     sums = []
     for problem in (one, again):
-        v = row_variances(problem, [FullCovariance(np.eye(2))] * 3)
-        sums.append(gradient(problem, means, v))
-    np.testing.assert_allclose(sums[0][0], sums[1][0], rtol=1e-12)
-    np.testing.assert_allclose(sums[0][1], sums[1][1], rtol=1e-12, atol=1e-12)
+        together = of_classes(problem, 3)
+        coef = Coef(means.ravel(), ClassCovariance((FullCovariance(np.eye(2)),) * 3))
+        sums.append(together.expectations(coef, together.matrix.row_variance(coef.cov)))
+    np.testing.assert_allclose(sums[0].bound, sums[1].bound, rtol=1e-12)
+    np.testing.assert_allclose(sums[0].g, sums[1].g, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("precision", [0.1, 3.0])
@@ -193,34 +196,36 @@ def test_the_order_and_names_of_classes_do_not_matter():
 
 
 def test_rows_and_columns_in_any_order():
-    one, rows = model().fit(X, Y), np.random.default_rng(0).permutation(len(Y))
-    again = model().fit(X[rows][:, ::-1], Y[rows])
-    np.testing.assert_allclose(again.coef_[:, ::-1], one.coef_, rtol=1e-6)
+    exact, rows = VB(tol=1e-14), np.random.default_rng(0).permutation(len(Y))
+    one = model(inference=exact).fit(X, Y)
+    again = model(inference=exact).fit(X[rows][:, ::-1], Y[rows])
+    assert np.all(np.abs(again.coef_[:, ::-1] - one.coef_) < 1e-3 * one.coef_std_)
 
 
-@pytest.mark.parametrize("inference", ["vb", "em"])
-def test_weights_are_copies(inference):
+@pytest.mark.parametrize("params", [{"inference": VB(tol=1e-14)},
+                                    {"inference": "em", "prior": Fixed(0.1)}])  # fmt: skip
+def test_weights_are_copies(params):
     copies = np.random.default_rng(0).integers(0, 4, len(Y))
-    weighted = model(inference=inference).fit(X, Y, sample_weight=copies)
+    weighted = model(**params).fit(X, Y, sample_weight=copies)
     at = np.repeat(np.arange(len(Y)), copies)
-    repeated = model(inference=inference).fit(X[at], Y[at])
-    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+    repeated = model(**params).fit(X[at], Y[at])
+    assert np.all(np.abs(weighted.coef_ - repeated.coef_) < 1e-3 * repeated.coef_std_)
     p, q = weighted.predict_proba(X), repeated.predict_proba(X)
-    np.testing.assert_allclose(p, q, atol=1e-6)
+    np.testing.assert_allclose(p, q, atol=1e-4)
 
 
 def test_the_bound_never_falls_and_a_start_does_not_change_the_end():
     joint = tiny(n=80, columns=3, prior=Ridge())
-    runs = fit(joint, VB(tol=1e-12))
+    runs = fit(joint, VB(tol=1e-14))
     assert np.all(np.diff(runs[0].path) > -1e-9)
     far = [run.state._replace(coef=run.state.coef._replace(mean=np.full(3, k - 2.0)))
            for k, run in enumerate(runs)]  # fmt: skip
-    again = fit(joint, VB(tol=1e-12), far)
+    again = fit(joint, VB(tol=1e-14), far)
     for a, b in zip(runs, again, strict=True):
         np.testing.assert_allclose(a.state.coef.mean, b.state.coef.mean, atol=1e-4)
     assert again[0].bound == pytest.approx(runs[0].bound, rel=1e-7)
     total = np.sum([run.state.coef.mean for run in runs], axis=0)
-    np.testing.assert_allclose(total, 0.0, atol=1e-12)
+    np.testing.assert_allclose(total, 0.0, atol=1e-14)
 
 
 def test_more_columns_than_rows():
@@ -229,12 +234,12 @@ def test_more_columns_than_rows():
     wide = np.hstack([X[::3], rng.standard_normal((50, 300))])
     y = Y[::3]
     prior = Fixed(40.0)
-    few = model(prior=prior, standardize=False, fit_intercept=False, tol=1e-12).fit(wide, y)
+    few = model(prior=prior, standardize=False, fit_intercept=False, tol=1e-14).fit(wide, y)
     assert few.machines_[0].shape[0] == "factored"
     kernel = wide @ wide.T
     value, U = np.linalg.eigh(kernel)
     turned = U * np.sqrt(np.maximum(value, 0))  # the same rows in fifty columns
-    same = model(prior=prior, standardize=False, fit_intercept=False, tol=1e-12).fit(turned, y)
+    same = model(prior=prior, standardize=False, fit_intercept=False, tol=1e-14).fit(turned, y)
     np.testing.assert_allclose(few.predict_proba(wide), same.predict_proba(turned), atol=1e-4)
     assert few.elbo_ == pytest.approx(same.elbo_, abs=1e-3)
 
@@ -245,7 +250,7 @@ def test_draws_against_a_grid(seed):
     scheme = Gibbs(draws=many // 2, burn_in=50, chains=2)
     draws = draw_classes(*joint, scheme, np.random.default_rng(seed))
     theta = np.stack([one.theta.reshape(-1) for one in draws], axis=1)
-    np.testing.assert_allclose(theta.sum(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(theta.sum(axis=1), 0.0, atol=1e-14)
     _, mean, cov = grid(joint)
     # of the draws about one in ten counts: four standard errors
     sd = np.sqrt(cov.diagonal())
@@ -266,7 +271,7 @@ def test_draws_learn_the_penalty_as_the_bound_does():
         assert np.all(close < 0.5 * flat.std(axis=0))
 
 
-@pytest.mark.parametrize("inference", [VB(tol=1e-12), Gibbs(draws=20, burn_in=10, chains=2)])
+@pytest.mark.parametrize("inference", [VB(tol=1e-14), Gibbs(draws=20, burn_in=10, chains=2)])
 def test_a_checkpoint_resumes(inference, tmp_path):
     """Draws bit for bit; a variational fit reaches the same optimum."""
     how = {"inference": inference, "random_state": 0}

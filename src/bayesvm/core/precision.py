@@ -6,6 +6,7 @@ A prior precision is an array ``(K,)`` of independent coefficients, or a :class:
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,27 @@ Precision = Any  # an array (K,) or Blocked
 def split(P: Precision) -> tuple[Array, tuple[tuple[slice, Array], ...]]:
     """The diagonal outside the slices, and the slices with their matrices."""
     return (P.d, P.parts) if isinstance(P, Blocked) else (P, ())
+
+
+def joined(parts: Sequence[Precision]) -> Precision:
+    """Precisions of several models, one after another."""
+    d, blocks = np.concatenate([split(P)[0] for P in parts]), []
+    for k, P in enumerate(parts):
+        first = k * split(P)[0].size
+        for where, B in split(P)[1]:
+            blocks.append((slice(first + where.start, first + where.stop), B))
+    return Blocked(d, tuple(blocks)) if blocks else d
+
+
+def parted(P: Precision, K: int) -> list[Precision]:
+    """Undo :func:`joined` of K parts of one size."""
+    d, blocks = split(P)
+    out, p = [], d.size // K
+    for k in range(K):
+        own = [(slice(w.start - k * p, w.stop - k * p), B) for w, B in blocks if w.start // p == k]
+        part = d[k * p : (k + 1) * p]
+        out.append(Blocked(part, tuple(own)) if own else part)
+    return out
 
 
 def divided(x: Array, P: Precision) -> Array:

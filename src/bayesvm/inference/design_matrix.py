@@ -81,10 +81,17 @@ class DesignMatrix:
         return self.sum(lambda rows, w: sandwich(rows.C, w, form), w)
 
     def row_variance(self, cov: Covariance) -> Array:
-        """Variance of f at every row, ``(n,)``, where the engine computes."""
-        coef = Coef(np.zeros(cov.diag().size), cov)
-        v = np.concatenate(list(self.collect(lambda rows: moments(rows, coef)[1])))
-        out: Array = self.engine.place(v)
+        """Variance of f at every row, ``(n,)``, where the engine computes.
+
+        It has a column for each class of a :class:`.ClassCovariance`.
+        """
+
+        def visit(rows: Rows) -> Array:
+            v: Any = cov.quad(rows.C)
+            extra = rows.extra
+            return v + (extra if isinstance(extra, float) or v.ndim == 1 else extra[:, None])
+
+        out: Array = self.engine.place(np.concatenate(list(self.collect(visit))))
         return out
 
     # ----- the same columns elsewhere

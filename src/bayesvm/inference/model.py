@@ -114,7 +114,19 @@ class Model:
 
     def update(self, states: States, coef: Coef) -> States:
         """Variational factors of the hyperparameters given those of the coefficients."""
-        return tuple(prior.update(s, own) for prior, s, own in self.each(states, coef))
+        return self.changed(states, coef, lambda prior, s, own: prior.update(s, own))
+
+    def settled(self, states: States, coef: Coef) -> States:
+        """Hyperparameters at their fixed point if each coefficient follows its prior alone."""
+        return self.changed(states, coef, fixed_point)
+
+    def changed(self, states: States, coef: Coef, new: Callable[[Prior, Any, Own], Any]) -> States:
+        """States that a function makes of each prior, its state and its coefficients."""
+        return tuple(new(*each) for each in self.each(states, coef))
+
+    def is_known(self, states: States) -> bool:
+        """Whether there are no hyperparameters."""
+        return not any(states)
 
     def mode(self, states: States, coef: Coef) -> States:
         """Hyperparameters at their maximum given the coefficients."""
@@ -139,7 +151,7 @@ class Model:
 
     def precision(self, states: States) -> Precision:
         """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
-        d, blocks = np.zeros(self.width), []
+        d, blocks = np.zeros(self.slices[-1].stop), []
         for prior, s, at in self.parts(states):
             if prior.is_blocked:
                 blocks.append((at, prior.matrix(s)))
@@ -175,6 +187,25 @@ class Model:
         return np.concatenate(
             [of(prior, s, at.stop - at.start) for prior, s, at in self.parts(states)]
         )
+
+
+def fixed_point(prior: Prior, s: Any, own: Own, rounds: int = 100, tol: float = 1e-3) -> Any:
+    r"""The fixed point of ``prior.update`` where the share of the data in each variance is held.
+
+    Data determine the share :math:`1 - P_j\Sigma_{jj}` of a coefficient (MacKay 1992), so that its
+    variance under another prior is :math:`\Sigma_{jj}P_j/P'_j`.
+    """
+    if prior.is_blocked or not s:
+        return prior.update(s, own)
+    P = prior.precisions(s, own.var.size)
+    follow = own.var * P
+    for _ in range(rounds):
+        s, old = prior.update(s, own), P
+        P = prior.precisions(s, own.var.size)
+        own = own._replace(var=follow / P)
+        if np.allclose(P, old, rtol=tol, atol=0.0):
+            break
+    return s
 
 
 def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:

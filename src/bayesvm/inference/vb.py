@@ -167,7 +167,12 @@ class VB:
 
 
 def fit_gaussian(
-    problem: Problem, start: State, max_iter: int, tol: float, watch: Watch = silent
+    problem: Problem,
+    start: State,
+    max_iter: int,
+    tol: float,
+    watch: Watch = silent,
+    rounds: int = 50,
 ) -> Ascent:
     """Maximise the ELBO over the mean, the covariance and the hyperparameters in turn.
 
@@ -195,7 +200,7 @@ def fit_gaussian(
         while True:
             if rate == 1.0:
                 new = settle_hyperparameters(
-                    model, sums.S, P, Coef(mean, coef.cov), priors, 0.1 * gtol
+                    model, sums.S, P, Coef(mean, coef.cov), priors, 0.1 * gtol, rounds
                 )
             elif rate > 1e-4:
                 own = Coef(mean, blended(coef.cov, sums.S, P, rate))
@@ -225,7 +230,9 @@ def fit_gaussian(
     return run
 
 
-def maximise_mean(problem: Problem, coef: Coef, v: Array, P: Precision, gtol: float) -> Array:
+def maximise_mean(
+    problem: Problem, coef: Coef, v: Array | float, P: Precision, gtol: float
+) -> Array:
     """The mean at fixed variances of f, by L-BFGS.
 
     Coordinates are z with :math:`\\mu + Fz`, :math:`FF^\\top = \\Sigma`, in which the posterior is
@@ -253,12 +260,12 @@ def settle_hyperparameters(
     follows the prior: :math:`\\mu(P) = \\mu_0 + (S + P)^{-1}(P_0 - P)\\mu_0`.
     """
     cov = covariance(S, P)
-    if not any(priors):  # all of them are known Gaussians
+    if model.is_known(priors):  # all of them are known Gaussians
         return Coef(coef.mean, cov), priors
     mean = coef.mean
     new = Coef(mean, cov)
     for _ in range(rounds):
-        priors, old = model.update(priors, new), new
+        priors, old = model.settled(priors, new), new
         Q = model.precision(priors)
         cov = covariance(S, Q)
         new = Coef(mean + cov.solve(P * mean - Q * mean), cov)

@@ -27,6 +27,7 @@ from ..core.precision import (
     Precision,
     add_precision,
     packed,
+    parted,
     scaled_cholesky,
     unpacked,
 )
@@ -34,7 +35,7 @@ from ..core.tree import DATA
 from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
 from .columns import scaled, squared
-from .forms import Bordered, Dense, Factored
+from .forms import Bordered, ByClass, Dense, Factored
 
 
 @dataclass(frozen=True)
@@ -270,6 +271,41 @@ class DiagonalCovariance(Covariance):
 
 
 @dataclass(frozen=True)
+class ClassCovariance(Covariance):
+    """Independent coefficients of several classes; variances of f have a column for each."""
+
+    each: tuple[Any, ...]
+
+    def quad(self, C: Columns) -> Array:
+        parts = [cov.quad(C) for cov in self.each]
+        out: Array = arrays.of(parts[0]).stack(parts, axis=1)
+        return out
+
+    def _by_class(self, method: str, x: Array) -> Array:
+        parts = zip(self.each, np.split(x, len(self.each)), strict=True)
+        return np.concatenate([getattr(cov, method)(part) for cov, part in parts])
+
+    def diag(self) -> Array:
+        return np.concatenate([cov.diag() for cov in self.each])
+
+    def solve(self, x: Array) -> Array:
+        return self._by_class("solve", x)
+
+    def times_root(self, z: Array) -> Array:
+        return self._by_class("times_root", z)
+
+    def times_root_transposed(self, x: Array) -> Array:
+        return self._by_class("times_root_transposed", x)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return np.hstack([cov.sample(n, rng) for cov in self.each])
+
+    @property
+    def logdet(self) -> float:
+        return sum(cov.logdet for cov in self.each)
+
+
+@dataclass(frozen=True)
 class Point(Covariance):
     """No spread in theta.  EM is variational Bayes with every variance replaced by ``eps**2``."""
 
@@ -341,6 +377,14 @@ class GatedCovariance(Covariance):
 
 def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
     """``(S + P)^-1`` in the form that suits S; ``retry`` a factorisation that fails."""
+    if isinstance(S, ByClass):
+        covs: list[Any] = []
+        for one, own in zip(S.each, parted(P, len(S.each)), strict=True):
+            known = (
+                one is S.each[0] and covs
+            )  # all classes are alike where all coefficients are zero
+            covs.append(covs[0] if known else covariance(one, own, retry))
+        return _of_classes(covs)
     if isinstance(S, Dense):
         Q = S.M.copy()
         add_precision(Q, P)
@@ -355,6 +399,9 @@ def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
 
 def blended(cov: Any, S: Any, P: Precision, rate: float) -> Covariance:
     """The covariance whose precision is ``rate`` of the way from that of ``cov`` to ``S + P``."""
+    if isinstance(S, ByClass):
+        parts = zip(cov.each, S.each, parted(P, len(S.each)), strict=True)
+        return _of_classes([blended(*part, rate) for part in parts])
     if isinstance(S, Factored):
         w, P = cov.w + rate * (S.w - cov.w), cov.P + rate * (P - cov.P)
         new = DualCovariance(S.C, w, P)
@@ -368,6 +415,14 @@ def blended(cov: Any, S: Any, P: Precision, rate: float) -> Covariance:
     if isinstance(S, Bordered):
         return covariance(S * rate + cov.precision() * (1.0 - rate), rate * P)
     return DiagonalCovariance(1.0 / (rate * (S.d + P) + (1.0 - rate) / cov.variance))
+
+
+def _of_classes(covs: list[Any]) -> ClassCovariance:
+    """Covariances of classes, which share a product of all columns where their priors are equal."""
+    for cov in covs[1:]:
+        if isinstance(cov, DualCovariance) and np.array_equal(cov.P, covs[0].P):
+            cov.__dict__["G"] = covs[0].G
+    return ClassCovariance(tuple(covs))
 
 
 def mode(

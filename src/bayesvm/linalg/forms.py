@@ -122,6 +122,16 @@ class Diagonal:
         return self.d
 
 
+@dataclass(frozen=True)
+class ByClass:
+    """S of several classes, each with its own weights of the rows."""
+
+    each: tuple[Any, ...]
+
+    def __add__(self, other: ByClass) -> ByClass:
+        return ByClass(tuple(a + b for a, b in zip(self.each, other.each, strict=True)))
+
+
 @dataclass(frozen=True, eq=False)
 class Bordered:
     """S of :class:`~bayesvm.linalg.columns.Arrow`: a dense corner of q columns, G groups of r."""
