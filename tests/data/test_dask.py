@@ -12,7 +12,7 @@ from tests.problems import engines, local_cluster
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.data import Dask, Serial, cut
-from bayesvm.data.dask_blocks import DaskBlocks, blocks_of
+from bayesvm.data.blocks import blocks_of
 from bayesvm.data.sources import DaskRows, tasks
 from bayesvm.kernels import RBF
 
@@ -168,7 +168,6 @@ def test_columns_kept_on_workers(monkeypatch):
     engine = Dask(dtype="float64", memory=0)
     again = BayesianSVC(RBF(1.5), engine=engine, **how).fit(data, Y)
     np.testing.assert_allclose(kept.elbo_, again.elbo_, rtol=1e-12)
-    assert DaskBlocks.remote
 
 
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
@@ -248,7 +247,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
 def _size_of_sum(visit, *part):
     import pickle
 
-    from bayesvm.data.dask import _sum
+    from bayesvm.data.engines import _sum
 
     return len(pickle.dumps(_sum(visit, *part)))
 

@@ -55,23 +55,6 @@ def test_blocks_come_back_in_order(engine):
 
 
 @every
-def test_slices_come_back_in_order(engine):
-    found = engine.over(lambda at: (at.start, at.stop), 7, 3)
-    assert found == [(0, 3), (3, 6), (6, 7)]
-    assert engine.over(lambda at: at.stop, 0, 3) == []
-
-
-@pytest.mark.parametrize("engine", [Serial(), Threads(1), Threads(3)], ids=str)
-def test_chosen_rows_are_those_of_indexing(engine):
-    X = np.random.default_rng(0).standard_normal((50, 4))
-    for x in (X, X.astype(np.float32), np.asfortranarray(X), X[:, 0].copy(), X[:, :0]):
-        for rows in (np.arange(49, 0, -3), np.array([3, 3, 0]), X[:, 0] > 0):
-            found = engine.pick(x, rows)
-            assert found.dtype == x.dtype
-            np.testing.assert_array_equal(found, x[rows])
-
-
-@every
 def test_sum_of_one_block_and_of_many(engine):
     assert engine.sum(lambda b, y: float(total(y)), *numbers(4, 9)) == 6.0
     assert engine.sum(lambda b, y: float(total(y)), *numbers()) == 78.0

@@ -131,7 +131,7 @@ def test_bound_by_monte_carlo(sweeps):
     mu, Sigma, total = drawn_parameters(q, draws, rng)
     there = problem.at(state.latents)
     m, v = there.moments(gated_coef(coef, gate))
-    C = there.rows(there.blocks[0]).C.toarray()
+    C = there.rows(next(iter(there.blocks))).C.toarray()
     inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
     X, y = problem.blocks.X.numbers[:, 1:], problem.y
     spots = {

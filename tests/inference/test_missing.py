@@ -163,7 +163,7 @@ def test_updates_are_stationary_in_each_cell(prior):
     def value(cells):
         design = problem.model.terms[1].design
         rows = problem.at((None, latent._replace(cells=cells)))
-        C = rows.rows(rows.blocks[0]).C[:, 1:]
+        C = rows.rows(next(iter(rows.blocks))).C[:, 1:]
         sums = design.sums(problem.blocks.X, C, np.ones(25), cells)
         moved = latent._replace(cells=cells, sums=sums, entropy=entropy(cells, np.ones(25)))
         return bound_of(problem, state._replace(latents=(None, moved)))

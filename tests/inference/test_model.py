@@ -102,7 +102,7 @@ def test_draws_belong_to_blocks_not_to_their_order():
     a, b = (p.draw(theta, (1, 2, 3)).g for _ in range(2))
     np.testing.assert_array_equal(a, b)
     assert not np.allclose(a, p.draw(theta, (1, 2, 4)).g)
-    last = p.blocks[4]
+    last = list(p.blocks)[4]
     rng = stream(1, "rows", 2, 3, 4)
     drawn = Hinge().draw(Y[last.at], ONES[28:] @ theta, WEIGHTS[last.at], rng)
     rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)

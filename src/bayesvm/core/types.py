@@ -262,10 +262,6 @@ class Engine(Protocol):
     def memory(self) -> int | None: ...  # bytes for columns that are kept
     def sum(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Any: ...
     def collect(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Iterator[Any]: ...
-    def over(
-        self, fn: Callable[[slice], Any], n: int, size: int
-    ) -> list[Any]: ...  # for slices of n rows on the host
-    def pick(self, x: Any, rows: Any) -> Any: ...  # chosen rows
     def check(self) -> None: ...  # raises if the engine cannot run here
     def available(self) -> int: ...  # bytes that columns may take
     def place(self, x: Any) -> Any: ...  # an array in the memory of the engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, repeat
@@ -13,15 +13,10 @@ from scipy import sparse
 
 from ..core.arrays import inner, is_foreign, joined, part, pick, to_numpy
 from ..core.types import Array, Block, Rows
+from .sources import DaskRows, Source, check_finite, tasks
 
-Pick = Callable[[Any, Any], Any]  # chosen rows of an array
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
 ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # of a block of sparse rows, at least
-
-
-def in_turn(fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
-    """Results for slices of n rows, ``size`` each but the last."""
-    return [fn(slice(i, min(i + size, n))) for i in range(0, n, size)]
 
 
 def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2) -> int:
@@ -57,15 +52,6 @@ class Blocks:
     in_memory: ClassVar[bool] = True  # X is one array, of this process or of a device
     remote: ClassVar[bool] = False  # rows are held by the workers of a cluster
 
-    @cached_property
-    def _parts(self) -> list[Any] | None:
-        """Sparse rows are sliced once: SciPy copies a slice, and again when it is transposed."""
-        if len(self) == 1:
-            return [self.X]
-        if not sparse.issparse(inner(self.X)):
-            return None
-        return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
-
     @property
     def n(self) -> int:
         return int(self.X.shape[0])
@@ -77,23 +63,29 @@ class Blocks:
     def __len__(self) -> int:
         return -(-self.n // self.size)
 
-    def __iter__(self) -> Iterator[Block]:
-        return map(self.__getitem__, range(len(self)))
+    @cached_property
+    def _slices(self) -> list[Any]:
+        """Slices of sparse rows, made once: SciPy copies them, and again when transposed."""
+        return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
 
-    def __getitem__(self, k: int) -> Block:
-        if not 0 <= k < len(self):
-            raise IndexError(k)
-        at = slice(k * self.size, min((k + 1) * self.size, self.n))
-        X = self._parts[k] if self._parts is not None else part(self.X, at)
-        rows = Rows(X, piece(self.extra, at)) if self.ready else None
-        return Block(X, at, k, rows)
+    def __iter__(self) -> Iterator[Block]:
+        n, size, extra = self.X.shape[0], self.size, self.extra
+        for number, first in enumerate(range(0, n, size)):
+            at = slice(first, min(first + size, n))
+            if n <= size:
+                X = self.X
+            else:
+                is_sparse = sparse.issparse(inner(self.X))
+                X = self._slices[number] if is_sparse else part(self.X, at)
+            own = extra if isinstance(extra, float) else extra[at]
+            yield Block(X, at, number, Rows(X, own) if self.ready else None)
 
     def assembled(self, rows: Rows) -> Blocks:
         """The same rows with a model's columns in place of its input."""
         return Blocks(rows.C, self.size, True, rows.extra)
 
-    def take(self, rows: Array, pick: Pick = pick) -> Blocks:
-        """Chosen rows, in memory; ``pick`` gathers them."""
+    def take(self, rows: Array) -> Blocks:
+        """Chosen rows, in memory."""
         extra = self.extra if isinstance(self.extra, float) else pick(self.extra, rows)
         return Blocks(pick(self.X, rows), self.size, self.ready, extra)
 
@@ -145,7 +137,7 @@ class Streamed(Blocks):
         for k, (X, rows) in enumerate(self._pieces(())):
             yield Block(X, slice(int(rows[0]), int(rows[-1]) + 1), k)
 
-    def take(self, rows: Array, pick: Pick = pick) -> Blocks:
+    def take(self, rows: Array) -> Blocks:
         order = np.argsort(rows, kind="stable")
         parts, start, end, sorted_rows = [], 0, 0, rows[order]
         for X, *_ in self.X.chunks():
@@ -160,15 +152,96 @@ class Streamed(Blocks):
             yield rows, Blocks(X, self.size)
 
 
-def piece(x: Any, at: slice) -> Any:
-    """Entries of a vector with one for each row; a number, which is for all rows, as it is."""
-    return x if isinstance(x, float) else x[at]
-
-
 def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
     if len(parts) == 1:
         return parts[0]
     return joined([x for x, _ in parts]), np.concatenate([rows for _, rows in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class DaskBlocks(Blocks):
+    """Partitions of Dask rows, each cut into blocks on its worker."""
+
+    held: tuple[Any, ...] | None = None  # columns kept on the workers, one a partition
+    in_memory = False
+    remote = True
+
+    @property
+    def _rows(self) -> tuple[Any, ...]:
+        return tuple(self.X.parts) if self.held is None else self.held
+
+    def parts(self, *vectors: Any) -> list[tuple[Any, ...]]:
+        """Arguments of :func:`blocks_of` for each partition, with its entries of the vectors.
+
+        A task cuts the partition itself: blocks that were the result of another task would be as
+        large as the rows, and might be sent between workers.
+        """
+        lengths = self.X.lengths
+        ends = np.cumsum([0, *lengths]).tolist()
+        numbers = np.cumsum([0, *(-(-k // self.size) for k in lengths)]).tolist()
+        return [
+            (rows, self.size, number, *entries(vectors, slice(first, last)))
+            for rows, number, first, last in zip(self._rows, numbers, ends, ends[1:], strict=False)
+        ]
+
+    def kept(self, model: Any) -> DaskBlocks:
+        """The same partitions with a model's columns, which stay on the workers."""
+        from dask.base import persist
+
+        held = persist(*tasks(model.rows, ((x,) for x in self.X.parts)))
+        return replace(self, held=tuple(held), ready=True)
+
+    def take(self, rows: Array) -> Blocks:
+        """Chosen rows, brought here."""
+        from dask.base import compute
+
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum([0, *self.X.lengths])
+        cuts = np.split(rows[order], np.searchsorted(rows[order], ends[1:-1]))
+        wanted = zip(self._rows, cuts, ends, strict=False)
+        found = compute(*tasks(_take, ((x, at - first) for x, at, first in wanted if at.size)))
+        back = np.argsort(order, kind="stable")
+        extra = [b.extra for b in found]
+        whole = extra[0] if isinstance(extra[0], float) else np.concatenate(extra)[back]
+        return Blocks(joined([b.X for b in found])[back], self.size, self.ready, whole)
+
+
+def blocks_of(
+    rows: Any, size: int, number: int, *vectors: Any
+) -> list[tuple[Block, tuple[Any, ...]]]:
+    """The blocks of one partition, numbered from ``number``, and their entries of the vectors."""
+    blocks = _partition(rows, size)
+    if not blocks.ready:
+        check_finite(inner(blocks.X))
+    return [(b._replace(number=number + b.number), tuple(entries(vectors, b.at))) for b in blocks]
+
+
+def _take(rows: Any, at: Array) -> Blocks:
+    some = _partition(rows, at.size).take(at)
+    if not some.ready:
+        check_finite(inner(some.X))
+    return some
+
+
+def _partition(rows: Any, size: int) -> Blocks:
+    if isinstance(rows, Rows):
+        return Blocks(rows.C, size, True, rows.extra)
+    return Blocks(rows, size)
+
+
+def cut(X: Any, size: int) -> Blocks:
+    """Rows of any kind in blocks of ``size``."""
+    kinds = {Source: Streamed, DaskRows: DaskBlocks}
+    return kinds.get(type(X), Blocks)(X, size)
+
+
+def entries(vectors: Iterable[Any], at: slice) -> list[Any]:
+    """Entries of vectors with one for each row; numbers, which are for all rows, as they are."""
+    return [x if isinstance(x, float) else x[at] for x in vectors]
+
+
+# ---------------------------------------------------------------------------------------------
+# Samples of rows
 
 
 def even_sizes(n: int, size: int) -> Array:

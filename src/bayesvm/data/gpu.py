@@ -16,9 +16,8 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Block, Rows
-from .blocks import piece
-from .serial import Serial
-from .threads import Threads
+from .blocks import entries
+from .engines import Serial
 
 SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that are sent as they are
 SHARE = 0.6  # of the free memory of a device that columns may take
@@ -125,7 +124,7 @@ class Gpu(Serial):
 
     def _each(self, fn: Callable[..., Any], blocks: Iterable[Block], vectors: Any) -> Iterator[Any]:
         for b in blocks:
-            yield fn(self._move(b), *(self.place(piece(x, b.at)) for x in vectors))
+            yield fn(self._move(b), *map(self.place, entries(vectors, b.at)))
 
     def collect(
         self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any
@@ -135,9 +134,6 @@ class Gpu(Serial):
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
         with self._tensor_cores():
             return _home(reduce(add, self._each(fn, blocks, vectors)))
-
-    def over(self, fn: Callable[[slice], Any], n: int, size: int) -> list[Any]:
-        return Threads().over(fn, n, size)  # these rows are on the host
 
     @contextmanager
     def _tensor_cores(self) -> Iterator[None]:

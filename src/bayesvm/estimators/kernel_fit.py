@@ -12,9 +12,8 @@ from ..core import arrays
 from ..core.types import Array, Rows
 from ..data import Blocks, Serial, block_rows, cut, rows_of_all_classes
 from ..data.encoding import Encoding
+from ..data.engines import one_blas_thread
 from ..data.labels import Training, check_positive_weights
-from ..data.memory import Plan
-from ..data.threads import one_blas_thread
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import Levelled, levelled, warped
 from ..gp.evidence import Evidence, Reporter, maximise, parameter_prior
@@ -452,10 +451,14 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
         c, unit = engine.place(c), engine.place(unit)
     problem = Problem.of(fitted, blocks, engine, np.empty(0), c, unit)
     allowed = engine.available() if engine.memory is None else engine.memory
-    plan = Plan(n, model.width, model.dtype, allowed)
+    needed = n * (model.width + 1) * np.dtype(model.dtype).itemsize
     if params["verbose"]:
-        print(f"[bayesvm] {plan}")
-    return problem.assembled() if plan.keeps else problem, model
+        what = "kept" if needed <= allowed else "made again on every pass"
+        print(
+            f"[bayesvm] {n} rows, {model.width} columns in {model.dtype}: "
+            f"{needed / 2**30:.2f} GiB, {what} ({allowed / 2**30:.2f} GiB allowed)"
+        )
+    return problem.assembled() if needed <= allowed else problem, model
 
 
 def _design_of(sample: Distinct, inputs: Any, settings: Settings, run: Run) -> Whitened:

@@ -121,7 +121,7 @@ class DesignMatrix:
 
     def take(self, rows: Array) -> DesignMatrix:
         """Chosen rows, in memory, in blocks small enough that there is one for every thread."""
-        blocks = self.blocks.take(rows, pick=self.engine.pick)
+        blocks = self.blocks.take(rows)
         return replace(self, blocks=self._cut(blocks))
 
     def _cut(self, blocks: Blocks) -> Blocks:

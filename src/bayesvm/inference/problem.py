@@ -138,7 +138,8 @@ class Problem:
 
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
-        C = arrays.to_numpy(self.model.held(replace(self.blocks.take(rows), size=len(rows))[0]).C)
+        few = self.blocks.take(rows)
+        C = arrays.to_numpy(few.X if few.ready else self.model.rows(few.X).C)
         return np.asarray(C if isinstance(C, np.ndarray) else C.toarray())
 
     def assembled(self) -> Problem:
@@ -317,17 +318,16 @@ def hidden(model: Model, latents: Latents, at: slice) -> tuple[Hidden, ...]:
     return tuple(out)
 
 
-def contributions(
-    likelihood: Likelihood, y: Array, m: Array, v: Array, engine: Engine, size: int = 2**14
-) -> Local:
+def contributions(likelihood: Likelihood, y: Array, m: Array, v: Array, size: int = 2**14) -> Local:
     """Likelihood contributions of rows at given moments of f, ``size`` rows at a time."""
 
-    def visit(at: slice) -> Local:
-        return likelihood.expected(y[at], m[at], v[at])
-
-    n = int(y.shape[0])
-    parts = engine.over(visit, n, n if arrays.is_foreign(m) else size)
-    return parts[0] if len(parts) == 1 else Local(*map(np.concatenate, zip(*parts, strict=True)))
+    if y.shape[0] <= size or arrays.is_foreign(m):
+        return likelihood.expected(y, m, v)
+    parts = []
+    for first in range(0, y.shape[0], size):
+        at = slice(first, first + size)
+        parts.append(likelihood.expected(y[at], m[at], v[at]))
+    return Local(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def gather(rows: Rows, local: Local, form: str, mean: Array | None = None) -> Stats:

@@ -339,7 +339,7 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
     if problem.form == "diagonal":  # the mean is still that of the whole matrix
         matrix, rows = problem.matrix, problem.moments(coef)
         y, c = map(to_numpy, (problem.y, problem.c))
-        w = c * contributions(model.likelihood, y, *rows, problem.engine).w
+        w = c * contributions(model.likelihood, y, *rows).w
 
         def product(x: Array) -> Array:
             return matrix.rmatvec(w * matrix.matvec(x))

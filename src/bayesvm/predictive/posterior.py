@@ -98,7 +98,7 @@ class GaussianPosterior:
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, gone = problem.y, problem.gone
         m, v = problem.moments(self.coef)
-        local = contributions(problem.model.likelihood, y, m, v, problem.engine)
+        local = contributions(problem.model.likelihood, y, m, v)
         rest = problem.outside()
         centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
         if self.response is not None:

@@ -42,8 +42,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core.precision import scaled_cholesky
-from ..core.types import Array, Coef, Engine
-from ..data import Serial
+from ..core.types import Array, Coef
 from ..inference.group_quadrature import Marginal, marginal
 from ..inference.problem import Problem, contributions
 from ..inference.state import State, shift
@@ -154,7 +153,7 @@ def robust_covariance(
     y, left_m, left_v, c = loo
     m, v = subset.moments(coef)
     at_rows = (y, c, m, v, (left_m, left_v), subset.outside())
-    by = factor(model.likelihood, *at_rows, unit=subset.unit, engine=subset.engine)
+    by = factor(model.likelihood, *at_rows, unit=subset.unit)
     if kind == "clustered" and whole and problem.form == "arrow":
         found = found or marginal(problem, State(coef, priors))
         with suppress(np.linalg.LinAlgError):
@@ -249,7 +248,6 @@ def factor(
     rest: Array | float = 0.0,
     chosen: bool = False,
     unit: Array | float = 1.0,
-    engine: Engine | None = None,
 ) -> float:
     r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
@@ -261,9 +259,9 @@ def factor(
     cross-validation.
     """
     smooth = likelihood.tightened()
-    own, engine = v - rest, engine or Serial()
-    h = contributions(smooth, y, m, v, engine).h
-    g = contributions(smooth, y, *left_out, engine).g
+    own = v - rest
+    h = contributions(smooth, y, m, v).h
+    g = contributions(smooth, y, *left_out).g
     reach = c * own**2
     by = min(max(1.0, float((reach * unit) @ g**2) / max(float(reach @ h), 1e-300)), 9.0)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), 0.5)

@@ -1,0 +1,201 @@
+"""Engines: what maps functions over blocks of rows, in turn, on threads or on Dask workers."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cache, partial, reduce
+from operator import add
+from pathlib import Path
+from typing import Any, ClassVar
+
+from joblib import cpu_count
+from threadpoolctl import ThreadpoolController
+
+from ..core import arrays
+from ..core.parameters import check_parameters, is_among
+from ..core.types import Block
+from .blocks import blocks_of, entries
+from .sources import FAN, tasks, tree_sum
+
+
+def available_memory() -> int:
+    """Bytes this process could still take, as the system and its control group say."""
+    known = {}
+    for path in ("/proc/meminfo", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"):
+        known[path] = Path(path).read_text() if Path(path).is_file() else ""
+    info, limit, used = known.values()
+    free = [1024 * int(x.split()[1]) for x in info.splitlines() if x.startswith("MemAvailable:")]
+    if limit.strip().isdigit() and used.strip().isdigit():
+        free.append(max(0, int(limit) - int(used)))
+    if not free and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        free.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+    return min(free, default=2**31)
+
+
+@dataclass(frozen=True)
+class Serial:
+    """Process blocks in order, on the calling thread.
+
+    Other engines inherit from this one and override what they do differently.
+
+    Parameters
+    ----------
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision in which columns are kept and multiplied; sums over rows are always float64.
+        ``"auto"`` is float32 for kernel machines on more than 50,000 rows, unless fitted by EM, and
+        float64 for all else.
+    memory : int, optional
+        Bytes that a kernel machine on more than 50,000 rows may spend on keeping its columns, which
+        are computed again on every pass if they need more; by default half of what is free.
+    """
+
+    dtype: str = field(default="auto", kw_only=True)
+    memory: int | None = field(default=None, kw_only=True)
+    on_device: ClassVar[bool] = False  # whether rows are moved to another memory than the host's
+    block_bytes: ClassVar[int] = 0  # that the columns of a block take at least
+
+    def collect(
+        self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any
+    ) -> Iterator[Any]:
+        """Results of ``fn(block, *entries)`` for all blocks, in their order.
+
+        ``vectors`` have an entry for each row, of which every block gets its own, or are numbers.
+        """
+        for b in blocks:
+            yield fn(b, *entries(vectors, b.at) if vectors else ())
+
+    def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
+        """Sum of the results, in the order of the blocks."""
+        return reduce(add, self.collect(fn, blocks, *vectors))
+
+    def check(self) -> None:
+        """Refuse fields without a meaning, and engines that cannot run here."""
+        if not is_among(self.dtype, ("auto", "float32", "float64")):
+            raise ValueError(
+                f"dtype={self.dtype!r} is not known; choose 'auto', 'float32' or 'float64'."
+            )
+        check_parameters({"memory": self.memory})
+
+    def available(self) -> int:
+        """Bytes that columns may take: half of what is free."""
+        return available_memory() // 2
+
+    def place(self, x: Any) -> Any:
+        """An array in the memory of the engine."""
+        return x
+
+    def empty(self, rows: Any, width: int, dtype: str) -> Any:
+        """An array of columns to be filled in, one row for each of ``rows``."""
+        return arrays.empty(rows, width, dtype)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Libraries with threads of their own, found once, for it is slow."""
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS limited to one thread."""
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
+
+
+@dataclass(frozen=True)
+class Threads(Serial):
+    """Thread pool over blocks of rows.
+
+    BLAS uses one thread in each worker: its own threads would compete with the pool for cores.
+    Results are added in the order of the blocks, so the number of workers changes nothing, not even
+    the last bit.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Number of workers; ``None`` or ``-1`` is one for each core this process may use.
+    dtype, memory
+        As in :class:`Serial`.
+    """
+
+    n_jobs: int | None = None
+
+    @property
+    def workers(self) -> int:
+        n = -1 if self.n_jobs is None else self.n_jobs
+        return max(1, n if n >= 0 else cpu_count() + 1 + n)
+
+    def collect(
+        self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any
+    ) -> Iterator[Any]:
+        """Results for all blocks, in their order; at most two blocks a worker are read ahead."""
+        workers, ahead = self.workers, deque[Future[Any]]()
+        pool = ThreadPoolExecutor(workers)
+        try:
+            with one_blas_thread():
+                for block in blocks:
+                    ahead.append(
+                        pool.submit(fn, block, *entries(vectors, block.at) if vectors else ())
+                    )
+                    if len(ahead) > 2 * workers:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Dask(Serial):
+    """Process the partitions of a Dask collection on the workers that hold them.
+
+    A pass sends the model once to every worker and a few numbers for each row (label, weight,
+    variance of f) with its partition, cuts each partition there into blocks that fit its cache, and
+    adds the sums up in a tree.  The rows themselves are never sent.  Collections that fit the
+    workers' memory should be persisted first; others are read again for every pass.  A partition
+    that is lost with its worker is computed again.
+
+    Parameters
+    ----------
+    fan : int, default=8
+        Sums added up in one task of the tree.
+    dtype, memory
+        As in :class:`Serial`; the memory is that of all workers together.
+    """
+
+    fan: int = FAN
+
+    def sum(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Any:
+        if not blocks.remote:
+            return super().sum(fn, blocks, *vectors)
+        return tree_sum(tasks(partial(_sum, fn), blocks.parts(*vectors)), self.fan)
+
+    def collect(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Iterator[Any]:
+        if not blocks.remote:
+            return super().collect(fn, blocks, *vectors)
+        from dask.base import compute
+
+        parts = compute(*tasks(partial(_each, fn), blocks.parts(*vectors)))
+        return (item for part in parts for item in part)
+
+    def available(self) -> int:
+        """Bytes that columns may take on all workers together."""
+        try:
+            from distributed import get_client
+
+            workers = get_client().scheduler_info(n_workers=-1)["workers"].values()
+        except (ImportError, ValueError, TypeError):  # no cluster: all is done in this process
+            return super().available()
+        return sum(w["memory_limit"] or 0 for w in workers) // 4
+
+
+def _each(fn: Callable[..., Any], *part: Any) -> list[Any]:
+    return [fn(block, *vectors) for block, vectors in blocks_of(*part)]
+
+
+def _sum(fn: Callable[..., Any], *part: Any) -> Any:
+    return reduce(add, _each(fn, *part))
