@@ -94,12 +94,12 @@ def measure(
     rows = DaskRows.of(X.persist())
     client.rebalance(futures_of(rows.array))  # an idle worker would fetch partitions, pass by pass
     y, c = da.where(rows.array[:, 0] > 0, 1.0, -1.0).compute(), np.ones(n)
-    problem = Problem.of(model, cut(rows, 2**21 // (8 * K)), Dask(), y, c)
+    problem = Problem(model, cut(rows, 2**21 // (8 * K)), Dask(), y, c)
     problem = problem.assembled() if kept else problem
     coef = Coef(np.zeros(K), FullCovariance(10.0 * np.eye(K)))
     first = DaskRows.of(rows.array[: 2 * size])
     blocks = cut(first, 2**21 // (8 * K))
-    few = Problem.of(model, blocks, Dask(), y[: 2 * size], c[: 2 * size])
+    few = Problem(model, blocks, Dask(), y[: 2 * size], c[: 2 * size])
     few.stats(coef)  # workers import what they need
     spent, moved, sent = client.run(_clock), client.run(_moved), _sent()
     begun, here = time.perf_counter(), time.process_time()

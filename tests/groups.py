@@ -50,4 +50,4 @@ def make_grouped(
     ]
     model = Model(arranged(terms), Hinge() if likelihood is None else likelihood)
     c = np.ones(n) if c is None else c
-    return Problem.of(model, Blocks(X, size or n), Serial(), y, c, form=form)
+    return Problem(model, Blocks(X, size or n), Serial(), y, c, form=form)

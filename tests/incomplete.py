@@ -39,7 +39,7 @@ def missing_problem(
     )
     X, y, c = frozen(X.copy(), np.array(y, float), c.copy())
     model = Model(terms, likelihood or Hinge())
-    return Problem.of(model, Blocks(X, size or n), Serial(), y, c, c / copies)
+    return Problem(model, Blocks(X, size or n), Serial(), y, c, c / copies)
 
 
 def with_holes(n, d, seed, share=0.3, noise=1.0, weighted=False):

@@ -67,13 +67,13 @@ def make_problem(
         terms = (Term("intercept", Intercept(), intercept), *terms)
     model = Model(terms, Hinge() if likelihood is None else likelihood)
     X, y, c = frozen(X.copy(), np.array(y, float), c.copy())
-    return Problem.of(model, Blocks(X, size or n), engine or Serial(), y, c, form=form)
+    return Problem(model, Blocks(X, size or n), engine or Serial(), y, c, form=form)
 
 
 def certify(problem, state, eps):
     """Certificate of a point with the dual variables of hinges smoothed by eps, and these."""
     s, t, c = problem.model.likelihood.hinges(problem.y, problem.c)
-    u = t - s * problem.matrix.matvec(state.coef.mean)
+    u = t - s * problem.matvec(state.coef.mean)
     phi = (c * (1 + u / np.sqrt(u**2 + eps**2))).ravel()
     return certificate(problem, state, phi), phi
 

@@ -231,10 +231,10 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
         coef = Coef(np.zeros(model.width), FullCovariance(np.eye(model.width)))
 
         def visit(b, y, coef=coef):
-            from bayesvm.inference.design_matrix import moments
+            from bayesvm.inference.design_matrix import moments, rows_of
             from bayesvm.inference.problem import gather
 
-            rows = model.held(b)
+            rows = rows_of(model, (), b)
             return gather(rows, model.likelihood.expected(y, *moments(rows, coef)), "dense")
 
         sizes = dask.compute(*tasks(partial(_size_of_sum, visit), part.parts(y)))

@@ -40,7 +40,7 @@ def make(
     )
     c = np.ones(y.size) if c is None else c
     model, blocks = Model(terms, likelihood or Hinge()), Blocks(X, size or y.size)
-    return Problem.of(model, blocks, Serial(), y, c, c / copies)
+    return Problem(model, blocks, Serial(), y, c, c / copies)
 
 
 def simulate(seed, n=20, d=7, K=2, holes=0.0):
@@ -127,7 +127,7 @@ def test_draws_agree_with_importance_sampling():
     kept = []
     for t in range(20_000):
         at = scheme.sweep(problem, at, rng, (7, t))
-        f = problem.at(at.latents).matrix.matvec(at.theta)
+        f = problem.at(at.latents).matvec(at.theta)
         kept.append([at.latents[1].params.psi, *f])
     kept = np.array(kept[500:])
     se = kept.std(axis=0) / np.sqrt(ess(kept[None]))
@@ -164,10 +164,10 @@ def test_turning_leaves_f_alone():
     latents = sample_latents(start_latents(problem), rng)
     latents = (None, latents[1]._replace(params=Drawn.of(latents[1].params)))
     theta = np.array([0.3, 1.0, -2.0])
-    before = problem.at(latents).matrix.matvec(theta)
+    before = problem.at(latents).matvec(theta)
     moved, new = rotate_latents(model, theta, latents, model.init(), rng)
     assert np.abs(moved - theta).max() > 1e-3
-    np.testing.assert_allclose(problem.at(new).matrix.matvec(moved), before, atol=1e-10)
+    np.testing.assert_allclose(problem.at(new).matvec(moved), before, atol=1e-10)
     W = [each[1].cells[0].mean for each in (latents, new)]
     A = [each[1].params.A for each in (latents, new)]
     np.testing.assert_allclose(W[0] @ A[0].T, W[1] @ A[1].T, atol=1e-10)

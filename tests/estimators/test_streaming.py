@@ -42,7 +42,7 @@ def test_callbacks_hear_of_every_chunk(name):
         machine = model.machines_[0]
         signs = np.where(np.tile(Y, k) == 1, 1.0, -1.0)
         blocks, c = Blocks(np.tile(X, (k, 1)), 100), np.ones(300 * k)
-        problem = Problem.of(machine.model, blocks, Serial(), signs, c)
+        problem = Problem(machine.model, blocks, Serial(), signs, c)
         exact = bound_of(problem, machine.state)
         assert heard[-1].bound == pytest.approx(exact, rel=1e-10)
     np.testing.assert_allclose(model.predict_proba(X), quiet.predict_proba(X), rtol=1e-6, atol=1e-9)
@@ -149,7 +149,7 @@ def test_one_chunk_with_a_flat_start_is_the_posterior_of_the_prior(covariance):
         cov = FullCovariance(np.diag(variance**-0.5))
     y, c = np.where(Y == 1, 1.0, -1.0), np.ones(300)
     run = update_posterior(
-        Problem.of(machine.model, Blocks(X, 300), Serial(), y, c),
+        Problem(machine.model, Blocks(X, 300), Serial(), y, c),
         Coef(np.zeros(3), cov),
         VB(bound="tight"),
         np.random.default_rng(0),

@@ -60,7 +60,7 @@ def composed(
         terms.append(Term("h", grouped(1, 3), Ridge(2.0, 1.0)))
     model = Model(arranged(terms), likelihood or Hinge())
     blocks, form = Blocks(Table(*frozen(X, codes)), size or n), form if model.grouped else "dense"
-    return Problem.of(model, blocks, Serial(), *frozen(y, c), c / copies, form)
+    return Problem(model, blocks, Serial(), *frozen(y, c), c / copies, form=form)
 
 
 class _Some(Design):
@@ -171,7 +171,7 @@ def test_blocks_change_nothing(size):
     kind = {"prior": LaplaceZero(0.4), "slopes": True, "crossed": True, "weighted": True}
     whole = iterate(composed(30, 9, **kind), 10)
     cut = composed(30, 9, size=size, **kind)
-    parts = iterate(cut.replaced(engine=Threads(2)), 10)
+    parts = iterate(replace(cut, engine=Threads(2)), 10)
     np.testing.assert_allclose(parts.coef.mean, whole.coef.mean, rtol=1e-7, atol=1e-9)
 
 
@@ -210,7 +210,7 @@ def test_sweeps_leave_the_joint_distribution_alone(selects):
             Term("g", grouped(0, 3), Ridge(3.0, 2.0)),
         )
         table = Table(np.where(gone, np.nan, D), codes)
-        problem = Problem.of(
+        problem = Problem(
             Model(terms, lik), Blocks(table, 6), Serial(), y, np.ones(6), form="arrow"
         )
         latents = start_latents(problem)

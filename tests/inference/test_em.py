@@ -369,5 +369,5 @@ def test_objective_is_the_log_of_the_pseudo_posterior():
     constant = 0.5 * np.log(P / (2 * np.pi)).sum()
     expected = constant - value(problem, mean, P)
     assert objective(problem, at(problem, mean)) == pytest.approx(expected, rel=1e-12)
-    cut = problem.replaced(blocks=replace(problem.blocks, size=7))
+    cut = replace(problem, blocks=replace(problem.blocks, size=7))
     assert objective(cut, at(problem, mean)) == pytest.approx(expected, rel=1e-12)

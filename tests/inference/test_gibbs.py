@@ -1,6 +1,7 @@
 """Gibbs sampling against quadrature, with standard errors from the effective number of draws."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -220,7 +221,7 @@ def test_a_sweep_draws_theta_from_its_exact_conditional(lik, form):
     options = {"prior": Fixed(0.8), "intercept": Fixed(0.1), "likelihood": lik, "form": form}
     problem = make_problem(X, y, np.array([1.0, 2, 1, 1, 3, 1, 2]), **options)
     link, key = Position(np.array([0.2, -0.5, 0.1, 0.7]), ((), ())), (5, 6, 7)
-    drawn = problem.replaced(form="dense").draw(link.theta, key)
+    drawn = replace(problem, form="dense").draw(link.theta, key)
     Q = drawn.S.M + np.diag([0.1, 0.8, 0.8, 0.8])
     b = drawn.g + drawn.S.M @ link.theta  # the potential: slope plus weight times f
 

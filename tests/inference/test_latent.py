@@ -27,7 +27,7 @@ def test_every_row_counts_once_for_each_of_two_incomplete_terms():
     ]
     terms = [Term("ab"[k], design, Fixed(1.0)) for k, design in enumerate(designs)]
     model = Model((Term("level", Intercept(), Fixed(0.1)), *terms), Hinge())
-    problem = Problem.of(model, Blocks(X, 13), Serial(), y, np.ones(40))
+    problem = Problem(model, Blocks(X, 13), Serial(), y, np.ones(40))
     state = VB().fit(problem, np.random.default_rng(0)).state
     again = update_latents(problem.at(state.latents), state.coef, state.coef)
     for latents in (start_latents(problem), state.latents, again):

@@ -187,7 +187,7 @@ def test_blocks_and_engines_change_nothing(prior, size):
     X, y, c = with_holes(30, 3, seed=2, weighted=True)
     whole = missing_problem(X, y, c, prior=prior)
     cut = missing_problem(X, y, c, prior=prior, size=size)
-    threaded = cut.replaced(engine=Threads(2))
+    threaded = replace(cut, engine=Threads(2))
     for a, b, t in zip(*(iterates(p, 6) for p in (whole, cut, threaded)), strict=True):
         np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(b.coef.mean, t.coef.mean, rtol=1e-6, atol=1e-9)

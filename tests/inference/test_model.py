@@ -55,7 +55,7 @@ def test_start_is_nowhere():
 @pytest.mark.parametrize("engine", [None, Threads(2)])
 def test_questions_to_all_rows(engine):
     p = problem(engine=engine, size=7)
-    np.testing.assert_allclose(p.matrix.matvec(COEF.mean), ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(p.matvec(COEF.mean), ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
     m, v = p.moments(COEF)
     np.testing.assert_allclose(m, ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(v, np.diag(ONES @ np.linalg.inv(L @ L.T) @ ONES.T), rtol=1e-12)

@@ -53,7 +53,7 @@ def tiny(n=25, K=3, seed=0, weights=None, prior=None, size=10, columns=1):
     y = (f + rng.gumbel(size=f.shape)).argmax(1).astype(float)
     c = np.ones(n) if weights is None else weights
     model = Model((Term("coef", Assembled(columns), prior or Fixed(TAU)),), Logistic())
-    return Classes(Problem.of(model, Blocks(X, size, ready=True), Serial(), y, c), K)
+    return Classes(Problem(model, Blocks(X, size, ready=True), Serial(), y, c), K)
 
 
 def grid(joint, reach=7.0, points=141):
@@ -113,7 +113,7 @@ def bound_of(joint, coefs, priors):
     together = of_classes(*joint)
     covs = ClassCovariance(tuple(coef.cov for coef in coefs))
     coef = Coef(np.concatenate([coef.mean for coef in coefs]), covs)
-    sums = together.expectations(coef, together.matrix.row_variance(covs))
+    sums = together.expectations(coef, together.row_variance(covs))
     return sums.bound + together.model.bound(coef, tuple(priors))
 
 
@@ -145,7 +145,7 @@ def test_two_classes_are_the_binary_model():
     runs = fit(joint, VB(tol=1e-15))
     binary = Model((Term("coef", Assembled(2), Fixed(TAU / 2)),), Logistic())
     X, c, y = joint.problem.blocks.X, joint.problem.c, np.where(joint.problem.y == 1, 1.0, -1.0)
-    problem = Problem.of(binary, Blocks(X, 100, ready=True), Serial(), y, c)
+    problem = Problem(binary, Blocks(X, 100, ready=True), Serial(), y, c)
     alone = VB(bound="tight", tol=1e-12).fit(problem, np.random.default_rng(0))
     difference = runs[1].state.coef.mean - runs[0].state.coef.mean
     np.testing.assert_allclose(difference, alone.state.coef.mean, rtol=2e-2)
@@ -160,12 +160,12 @@ def test_sums_do_not_depend_on_the_cut_and_weights_are_copies():
     means = np.array([[0.3 * k, -0.2] for k in range(3)])
     one, at = joint.problem, np.repeat(np.arange(40), copies)
     rows = Blocks(one.blocks.X[at], 1000, ready=True)
-    again = Problem.of(one.model, rows, Serial(), one.y[at], np.ones(at.size))
+    again = Problem(one.model, rows, Serial(), one.y[at], np.ones(at.size))
     sums = []
     for problem in (one, again):
         together = of_classes(problem, 3)
         coef = Coef(means.ravel(), ClassCovariance((FullCovariance(np.eye(2)),) * 3))
-        sums.append(together.expectations(coef, together.matrix.row_variance(coef.cov)))
+        sums.append(together.expectations(coef, together.row_variance(coef.cov)))
     np.testing.assert_allclose(sums[0].bound, sums[1].bound, rtol=1e-12)
     np.testing.assert_allclose(sums[0].g, sums[1].g, rtol=1e-12, atol=1e-12)
 

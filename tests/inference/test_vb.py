@@ -153,7 +153,7 @@ def test_two_learned_blocks_are_two_terms():
         Term("second", plain(3), Ridge(half_cauchy=1.2)),
     )
     C = frozen(np.column_stack([np.ones(40), X]))
-    problem = Problem.of(Model(terms, Hinge()), Blocks(C, 40, ready=True), Serial(), y, c)
+    problem = Problem(Model(terms, Hinge()), Blocks(C, 40, ready=True), Serial(), y, c)
     blocks = [luts.IG(X[:, :2], 2.0, 1.0), luts.HalfCauchy(X[:, 2:], 1.2)]
     history = luts.algorithm2(np.ones((40, 1)), blocks, y, np.eye(1) / 4, sweeps=25)
     assert_follows(problem, history)

@@ -32,7 +32,7 @@ def posed(X=X, y=SIGNS, likelihood=LOGISTIC):
         Term("coef", Assembled(X.shape[1]), Ridge(select=True)),
     )
     model, blocks = Model(terms, likelihood.tightened()), Blocks(C, 10**6, ready=True)
-    return Problem.of(model, blocks, Serial(), y, np.ones(len(y)))
+    return Problem(model, blocks, Serial(), y, np.ones(len(y)))
 
 
 def prior_of(model):

@@ -176,7 +176,7 @@ def learn_table(
     )
     blocks = Blocks(sheet.table(), sheet.n)
     model = Model(terms, likelihood).sized(float(c.sum()))
-    linear = Problem.of(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
+    linear = Problem(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
     machines, moments, _ = run.fit(linear, data.codes, data.n_classes, scheme)
     if settings.is_drawn:  # chains are compared by their fit: factors turn without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]

@@ -174,7 +174,7 @@ def build_problem(
         blocks = replace(blocks, size=sparse_rows(blocks.X))
     if arrays.is_foreign(blocks.X):
         c, unit = engine.place(c), engine.place(unit)
-    problem = Problem.of(model, blocks, engine, np.empty(0), c, unit, form)
+    problem = Problem(model, blocks, engine, np.empty(0), c, unit, form=form)
     # the factored form keeps its columns; sparse columns are joined with the intercept's once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem

@@ -375,7 +375,7 @@ class BayesianSVC(BayesianClassifier):
             ready = prepare(settings, X, codes, c, unit, n_classes, rng, every=128)
             model = settings.model(ready.design)
             blocks = cut(X, block_rows(model.width))
-            return Problem.of(model, blocks, settings.engine(X, model.width), codes, c, unit)
+            return Problem(model, blocks, settings.engine(X, model.width), codes, c, unit)
 
         softmax = self.probability == "calibrated"
         setup = Setup(

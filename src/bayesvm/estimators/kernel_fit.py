@@ -378,7 +378,7 @@ def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) ->
     size = n if dual else block_rows(K)
     blocks, form = Blocks(data.X, size).assembled(rows), "factored" if dual else "dense"
     engine, unit = settings.engine(rows.C, K), ready.labels.unit
-    problem = Problem.of(model, blocks, engine, np.empty(0), data.c, unit, form)
+    problem = Problem(model, blocks, engine, np.empty(0), data.c, unit, form=form)
     count = max(2, ready.labels.Y.shape[1])
     machines, moments, _ = run.fit(problem, data.codes, count, scheme)
     assert moments is not None
@@ -449,7 +449,7 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     blocks, (c, unit) = cut(blocks.X, size), (data.c, data.unit)
     if arrays.is_foreign(blocks.X):
         c, unit = engine.place(c), engine.place(unit)
-    problem = Problem.of(fitted, blocks, engine, np.empty(0), c, unit)
+    problem = Problem(fitted, blocks, engine, np.empty(0), c, unit)
     allowed = engine.available() if engine.memory is None else engine.memory
     needed = n * (model.width + 1) * np.dtype(model.dtype).itemsize
     if params["verbose"]:

@@ -66,7 +66,7 @@ class StreamRows(NamedTuple):
         """The rows with labels and weights as the data of a model."""
         engine = choose_engine("auto", self.X, model.width, n_jobs)
         blocks = Blocks(self.X, block_rows(model.width))
-        return Problem.of(model, blocks, engine, y, c, self.unit)
+        return Problem(model, blocks, engine, y, c, self.unit)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ sums are float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -30,7 +31,7 @@ from ..core.types import Array, Block, Coef, Covariance, Engine, Hidden, Rows
 from ..data import Blocks, DaskBlocks, block_rows
 from ..linalg.columns import plain
 from ..linalg.forms import corners, sandwich
-from .model import Model
+from .model import Latents, Model
 
 
 @dataclass(frozen=True)
@@ -39,36 +40,48 @@ class DesignMatrix:
 
     Parameters
     ----------
-    read : callable
-        The columns of a block.  Engines may send it to other processes.
+    model : Model
+        What makes columns of a block of input.
     blocks : Blocks
         The rows.
     engine : Engine
-        What maps functions over blocks.
+        What maps functions over blocks, and may send them to other processes.
     form : {"dense", "factored", "arrow", "diagonal"}
         Form of the Gram matrix.
+    latents : tuple
+        Latent entries, which are filled in.
     """
 
-    read: Callable[[Block], Rows]
+    model: Model
     blocks: Blocks
     engine: Engine
-    form: str = "dense"
+    form: str = field(default="dense", kw_only=True)
+    latents: Latents = field(default=(), kw_only=True)
+
+    @property
+    def n(self) -> int:
+        return self.blocks.n
+
+    @property
+    def rows(self) -> Callable[[Block], Rows]:
+        """The columns of a block, with latent entries filled in; it holds no rows itself."""
+        return partial(rows_of, self.model, self.latents)
 
     def collect(self, fn: Callable[..., Any], *vectors: Any) -> Iterator[Any]:
         """``fn(rows, *entries)`` of each block, with its entries of vectors over all rows."""
-        read = self.read
-        return self.engine.collect(lambda b, *x: fn(read(b), *x), self.blocks, *vectors)
+        visit = partial(_visit, self.model, self.latents, fn)
+        return self.engine.collect(visit, self.blocks, *vectors)
 
     def sum(self, fn: Callable[..., Any], *vectors: Any) -> Any:
         """The sum of ``fn(rows, *entries)`` over all blocks."""
-        read = self.read
-        return self.engine.sum(lambda b, *x: fn(read(b), *x), self.blocks, *vectors)
+        visit = partial(_visit, self.model, self.latents, fn)
+        return self.engine.sum(visit, self.blocks, *vectors)
 
     # ----- products
 
     def matvec(self, theta: Array) -> Array:
         """C theta, ``(n,)``."""
-        return np.concatenate(list(self.collect(lambda rows: product(rows, theta))))
+        return np.concatenate(list(self.collect(partial(product, theta=theta))))
 
     def rmatvec(self, r: Array) -> Array:
         """C' r, ``(K,)``."""
@@ -96,9 +109,9 @@ class DesignMatrix:
 
     # ----- the same columns elsewhere
 
-    def assembled(self, model: Model) -> DesignMatrix:
+    def assembled(self) -> Self:
         """With the columns built once and stored."""
-        blocks = self.blocks
+        blocks, model, engine = self.blocks, self.model, self.engine
         if isinstance(blocks, DaskBlocks):  # columns stay on the workers
             return replace(self, blocks=blocks.kept(model))
         if model.grouped and not blocks.in_memory:
@@ -106,25 +119,21 @@ class DesignMatrix:
             return replace(self, blocks=blocks.assembled(Rows(joined([rows.C for rows in parts]))))
         if sparse.issparse(blocks.X) or model.grouped:
             return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
-        empty = self.engine.empty  # where the engine computes, wherever the rows are
-        C = empty(blocks.X, model.width, model.dtype)
-        extra = empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
+        C = engine.empty(blocks.X, model.width, model.dtype)  # wherever the rows are
+        extra = engine.empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
 
         def fill(b: Block) -> None:
             left = model.rows(b.X, arrays.part(C, b.at)).extra
             if not isinstance(extra, float):
                 extra[b.at] = like(left, extra)
 
-        for _ in self.engine.collect(fill, blocks):
+        for _ in engine.collect(fill, blocks):
             pass
         return replace(self, blocks=blocks.assembled(Rows(C, extra)))
 
-    def take(self, rows: Array) -> DesignMatrix:
+    def _taken(self, rows: Array) -> Blocks:
         """Chosen rows, in memory, in blocks small enough that there is one for every thread."""
         blocks = self.blocks.take(rows)
-        return replace(self, blocks=self._cut(blocks))
-
-    def _cut(self, blocks: Blocks) -> Blocks:
         if self.engine.on_device or self.form == "factored":
             return blocks
         return replace(blocks, size=min(blocks.size, block_rows(blocks.width)))
@@ -132,6 +141,25 @@ class DesignMatrix:
 
 # ---------------------------------------------------------------------------------------------
 # One block of rows
+
+
+def rows_of(model: Model, latents: Latents, block: Block) -> Rows:
+    """Columns of a block: those it holds, or new ones; with latent entries filled in."""
+    rows = model.rows(block.X) if block.rows is None else block.rows
+    return filled(rows, hidden(model, latents, block.at)) if latents else rows
+
+
+def _visit(model: Model, latents: Latents, fn: Callable[..., Any], b: Block, *entries: Any) -> Any:
+    return fn(rows_of(model, latents, b), *entries)
+
+
+def hidden(model: Model, latents: Latents, at: slice) -> tuple[Hidden, ...]:
+    """Latent entries of consecutive rows, term by term."""
+    out = []
+    for k, _, where in model.latent_terms:
+        parts = [cells.between(at.start, at.stop) for cells in latents[k].cells]
+        out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
+    return tuple(out)
 
 
 def product(rows: Rows, theta: Array) -> Array:

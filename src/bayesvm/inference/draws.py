@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +128,7 @@ def for_chains(problem: Problem) -> tuple[Problem, bool]:
     if size < 2**21 and not problem.blocks.ready and not problem.model.is_latent:
         problem = problem.assembled()  # columns are built once, not once a sweep
     shared = size >= 2**22 or problem.blocks.remote
-    return (problem if shared else problem.replaced(engine=Serial())), shared
+    return (problem if shared else replace(problem, engine=Serial())), shared
 
 
 def run_chains(chain: Callable[..., Any], count: int, n_jobs: int | None, *watch: Any) -> list[Any]:

@@ -146,7 +146,7 @@ class EM:
         lik, path, has_hinges = model.likelihood, run.path, model.likelihood.implements("hinges")
         state, z, zeta = run.state
         state = smoothed(model, state, eps)
-        f = problem.matrix.matvec(state.coef.mean)
+        f = problem.matvec(state.coef.mean)
         value = objective(problem, state, f)
         rounding = np.finfo(float).eps * max(problem.weight, abs(value))
         for iteration in range(1, self.max_iter + 1):
@@ -163,9 +163,9 @@ class EM:
             corners = Kink(mean, eps, zeta if self.accelerate else 0.0)
             share = np.where(model.corner(state.priors) > 0, corners.share, 1.0)
             # M-step for the coefficients
-            slope = problem.matrix.rmatvec(gradient) - P * mean
+            slope = problem.rmatvec(gradient) - P * mean
             step = solve(problem, weight, masked(P, share), slope)
-            df, rise, length = problem.matrix.matvec(step), float(slope @ step), 1.0
+            df, rise, length = problem.matvec(step), float(slope @ step), 1.0
             zeta = corners.dual(step)
             z = hinges.dual(-s * df) if has_hinges else z
             # M-step for the scales of the prior; plain EM always satisfies Armijo's condition
@@ -217,7 +217,7 @@ def duals(problem: Problem, mean: Array, eps: float) -> tuple[Array, Array]:
     lik, hinges = problem.model.likelihood, np.empty(0)
     if lik.implements("hinges"):
         s, t, _ = lik.hinges(problem.y, problem.c)
-        hinges = Kink(t - s * problem.matrix.matvec(mean), eps).slope
+        hinges = Kink(t - s * problem.matvec(mean), eps).slope
     return hinges, Kink(mean, eps).slope
 
 
@@ -234,7 +234,7 @@ def expecting(model: Model, state: State) -> State:
 
 def objective(problem: Problem, state: State, f: Array | None = None) -> float:
     """Log of the pseudo-posterior at a (smoothed) point, up to the evidence."""
-    f = problem.matrix.matvec(state.coef.mean) if f is None else f
+    f = problem.matvec(state.coef.mean) if f is None else f
     v = state.coef.cov.quad(f)  # of a point: its smoothing, squared
     rows = problem.model.likelihood.expected(problem.y, f, v).bound
     return float(problem.c @ rows + problem.model.log_prior(state.priors, state.coef))
@@ -246,13 +246,13 @@ def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
     A matrix is factorised.  The dual form, which divides by precisions, and the diagonal are
     preconditioners of conjugate gradients.
     """
-    S, half = problem.matrix.gram(weight), np.sqrt(np.finfo(float).eps)  # half of all digits
+    S, half = problem.gram(weight), np.sqrt(np.finfo(float).eps)  # half of all digits
     if problem.form in ("dense", "arrow"):
         return covariance(S, P).solve(slope)
     cov = covariance(S, np.maximum(P, half * S.diag()))
 
     def product(x: Array) -> Array:
-        return problem.matrix.rmatvec(weight * problem.matrix.matvec(x)) + P * x
+        return problem.rmatvec(weight * problem.matvec(x)) + P * x
 
     matrix, inverse = (LinearOperator((slope.size,) * 2, of) for of in (product, cov.solve))
     out: Array = cg(matrix, slope, M=inverse, rtol=half, maxiter=slope.size)[0]
@@ -293,12 +293,12 @@ def certificate(problem: Problem, state: State, phi: Array) -> Certificate:
     steep, ridge = np.isinf(corner), corner == 0
     P = masked(model.precision(state.priors), ridge | steep)
     line = np.where(steep, 0.0, corner)
-    force = problem.matrix.rmatvec(np.sum(s * phi.reshape(s.shape), axis=0))
+    force = problem.rmatvec(np.sum(s * phi.reshape(s.shape), axis=0))
     misfit = np.abs(force - P * mean - line * np.sign(mean)) - np.where(mean == 0, corner, 0.0)
     kkt = float(np.max(misfit, initial=0.0) / max(1.0, np.max(np.abs(force))))
     if steep.any() or flat(P, ridge):
         return Certificate(kkt, np.nan)
-    loss = 2.0 * np.sum(k * np.maximum(t - s * problem.matrix.matvec(mean), 0.0))
+    loss = 2.0 * np.sum(k * np.maximum(t - s * problem.matvec(mean), 0.0))
     primal = float(loss + 0.5 * mean @ (P * mean) + line @ np.abs(mean))
     shrink = 1.0 / max(1.0, np.max(np.abs(force[~ridge]) / corner[~ridge], initial=0.0))
     square = force @ np.where(ridge, divided(force, P), 0.0)

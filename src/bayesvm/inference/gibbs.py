@@ -230,8 +230,8 @@ def stretch(
     if only is not None:
         moving = np.zeros_like(theta)
         moving[model.slices[only]] = theta[model.slices[only]]
-    lik, y, c, f = model.likelihood, problem.y, problem.c, problem.matrix.matvec(moving)
-    rest = 0.0 if only is None else problem.matrix.matvec(theta - moving)
+    lik, y, c, f = model.likelihood, problem.y, problem.c, problem.matvec(moving)
+    rest = 0.0 if only is None else problem.matvec(theta - moving)
     each = model.each(priors, Coef(theta, Point(model.width)))
     along = [p.stretch(s, own) for k, (p, s, own) in enumerate(each) if only in (None, k)]
 

@@ -87,7 +87,7 @@ def group_rows(problem: Problem) -> GroupRows:
         A, last = rows.C.A, rows.C.factors[-1]
         return tuple(np.asarray(arrays.to_numpy(x)) for x in (A, last.Z, y, c, last.codes))
 
-    found = problem.matrix.collect(visit, problem.y, problem.c)
+    found = problem.collect(visit, problem.y, problem.c)
     *parts, codes = (np.concatenate(x) for x in zip(*found, strict=True))
     order = np.argsort(codes, kind="stable")
     A, Z, y, c = (np.asarray(x[order], dtype=float) for x in parts)

@@ -56,8 +56,8 @@ class Guide:
         """
         model, (y, c) = problem.model, (problem.y, problem.c)
         mean = draws.mean(axis=0) if len(draws) else np.zeros(model.width)
-        f = problem.matrix.matvec(mean)
-        S = problem.matrix.gram(c * model.likelihood.tight(y, f, smooth + 0.0 * f).w)
+        f = problem.matvec(mean)
+        S = problem.gram(c * model.likelihood.tight(y, f, smooth + 0.0 * f).w)
         odds = model.odds(model.init())
         assert odds is not None
         free = np.isfinite(odds).astype(float)
@@ -110,7 +110,7 @@ class Mover:
         self.problem, self.guide, self.theta = problem, guide, theta
         self.P: Any = problem.model.precision(priors)
         self.odds: Any = problem.model.odds(priors)
-        self.f, self.likelihood = problem.matrix.matvec(theta), problem.model.likelihood
+        self.f, self.likelihood = problem.matvec(theta), problem.model.likelihood
         self.fit = self._fit(self.f)
 
     def _fit(self, f: Array) -> float:
@@ -124,7 +124,7 @@ class Mover:
             R = self.guide.S.block(np.append(others, k))
             Q = R[:-1, :-1] + np.diag(self.P[others])
             t[others] = -cho_solve((scaled_cholesky(Q)[0], True), R[:-1, -1], check_finite=False)
-        return t, self.problem.matrix.matvec(t)
+        return t, self.problem.matvec(t)
 
     def line(
         self, k: int, t: Array, d: Array, phi: Array, f: Array, fine: int = 22, depth: float = 15.0

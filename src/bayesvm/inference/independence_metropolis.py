@@ -115,7 +115,7 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array) -> Coef:
     each = zip(model.terms, model.slices, strict=True)
     model = replace(model, terms=tuple(t._replace(prior=Fixed(P[at])) for t, at in each))
     model = replace(model, likelihood=model.likelihood.tightened())
-    problem = problem.replaced(model=model, form="dense")
+    problem = replace(problem, model=model, form="dense")
     cov = FullCovariance(*scaled_cholesky(np.linalg.inv(coef.cov.dense())))
     start = State(Coef(coef.mean, cov), model.init())
     out: Coef = fit_gaussian(problem, start, max_iter=40, tol=1e-8).state.coef

@@ -29,7 +29,7 @@ from ..core.random import stream
 from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
 from ..linalg.columns import plain
 from ..linalg.forms import corners
-from .design_matrix import filled, moments, second_moment
+from .design_matrix import filled, hidden, moments, second_moment
 from .model import Latents, Model
 from .problem import Latent, Problem
 
@@ -56,7 +56,7 @@ class LatentRows(NamedTuple):
 
 def latent_rows(problem: Problem, b: Block) -> LatentRows:
     """The rows of a block that have latent entries, with these filled in."""
-    held = problem.hidden(b.at)
+    held = hidden(problem.model, problem.latents, b.at)
     some = rows_with_entries(part for h in held for part in h.cells)
     near = tuple(
         Hidden(where, tuple(x._replace(rows=np.searchsorted(some, x.rows)) for x in cells))

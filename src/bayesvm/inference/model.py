@@ -13,7 +13,7 @@ from scipy import sparse
 from ..core import arrays
 from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
-from ..core.types import Array, Block, Coef, Own, Rows, Term
+from ..core.types import Array, Coef, Own, Rows, Term
 from ..likelihoods import Likelihood
 from ..linalg.columns import Arrow, Centred
 from ..linalg.covariances import Point
@@ -75,7 +75,7 @@ class Model:
         if sparse.issparse(X):
             return Rows(Centred.beside([t.design.columns(X) for t in self.terms]))
         plain = self.terms[: len(self.terms) - len(self.grouped)]
-        width = self.slices[len(plain)].start if self.grouped else self.width
+        width = self.slices[len(plain) - 1].stop
         C = arrays.empty(X, width, self.dtype) if out is None else out
         extra: Array | float = 0.0
         for term, where in zip(plain, self.slices, strict=False):
@@ -86,10 +86,6 @@ class Model:
             factors = tuple(self.terms[k].design.part(X) for k in self.grouped)
             return Rows(Arrow(C, factors), extra)
         return Rows(C, extra)
-
-    def held(self, block: Block) -> Rows:
-        """Columns at a block: those it holds, or new ones."""
-        return block.rows if block.rows is not None else self.rows(block.X)
 
     # ----- coefficients: each term has a prior, and the prior a state
 

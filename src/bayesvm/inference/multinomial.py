@@ -150,7 +150,7 @@ class ClassProblem(Problem):
                 S, double(rows.C.T @ like(c * local.g, rows.C)), total(c[:, 0] * local.bound)
             )
 
-        sums: Stats = self.matrix.sum(visit, self.y, self.c, v)
+        sums: Stats = self.sum(visit, self.y, self.c, v)
         return replace(sums, g=sums.g.T.ravel())
 
     def weights(self, coef: Coef, v: Array | float) -> Array:
@@ -161,14 +161,15 @@ class ClassProblem(Problem):
             m = double(rows.C @ like(means, rows.C))
             return expected(y, m, None if isinstance(v, float) else v).w
 
-        return np.concatenate(list(self.matrix.collect(visit, self.y, v)))
+        return np.concatenate(list(self.collect(visit, self.y, v)))
 
 
 def of_classes(problem: Problem, n_classes: int) -> ClassProblem:
     """The problem of all classes together."""
     old = problem.model
     model = ClassModel(old.terms, old.likelihood, old.dtype, n_classes)
-    return ClassProblem(model, problem.matrix, problem.y, problem.c, problem.unit)
+    data = (problem.blocks, problem.engine, problem.y, problem.c, problem.unit)
+    return ClassProblem(model, *data, form=problem.form)
 
 
 def centred(coef: Coef, P: Precision, K: int) -> Coef:
@@ -236,7 +237,7 @@ def fit_vb(
     run = fit_gaussian(together, start, scheme.max_iter, tol, watch, rounds=1)
     coef, priors, _ = run.state
     coef = centred(coef, together.model.precision(priors), n_classes)
-    weights = together.weights(coef, together.matrix.row_variance(coef.cov))
+    weights = together.weights(coef, together.row_variance(coef.cov))
     states = by_class(State(coef, priors), n_classes)
     return MultinomialFit(replace(run, state=tuple(states)), [s.coef.cov for s in states], weights)
 
@@ -314,7 +315,7 @@ def sweep(
     Then it draws what the classes have in common, which the likelihood does not see, stretches all
     coefficients with their scales, and draws the scales.
     """
-    model, read, form, K = problem.model, problem.matrix.read, problem.form, len(at)
+    model, read, form, K = problem.model, problem.rows, problem.form, len(at)
     together = of_classes(problem, K).model
     priors, thetas = [here.priors for here in at], np.stack([here.theta for here in at])
     P = [model.precision(each) for each in priors]
@@ -336,7 +337,7 @@ def sweep(
         def visit(rows: Rows, y: Array, c: Array) -> float:
             return float(c @ log_prob(y, grow * double(rows.C @ like(thetas.T, rows.C))))
 
-        return float(problem.matrix.sum(visit, problem.y, problem.c))
+        return float(problem.sum(visit, problem.y, problem.c))
 
     if scheme.scale_move:
         drawn = together.places(tuple(priors), Coef(thetas.ravel(), Point(thetas.size)), 1.0)

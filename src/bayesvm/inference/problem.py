@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import arrays
 from ..core.random import stream
-from ..core.types import Array, Block, Cells, Coef, Engine, Hidden, Local, Rows, Stats
-from ..data import Blocks, balanced_rows
+from ..core.types import Array, Block, Cells, Coef, Local, Rows, Stats
+from ..data import balanced_rows
 from ..likelihoods import Likelihood
 from ..linalg.forms import sandwich, summed_covariances
-from .design_matrix import DesignMatrix, filled, moments, product, transposed_product
-from .model import Latents, Model
+from .design_matrix import DesignMatrix, moments, product, transposed_product
+from .model import Latents
 
 
 class Latent(NamedTuple):
@@ -41,65 +42,16 @@ class Latent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(DesignMatrix):
     """A model, its design matrix, and the labels and weights of the rows.
 
     A row of weight c is c / unit rows, of which one is left out at a time: a row of sample weight
     two is two rows, one of class weight two is one row that counts twice.
     """
 
-    model: Model
-    matrix: DesignMatrix
     y: Array  # (n,), labels in {-1, +1}, codes of classes or numbers
     c: Array  # (n,), weights
     unit: Array | float = 1.0  # weight of one row: that of its class
-    latents: Latents = ()
-
-    @staticmethod
-    def of(
-        model: Model,
-        blocks: Blocks,
-        engine: Engine,
-        y: Array,
-        c: Array,
-        unit: Array | float = 1.0,
-        form: str = "dense",
-    ) -> Problem:
-        """The problem of a model and rows in blocks."""
-        return Problem(model, DesignMatrix(model.held, blocks, engine, form), y, c, unit)
-
-    def replaced(self, **changes: Any) -> Problem:
-        """The problem with another model or labels, or with changes of its matrix."""
-        inside: dict[str, Any] = {
-            k: changes.pop(k) for k in ("blocks", "engine", "form") if k in changes
-        }
-        model = changes.get("model", self.model)
-        if "model" in changes and model.terms is not self.model.terms:
-            inside["read"] = model.held
-        return replace(self, matrix=replace(self.matrix, **inside), **changes)
-
-    def at(self, latents: Latents) -> Problem:
-        """The problem with these latent entries, if there are any."""
-        if not latents:
-            return self
-        reader = _Filled(self.model, latents)
-        return replace(self, latents=latents, matrix=replace(self.matrix, read=reader))
-
-    @property
-    def blocks(self) -> Blocks:
-        return self.matrix.blocks
-
-    @property
-    def engine(self) -> Engine:
-        return self.matrix.engine
-
-    @property
-    def form(self) -> str:
-        return self.matrix.form
-
-    @property
-    def n(self) -> int:
-        return self.blocks.n
 
     @property
     def weight(self) -> float:
@@ -121,20 +73,15 @@ class Problem:
         """What a state must have in common with a problem to be its start."""
         return self.form, self.n if self.form == "factored" else 0
 
-    @property
-    def is_held(self) -> bool:
-        """Whether rows are in the memory of this process."""
-        return self.blocks.in_memory and not self.engine.on_device and not self.blocks.remote
+    def at(self, latents: Latents) -> Problem:
+        """The problem with these latent entries."""
+        return replace(self, latents=latents)
+
+    def with_likelihood(self, likelihood: Likelihood) -> Problem:
+        """The problem with another likelihood."""
+        return replace(self, model=replace(self.model, likelihood=likelihood))
 
     # ----- rows
-
-    def rows(self, block: Block) -> Rows:
-        """Columns of a block, with latent entries filled in."""
-        return self.matrix.read(block)
-
-    def hidden(self, at: slice) -> tuple[Hidden, ...]:
-        """Latent entries of consecutive rows, term by term."""
-        return hidden(self.model, self.latents, at)
 
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
@@ -142,29 +89,25 @@ class Problem:
         C = arrays.to_numpy(few.X if few.ready else self.model.rows(few.X).C)
         return np.asarray(C if isinstance(C, np.ndarray) else C.toarray())
 
-    def assembled(self) -> Problem:
-        """The same problem with its columns built once and stored."""
-        return replace(self, matrix=self.matrix.assembled(self.model))
-
     def kept(self) -> Problem:
         """The same problem with its columns stored, if rows are in memory and there is room."""
-        if not self.is_held or self.blocks.ready or self.model.is_latent or self.model.grouped:
+        model, blocks, engine = self.model, self.blocks, self.engine
+        if blocks.ready or not blocks.in_memory or engine.on_device:
             return self
-        needed = 8 * self.n * self.model.width
-        return self.assembled() if needed <= self.engine.available() else self
-
-    def with_likelihood(self, likelihood: Likelihood) -> Problem:
-        """The problem with another likelihood."""
-        return replace(self, model=replace(self.model, likelihood=likelihood))
-
-    # ----- fewer rows
+        if model.is_latent or model.grouped or 8 * self.n * model.width > engine.available():
+            return self
+        return self.assembled()
 
     def some(self, rows: Array) -> Problem:
         """Chosen rows, in ascending order."""
-        y, c = arrays.pick(self.y, rows), arrays.pick(self.c, rows)
-        unit = self.unit if isinstance(self.unit, float) else arrays.pick(self.unit, rows)
-        few = Problem(self.model, self.matrix.take(rows), y, c, unit)
-        return few.at(tuple(each and each.take(rows) for each in self.latents))
+        return replace(
+            self,
+            blocks=self._taken(rows),
+            y=arrays.pick(self.y, rows),
+            c=arrays.pick(self.c, rows),
+            unit=self.unit if isinstance(self.unit, float) else arrays.pick(self.unit, rows),
+            latents=tuple(each and each.take(rows) for each in self.latents),
+        )
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
         """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
@@ -184,14 +127,14 @@ class Problem:
         if not arrays.is_foreign(self.blocks.X):
             return self
         y, c, unit = map(arrays.to_numpy, (self.y, self.c, self.unit))
-        return self.replaced(blocks=self.blocks.on_host(), y=y, c=c, unit=unit)
+        return replace(self, blocks=self.blocks.on_host(), y=y, c=c, unit=unit)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Problem]:
         """Random minibatches that together have every row once, weighted up to all rows."""
         for rows, blocks in self.blocks.minibatches(size, rng):
             unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
             c = self.c[rows] * (self.n / rows.size)
-            yield self.replaced(blocks=blocks, y=self.y[rows], c=c, unit=unit)
+            yield replace(self, blocks=blocks, y=self.y[rows], c=c, unit=unit)
 
     # ----- passes over all rows
 
@@ -206,7 +149,7 @@ class Problem:
                 sums = replace(sums, H=gather(rows, local._replace(w=local.h), form, coef.mean).S)
             return sums
 
-        sums: Stats = self.matrix.sum(visit, self.y, self.c)
+        sums: Stats = self.sum(visit, self.y, self.c)
         return sums
 
     def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
@@ -222,7 +165,7 @@ class Problem:
             S = sandwich(rows.C, local.w, form) if gram else None
             return Stats(S, transposed_product(rows, local.g), arrays.total(local.bound))
 
-        sums: Stats = self.matrix.sum(visit, self.y, self.c, v)
+        sums: Stats = self.sum(visit, self.y, self.c, v)
         return sums
 
     def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
@@ -245,15 +188,15 @@ class Problem:
                 transposed_product(rows, c * local.g),
             )
 
-        sums: Slopes = self.matrix.sum(visit, self.y, self.c, self.unit)
+        sums: Slopes = self.sum(visit, self.y, self.c, self.unit)
         return sums
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """Sums over all rows with drawn weights; each block has its own random generator."""
-        read, lik, form = self.matrix.read, self.model.likelihood, self.form
+        rows_at, lik, form = self.rows, self.model.likelihood, self.form
 
         def visit(b: Block, y: Array, c: Array) -> Stats:
-            rows, rng = read(b), stream(key[0], "rows", *key[1:], b.number)
+            rows, rng = rows_at(b), stream(key[0], "rows", *key[1:], b.number)
             return gather(rows, lik.draw(y, product(rows, theta), c, rng), form)
 
         sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
@@ -269,12 +212,12 @@ class Problem:
             logs = [lik.log_prob(y, arrays.double(part @ rows.C.T)) @ c for part in parts]
             return np.concatenate(logs)
 
-        out: Array = self.matrix.sum(visit, self.y, self.c)
+        out: Array = self.sum(visit, self.y, self.c)
         return out
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
         """Mean and variance of f at every row."""
-        pairs = self.matrix.collect(lambda rows: moments(rows, coef))
+        pairs = self.collect(partial(moments, coef=coef))
         m, v = zip(*pairs, strict=True)
         return np.concatenate(m), np.concatenate(v)
 
@@ -282,7 +225,7 @@ class Problem:
         """Variance of f at every row that does not come from the coefficients."""
         if self.blocks.ready or not self.model.has_residual:
             return self.blocks.extra
-        each = self.matrix.collect(lambda rows: rows.extra + arrays.constant(rows.C, 0.0))
+        each = self.collect(lambda rows: rows.extra + arrays.constant(rows.C, 0.0))
         return np.concatenate(list(each))
 
 
@@ -296,26 +239,6 @@ class Slopes:
 
     def __add__(self, other: Slopes) -> Slopes:
         return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
-
-
-@dataclass(frozen=True)
-class _Filled:
-    """Reads the columns of a block with latent entries filled in."""
-
-    model: Model
-    latents: Latents
-
-    def __call__(self, block: Block) -> Rows:
-        return filled(self.model.held(block), hidden(self.model, self.latents, block.at))
-
-
-def hidden(model: Model, latents: Latents, at: slice) -> tuple[Hidden, ...]:
-    """Latent entries of consecutive rows, term by term."""
-    out = []
-    for k, _, where in model.latent_terms:
-        parts = [cells.between(at.start, at.stop) for cells in latents[k].cells]
-        out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
-    return tuple(out)
 
 
 def contributions(likelihood: Likelihood, y: Array, m: Array, v: Array, size: int = 2**14) -> Local:

@@ -84,8 +84,8 @@ class RowSpace:
             parts.append(own.toarray() if sparse.issparse(own) else own)
             terms.append(term._replace(design=Assembled(parts[-1].shape[1])))
         model = replace(self.whole.model, terms=tuple(terms))
-        return self.whole.replaced(
-            model=model, blocks=replace(self.whole.blocks, X=np.hstack(parts))
+        return replace(
+            self.whole, model=model, blocks=replace(self.whole.blocks, X=np.hstack(parts))
         )
 
     def state(self, state: State) -> State:

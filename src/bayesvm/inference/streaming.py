@@ -18,7 +18,7 @@ Broderick, Boyd, Wibisono, Wilson & Jordan (2013), *Streaming variational Bayes*
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,4 +79,4 @@ def update_posterior(problem: Problem, prior: Coef, scheme: VB, rng: np.random.G
     prior, model = as_prior(prior), problem.model
     sequential = SequentialModel(model.terms, model.likelihood, model.dtype, prior)
     form = "diagonal" if isinstance(prior.cov, DiagonalCovariance) else "dense"
-    return scheme.fit(problem.replaced(model=sequential, form=form), rng, State(prior, ()))
+    return scheme.fit(replace(problem, model=sequential, form=form), rng, State(prior, ()))

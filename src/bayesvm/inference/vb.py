@@ -182,7 +182,7 @@ def fit_gaussian(
     model, page = problem.model, page_of(watch)
     run = page.recall(lambda: start) or Ascent(start, -np.inf, History(), change=np.inf)
     (coef, priors, _), path, gain, rate = run.state, run.path, run.change, 1.0
-    v = problem.matrix.row_variance(coef.cov)
+    v = problem.row_variance(coef.cov)
     elbo = _elbo(problem, coef, v, priors)
     if not np.isfinite(elbo):
         raise ValueError(
@@ -208,7 +208,7 @@ def fit_gaussian(
             else:
                 own = Coef(mean, coef.cov)
                 new = own, model.update(priors, own)
-            v_new = problem.matrix.row_variance(new[0].cov)
+            v_new = problem.row_variance(new[0].cov)
             elbo = _elbo(problem, new[0], v_new, new[1])
             if elbo >= floor - slack or rate <= 1e-4:
                 break
@@ -337,12 +337,12 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
     product = None
     stats = problem.stats(coef)
     if problem.form == "diagonal":  # the mean is still that of the whole matrix
-        matrix, rows = problem.matrix, problem.moments(coef)
+        rows = problem.moments(coef)
         y, c = map(to_numpy, (problem.y, problem.c))
         w = c * contributions(model.likelihood, y, *rows).w
 
         def product(x: Array) -> Array:
-            return matrix.rmatvec(w * matrix.matvec(x))
+            return problem.rmatvec(w * problem.matvec(x))
 
     bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
     P = model.precision(priors)
@@ -359,7 +359,7 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
 def standing(problem: Problem, coef: Coef, fit: float | None = None) -> tuple[float, float, float]:
     """Sums over rows of likelihood contributions, mean margin residuals and weights."""
     y, c = map(to_numpy, (problem.y, problem.c))
-    lean = float(c @ (1.0 - y * problem.matrix.matvec(coef.mean)))
+    lean = float(c @ (1.0 - y * problem.matvec(coef.mean)))
     return problem.stats(coef).bound if fit is None else fit, lean, float(c.sum())
 
 

@@ -169,9 +169,12 @@ def select_ridge(
     width, rng = problem.model.width, np.random.default_rng(0)
     some, share = problem.balanced(max(2000, rows_per_coefficient * width), rng)
     # rows of the label that is thinned less count once
-    some = some.replaced(
+    some = replace(
+        some,
         model=replace(some.model, dtype="float64"),
-        engine=problem.engine if problem.is_held else Serial(),
+        engine=Serial()
+        if problem.engine.on_device or not problem.blocks.in_memory
+        else problem.engine,
         c=some.c * (share / share.min()),
     )
     some = some if some.blocks.ready else some.assembled()
@@ -246,7 +249,7 @@ def with_link(
             shown = LooMoments(np.tile(some.y, 2), M, V, np.tile(0.5 * held.c, 2))
         link = CalibratedLink.fit(*shown, curved=curved)
         if curved and not (grouped or problem.model.is_latent):
-            inside = some.matrix.matvec(post.mean)
+            inside = some.matvec(post.mean)
             scale = effect_scale(some.y > 0, link.proba(inside, v), inside, held.c)
     kind = "model" if width == "model" else "clustered" if grouped else "robust"
     rare = float(masses(some.y, c / some.unit).min())
@@ -260,7 +263,7 @@ def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Arr
     codes = codes[rows]
     pairs = []
     for machine, y in zip(machines, one_against_rest(codes, len(machines)), strict=True):
-        pairs.append(machine.posterior.left_out(problem.replaced(model=machine.model, y=y)))
+        pairs.append(machine.posterior.left_out(replace(problem, model=machine.model, y=y)))
     m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
     return LooMoments(codes, m, v, weight)
 
@@ -351,7 +354,7 @@ def left_out_classes(
     codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
     problem, rows, weight = _rows_of_classes(problem, codes, K)
     some, gone, posts = codes[rows], problem.gone, [m.posterior for m in machines]
-    inside = np.stack([problem.matrix.matvec(post.mean) for post in posts], axis=1)
+    inside = np.stack([problem.matvec(post.mean) for post in posts], axis=1)
     if weights is None:
         flat = [post.flat for post in posts if isinstance(post, DrawsPosterior)]
         thetas = [each[:: max(1, len(each) // 1000)] for each in flat]  # a thousand draws, about
