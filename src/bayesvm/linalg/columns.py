@@ -126,10 +126,10 @@ class Arrow(Composite):
         return super().__getitem__(rows)
 
     def __matmul__(self, x: Array) -> Array:
-        out: Array = double(self.A) @ x[: self.ends[0]]
+        out: Array = double(self.A) @ x[: self.ends[0], ...]
         if not is_numpy(self):
             for at, z in self.cells(slice(None), self.ends[0]):
-                out = out + z * pick(x, at)
+                out = out + (z if x.ndim == 1 else z[:, None]) * pick(x, at)
             return out
         for part, (a, b) in zip(self.parts, pairwise(self.ends), strict=True):
             out += part @ x[a:b]
@@ -143,7 +143,10 @@ class Arrow(Composite):
         """``C' x``."""
         if is_numpy(self):
             return np.concatenate([double(self.A).T @ x, *(part.T @ x for part in self.parts)])
-        xp, each = arrays.of(x), [sums_by(f.codes, f.Z * x[:, None], f.G) for f in self.factors]
+        xp = arrays.of(x)
+        if x.ndim > 1:
+            return xp.stack([self.gathered(x[:, k]) for k in range(x.shape[1])], axis=1)  # type: ignore[no-any-return]
+        each = [sums_by(f.codes, f.Z * x[:, None], f.G) for f in self.factors]
         out: Array = xp.concat([double(self.A).T @ x, *(xp.reshape(k, (-1,)) for k in each)])
         return out
 
