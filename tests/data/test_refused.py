@@ -114,6 +114,19 @@ def test_masked_cells_are_missing(model):
         model.fit(X, Y).predict(rows)
 
 
+@pytest.mark.parametrize("cells", [[{"k": 1}] * N, [[1, 2]] * N], ids=["records", "lists"])
+@pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
+def test_lists_and_records_are_no_cells(kind, cells):
+    frame = kind({"a": X[:, 0], "b": cells})
+    with pytest.raises(ValueError, match="column 'b' of X holds lists or records"):
+        BayesianLinearSVC().fit(frame, Y)
+
+
+def test_a_lazy_frame_is_refused(model):
+    with pytest.raises(ValueError, match=r"give X\.collect\(\)"):
+        model.fit(pl.LazyFrame({"a": X[:, 0]}), Y)
+
+
 def test_two_columns_of_one_name_are_refused(model):
     frame = FRAME.set_axis(["age", "dose", "age", "mass"], axis="columns")
     with pytest.raises(ValueError, match="X has 2 columns named 'age'"):

@@ -24,6 +24,7 @@ MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 EXACT = 2**53  # whole numbers up to here are floats of double precision
 # Beginnings of names of types, of NumPy, pandas, polars and Arrow
 TIMES = ("date", "time", "duration")
+NESTED = ("array", "large_list", "list", "struct")
 CATEGORICAL = ("bool", "cat", "dictionary", "enum", "large_string", "str", "utf8")
 DATES = (np.datetime64, np.timedelta64, date, time, timedelta)  # pandas' own are kinds of these
 TEXT = str | bool | np.bool_
@@ -193,6 +194,8 @@ def check_kind(X: Any) -> Any:
             "X must be a table of numbers: an array with rows and columns, a data frame, a sparse "
             f"matrix or a list of rows; got {'None' if X is None else f'{X!r:.60}'}."
         )
+    if hasattr(X, "collect") and hasattr(X, "lazy"):  # of polars
+        raise ValueError("X is a LazyFrame, whose rows are not known yet; give X.collect().")
     if getattr(getattr(X, "dtype", None), "kind", "") == "V":
         raise ValueError(
             f"X must be a table of numbers; got a structured array of {X.dtype}. Give its fields "
@@ -219,12 +222,14 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
     rows = as_table(X)
     if rows is None:
         return
-    times, rounded, names = [], [], column_names(X)
+    times, nested, rounded, names = [], [], [], column_names(X)
     for j, kind in enumerate(column_types(rows)):
         if kind.startswith("float") or (columns is not None and j not in columns):
             continue
         if kind.startswith(TIMES) or (kind == "object" and _has(column_of(rows, j), DATES)):
             times.append(j)
+        if kind.startswith(NESTED) or (kind == "object" and _has(column_of(rows, j), list | dict)):
+            nested.append(j)
         if kind in ("int64", "uint64") and reset:
             cells = np.asarray(column_of(rows, j))
             if cells.dtype.kind in "iu" and cells.size:
@@ -234,6 +239,11 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
             f"{in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
             "are not numbers. Give numbers in a unit of your choice, for instance days since the "
             "first: (x - x.min()) / numpy.timedelta64(1, 'D')."
+        )
+    if nested:
+        raise ValueError(
+            f"{in_words(nested, names)} of X hold{'s' * (len(nested) == 1)} lists or records; give "
+            "each of their parts a column, or leave them out."
         )
     if rounded:
         warn(
