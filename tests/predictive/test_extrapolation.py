@@ -29,7 +29,8 @@ def test_nothing_changes_near_and_everything_far_away(limit):
 
 def test_a_link_fitted_to_rows_like_no_others_is_kept():
     full = Extrapolation.of(MOMENTS, MASSES, float(np.quantile(V, 0.98)))
-    np.testing.assert_array_equal(full.weight(V), 1.0)
+    logs = np.log(np.tile([0.001, 0.999], (200, 1)))
+    np.testing.assert_array_equal(full.mixed(logs, V), logs)
     assert Extrapolation.of(MOMENTS._replace(v=0 * V), MASSES, np.inf) is None
     assert Extrapolation.of(MOMENTS, np.array([0.0, 1.0]), np.inf) is None
 

@@ -209,17 +209,15 @@ class Extrapolation(NamedTuple):
             near = max(common, near_prior * limit)
         return Extrapolation(begin, near if near < at_prior * limit else np.inf, limit, shares)
 
-    def weight(self, v: Array) -> Array:
-        """The weight g of the link at rows with variances ``v`` of each machine."""
-        mean = v.mean(axis=-1)
-        g = self.begin / np.maximum(mean, self.begin)
-        if not np.isfinite(self.near):
-            return g
-        rest = (self.end - np.maximum(mean, self.near)) / (self.end - self.near)
-        return np.minimum(g, np.maximum(rest, 0.0))
-
     def mixed(self, logs: Array, v: Array) -> Array:
-        """Logs of probabilities up to a constant, ``(n, classes)``, mixed with the shares."""
-        g = self.weight(v)[..., None]
+        """Logs of probabilities up to a constant, ``(n, classes)``, mixed with the shares.
+
+        ``v`` are variances of f, ``(n, machines)``.
+        """
+        mean = v.mean(axis=-1, keepdims=True)
+        g = self.begin / np.maximum(mean, self.begin)
+        if np.isfinite(self.near):
+            rest = (self.end - np.maximum(mean, self.near)) / (self.end - self.near)
+            g = np.minimum(g, np.maximum(rest, 0.0))
         out: Array = np.where(g < 1.0, self.shares + g * (logs - self.shares), logs)
         return out
