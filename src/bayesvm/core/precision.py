@@ -172,19 +172,3 @@ def unpacked(x: Array, shape: tuple[int, ...] | None = None) -> Array:
     L = np.zeros((n, n) if shape is None else shape)
     L[..., np.tri(n, dtype=bool)] = x.reshape(*L.shape[:-2], -1)
     return L
-
-
-def log_packed(L: Array) -> Array:
-    """Lower factors as unconstrained numbers: packed, with logarithms of their diagonals."""
-    L = L.copy()
-    d = np.einsum("...ii->...i", L)
-    d[...] = np.log(d)
-    return packed(L)
-
-
-def log_unpacked(x: Array, shape: tuple[int, ...]) -> Array:
-    """Undo :func:`log_packed`."""
-    L = unpacked(x, shape)
-    d = np.einsum("...ii->...i", L)
-    d[...] = np.exp(d)
-    return L

@@ -52,18 +52,6 @@ class Prior(ABC):
         """The prior with defaults that depend on the number of rows and columns filled in."""
         return self
 
-    def vector(self, s: Any) -> Array:
-        """The state as unconstrained numbers, for extrapolation and files: here logarithms."""
-        return np.log(np.concatenate([np.ravel(x) for x in s])) if s else np.empty(0)
-
-    def restore(self, like: Any, vector: Array) -> Any:
-        """The inverse of :meth:`vector`, for a state of the shape of ``like``."""
-        if not like:
-            return like
-        parts = np.split(np.exp(vector), np.cumsum([np.size(x) for x in like])[:-1])
-        pairs = zip(parts, like, strict=True)
-        return type(like)(*(x if np.ndim(old) else float(x[0]) for x, old in pairs))
-
     # ----- variational Bayes
 
     def update(self, s: Any, own: Own) -> Any:

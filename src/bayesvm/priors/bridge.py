@@ -222,10 +222,6 @@ class Bridge(Prior):
     def stretched(self, s: BridgeState, t: float) -> BridgeState:
         return s if self.nu is not None else s._replace(rate=s.rate * math.exp(-s.alpha * t))
 
-    def restore(self, like: BridgeState, vector: Array) -> BridgeState:
-        s: BridgeState = super().restore(like, vector)
-        return s if self.alpha is None else s._replace(alpha=like.alpha)
-
 
 @dataclass(frozen=True)
 class Lasso(Bridge):

@@ -13,7 +13,6 @@ from scipy.special import multigammaln
 from scipy.stats import invwishart
 
 from ..core.distributions import LOG_2PI
-from ..core.precision import log_packed, log_unpacked
 from ..core.types import Array, Own
 from .base import Prior
 
@@ -175,13 +174,6 @@ class InverseWishart(Prior):
         total = self.nu + p // self.size
         law = invwishart(total, total * s.covariance)
         return np.reshape(law.rvs(n, random_state=rng), (n, self.size, self.size))
-
-    def vector(self, s: WishartState) -> Array:
-        return log_packed(np.linalg.cholesky(s.covariance))
-
-    def restore(self, like: WishartState, vector: Array) -> WishartState:
-        L = log_unpacked(vector, (self.size, self.size))
-        return WishartState(L @ L.T)
 
 
 def _logdet(M: Array) -> float:

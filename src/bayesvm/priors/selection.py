@@ -15,7 +15,6 @@ from ..core.types import Array, Own
 from ..linalg.spike_slab import OPEN
 from .base import Prior, check_positive
 
-WIDEST = 27.0  # log odds at which extrapolation stops
 SMALLEST = 1e-30  # E v^2 at which its precision stops growing
 
 Inclusion = float | tuple[float, ...] | None
@@ -252,17 +251,6 @@ class SpikeSlab(Selection):
         out = {"variance": hyper[..., 0]}
         return out | ({"inclusion": expit(hyper[..., 1])} if self.learn_inclusion else {})
 
-    def vector(self, s: SpikeSlabState) -> Array:
-        eta = np.clip(s.eta, -WIDEST, WIDEST)
-        drawn = [s.log_odds] if self.learn_inclusion else []
-        return np.concatenate([[math.log(s.variance), *drawn], eta])
-
-    def restore(self, like: SpikeSlabState, vector: Array) -> SpikeSlabState:
-        log_odds = float(vector[1]) if self.learn_inclusion else like.log_odds
-        return SpikeSlabState(
-            float(np.exp(vector[0])), log_odds, vector[1 + self.learn_inclusion :].copy()
-        )
-
 
 class LaplaceZeroState(NamedTuple):
     """1 / E[1/sigma^2] (or a draw of sigma^2), E[b] (or a draw), log odds of the gates."""
@@ -358,16 +346,6 @@ class LaplaceZero(Selection):
     def reported(self, hyper: Array) -> dict[str, Array]:
         """The scale of the slab, whose variance is twice its square."""
         return {"scale": np.sqrt(hyper[..., 0])}
-
-    def vector(self, s: LaplaceZeroState) -> Array:
-        eta = np.clip(s.eta, -WIDEST, WIDEST)
-        return np.concatenate([[math.log(s.variance)], np.log(s.mixing), eta])
-
-    def restore(self, like: LaplaceZeroState, vector: Array) -> LaplaceZeroState:
-        p = vector.size // 2
-        return LaplaceZeroState(
-            float(np.exp(vector[0])), np.exp(vector[1 : p + 1]), vector[p + 1 :].copy()
-        )
 
 
 def _checked_inclusion(name: str, inclusion: Any, expected_size: Any) -> Inclusion:
