@@ -125,7 +125,7 @@ def test_a_matrix_of_another_size_is_refused():
 
 
 def test_a_matrix_needs_a_covariance():
-    with pytest.raises(ValueError, match="leave out covariance='diagonal'"):
+    with pytest.raises(ValueError, match=r"without VB\(covariance='diagonal'\)"):
         fit(Fixed(P), VB(covariance="diagonal"))
 
 
