@@ -575,21 +575,13 @@ class BayesianLinearSVC(LinearClassifier):
     ) -> BayesianLinearSVC:
         """Learn from the next rows of a stream.
 
-        Up to ``buffer`` rows a call is a fit to all rows so far, in chunks of any size.  Then the
-        posterior of the coefficients becomes the prior of the next rows (streaming variational
-        Bayes, under the tight bound); the penalty and the scaling of columns stay as they are.
-        After ``fit`` this is so from the first call.  Probabilities are calibrated by leave-one-out
-        predictions of the most recent rows of each class.
+        Up to ``buffer`` rows a call is a fit to all rows so far.  Then, or after ``fit`` from the
+        first call, the posterior of the coefficients becomes the prior of the next rows (streaming
+        variational Bayes); the penalty and the scaling of columns stay as they are.
+        Probabilities are calibrated by leave-one-out predictions of the most recent rows.
 
-        More than two classes have a machine each against the rest; with ``likelihood="logistic"``
-        they have one link.  A ``fit`` by their joint likelihood is
-        continued by these approximately.
-
-        Inference is variational: by the scheme of ``fit`` if that is, else by
-        :class:`~bayesvm.inference.VB`.  Callbacks are called once a call (and class, where there
-        are more than two): ``iteration`` counts the calls, and ``bound`` is the sum of the bounds
-        of all chunks.
-        There is no ``checkpoint``: the model is its state, see :func:`bayesvm.save`.
+        More than two classes have a machine each against the rest, and one link.  Callbacks are
+        called once a call and class.  There is no ``checkpoint``: save the model.
 
         Parameters
         ----------

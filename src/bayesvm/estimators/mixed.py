@@ -156,8 +156,7 @@ class GroupReports:
         """Effects of every group, as a data frame.
 
         Indexed by factor, level and effect (and class, for more than two): mean, sd, and the lower
-        and upper ends of 90 % intervals; under EM only the estimate.  An intercept is that at zero
-        of the columns as given; a slope is per unit of its column.
+        and upper ends of 90 % intervals; under EM only the estimate.
         """
         return self._effects.random_effects()
 
