@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 
 from bayesvm.core.types import Array
 from bayesvm.inference import SVI
-from bayesvm.inference.svi import WARM_UP, Drift
+from bayesvm.inference.svi import Drift
 
 JITTER = 1e-6
 EVERY = 10  # updates of q between two steps in the kernel
@@ -114,7 +114,7 @@ def tune(
             new2 = -0.5 * (k.inverse + scale * kappa.T @ (alpha[:, None] ** -0.5 * kappa))
             drift = drift.with_gradient(new2 - eta2, new1 - eta1)
             rho = schedule.rate(t)
-            if drift.seen > WARM_UP:
+            if drift.seen > 10:  # the first ten gradients are averaged
                 rho = drift.rate
                 drift = drift._replace(window=drift.window * (1.0 - rho) + 1.0)
             eta1, eta2, t = (1.0 - rho) * eta1 + rho * new1, (1.0 - rho) * eta2 + rho * new2, t + 1

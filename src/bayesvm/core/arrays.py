@@ -51,10 +51,10 @@ def is_numpy(x: Any) -> bool:
 
 def is_foreign(x: Any) -> bool:
     """Whether rows are held by another array library than NumPy (Dask's lazy arrays apart)."""
-    x = inner(x)
-    if is_numpy(x) or compat.is_dask_array(x):
+    x = x.numbers if isinstance(x, Composite) else x
+    if isinstance(x, np.ndarray) or sparse.issparse(x) or compat.is_dask_array(x):
         return False
-    return bool(compat.is_array_api_obj(x))
+    return not is_numpy(x) and bool(compat.is_array_api_obj(x))
 
 
 def of(x: Any) -> Any:

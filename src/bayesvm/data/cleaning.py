@@ -144,22 +144,11 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 del columns[name]
                 findings.append(Finding(name, f"the same as {twin!r}", "left out", "duplicate"))
         if y is not None:
-            codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
-            errors = {name: errors_alone(values[name], codes) for name in columns}
-            some_left = any(share > GIVEN_AWAY for share in errors.values())
-            for name, share in errors.items():
-                if GIVEN_AWAY < share <= NEAR:
-                    percent = 100 * (1 - share)
-                    text = f"suspiciously good: alone it avoids {percent:.0f} % of the errors"
-                    how = "kept; check that it is known when new rows are predicted"
-                    findings.append(Finding(name, text, how, "near leak"))
-                elif share <= GIVEN_AWAY:
-                    how = "kept; is it known when new rows are predicted?"
-                    if some_left and name not in named["use"]:
-                        del columns[name]
-                        how = "left out as a leak; to keep it, name it in use (--use)"
-                    text = "this column alone gives the label away"
-                    findings.append(Finding(name, text, how, "leak"))
+            kept = {name: values[name] for name in columns}
+            for leak, left_out in leaks(kept, y, named["use"]):
+                findings.append(leak)
+                if left_out:
+                    del columns[leak.column]
         if self.reference:
             for name, made in columns.items():
                 if isinstance(made, Levels):
@@ -461,6 +450,32 @@ def same_as(columns: dict[str, Array]) -> dict[str, str]:
         twin = seen.setdefault((is_text, content.tobytes()), name)
         if twin != name:
             out[name] = twin
+    return out
+
+
+def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> list[tuple[Finding, bool]]:
+    """Columns that alone give the label away, or nearly, and whether each is left out.
+
+    None is left out that is named in ``use``, or if all columns give the label away.
+    """
+    codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
+    errors = {name: errors_alone(values, codes) for name, values in columns.items()}
+    some_left = any(share > GIVEN_AWAY for share in errors.values())
+    out: list[tuple[Finding, bool]] = []
+    for name, share in errors.items():
+        if GIVEN_AWAY < share <= NEAR:
+            percent = 100 * (1 - share)
+            text = f"suspiciously good: alone it avoids {percent:.0f} % of the errors"
+            how = "kept; check that it is known when new rows are predicted"
+            out.append((Finding(name, text, how, "near leak"), False))
+        elif share <= GIVEN_AWAY:
+            left_out = some_left and name not in use
+            how = "kept; is it known when new rows are predicted?"
+            if left_out:
+                how = "left out as a leak; to keep it, name it in use (--use)"
+            out.append(
+                (Finding(name, "this column alone gives the label away", how, "leak"), left_out)
+            )
     return out
 
 

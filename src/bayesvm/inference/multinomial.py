@@ -231,7 +231,7 @@ def fit_vb(
     Further rounds would raise the bound by less than ``sqrt(scheme.tol * d)`` for d coefficients:
     the log posterior density varies by ``sqrt(d / 2)`` over the posterior.
     """
-    together = of_classes(problem, n_classes)
+    together = of_classes(problem.kept(), n_classes)
     start, scale = start_of(together, starts), problem.weight * math.log(n_classes)
     tol = math.sqrt(scheme.tol * start.coef.mean.size) / max(1.0, scale)
     run = fit_gaussian(together, start, scheme.max_iter, tol, watch, rounds=1)
