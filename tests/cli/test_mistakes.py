@@ -162,7 +162,11 @@ def test_warnings_are_one_line_and_once(table, monkeypatch):
         ("t.csv", b"age,label\n1,u\n2,v,3\n3,w\n", "line 3 of"),
         ("t.csv", b'age,label\n1,u\n2,"v\n3,w\n', "quote that opens in row 2"),
         ("t.csv", b"age,label\n" + b"\n".join(b"1,%d.5" % k for k in range(60)), "BayesianSVR"),
-        ("t.csv.gz", gzip.compress(b"age,label\n1,u\n" * 99, mtime=0)[:40], "cannot be read as .csv"),
+        (
+            "t.csv.gz",
+            gzip.compress(b"age,label\n1,u\n" * 99, mtime=0)[:40],
+            "cannot be read as .csv",
+        ),
         ("t.json", b'{"age": [1', "cannot be read as .json"),
         ("t.json", b'[1, "x", {"a": 2}]', "cannot be read as .json"),
         ("t.xlsx", b"PK damaged", "cannot be read as .xlsx"),

@@ -20,7 +20,7 @@ import numpy as np
 from ..core import arrays
 from ..core.types import Array, Local
 from ..data import rows_of_all_classes
-from ..inference.progress import Ascent, History, Progress, Watch, page_of, silent
+from ..inference.progress import Ascent, Progress, Watch, page_of, silent
 from ..kernels import squared_distances
 from ..predictive.leave_one_out import effective, leave_one_out
 from .posterior import ExactProcess, InducingProcess, inner
@@ -322,7 +322,7 @@ def fit_sites(
     K, page = labels.Y.shape[1], page_of(watch)
     enough = tol * K * float(labels.c.sum())
     first = start or first_sites(labels, site)
-    run = page.recall(lambda: first) or Ascent(first, -np.inf, History())
+    run = page.recall(lambda: first) or Ascent(first, -np.inf, [])
     (w, B), path = run.state, list[Array]()
     fit: SiteFit | None = None
     wanted, rate, change = w, 1.0, np.inf

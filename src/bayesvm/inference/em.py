@@ -14,7 +14,7 @@ from ..core.types import Array, Coef
 from ..linalg.covariances import Point, covariance
 from .model import Model
 from .problem import Problem
-from .progress import Ascent, History, Page, Progress, Watch, page_of, silent
+from .progress import Ascent, Page, Progress, Watch, page_of, silent
 from .state import State, require
 from .vb import VB
 
@@ -124,7 +124,7 @@ class EM:
             tens = range(1, max(1, round(-np.log10(self.eps_min))))
             levels = [*(10.0**-k for k in tens), self.eps_min]
         z = duals(problem, state.coef.mean, levels[0])
-        run = Ascent(Place(smoothed(model, state, levels[0]), *z), -np.inf, History())
+        run = Ascent(Place(smoothed(model, state, levels[0]), *z), -np.inf, [])
         page = page_of(watch)
         if (held := page.recall(lambda: run.state)) is not None:  # a checkpoint
             run, last = held, held.state.state.coef.cov.eps

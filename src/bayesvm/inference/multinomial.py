@@ -55,7 +55,7 @@ from ..priors import Prior
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .model import Model, States
 from .problem import Problem, gather
-from .progress import Ascent, History, Monitor, Progress, Watch, silent
+from .progress import Ascent, Monitor, Progress, Watch, silent
 from .state import State
 from .vb import VB, fit_gaussian, maximise_mean, settle_hyperparameters
 
@@ -262,7 +262,8 @@ def fit_em(
     )
     last = max(1, round(-math.log10(scheme.eps_min)))
     levels = [0.0] if smooth else [10.0**-k for k in range(1, last)] + [scheme.eps_min]
-    path, change, stopped, value = History(), np.inf, False, -np.inf
+    path: list[float] = []
+    change, stopped, value = np.inf, False, -np.inf
     for eps in levels:
         point, converged, first, now = Point(model.width, eps), False, len(path), -np.inf
         while not (converged or stopped) and len(path) < first + scheme.max_iter:

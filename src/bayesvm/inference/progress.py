@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -28,22 +28,6 @@ Watch = Callable[[Progress, Any], bool]  # called with a state; whether the fit 
 
 def silent(progress: Progress, state: Any) -> bool:
     return False
-
-
-class History(list[float]):
-    """Values, and the seconds from the start to each; a model file keeps the values only."""
-
-    def __init__(self, values: Iterable[float] = (), seconds: Iterable[float] = ()) -> None:
-        super().__init__(values)
-        self.seconds = list(seconds)
-        self.start = time.perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
-
-    def append(self, value: float) -> None:
-        super().append(value)
-        self.seconds.append(time.perf_counter() - self.start)
-
-    def __reduce__(self) -> Any:  # copies are not appended to again
-        return History, (list(self), list(self.seconds))
 
 
 @dataclass(frozen=True)
@@ -79,7 +63,7 @@ class Page:
         if not held:
             return None
         try:
-            path = History(held["path"].tolist(), held["seconds"].tolist())
+            path = held["path"].tolist()
             bound, n_iter, converged, change = held["numbers"].tolist()
             state = filled(like(), held, "state")
             return Ascent(state, bound, path, int(n_iter), bool(converged), change)
@@ -95,9 +79,8 @@ class Page:
             return
 
         def arrays() -> dict[str, Array]:
-            assert isinstance(run.path, History)
             numbers = (run.bound, run.n_iter, run.converged, run.change)
-            values = {"path": run.path, "seconds": run.path.seconds, "numbers": numbers}
+            values = {"path": run.path, "numbers": numbers}
             made = {name: np.array(x, dtype=float) for name, x in values.items()}
             return {**made, **dict(leaves(run.state, "state"))}
 

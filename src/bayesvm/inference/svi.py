@@ -19,7 +19,7 @@ from ..linalg.covariances import FullCovariance, Point
 from .design_matrix import moments
 from .model import Model, States
 from .problem import Problem, gather
-from .progress import Ascent, History, Progress, Watch, page_of, silent
+from .progress import Ascent, Progress, Watch, page_of, silent
 from .state import State, bound_of, require
 
 
@@ -130,7 +130,7 @@ class SVI:
     ) -> Ascent:
         """Epochs of minibatches; converged if the last changes the bound by less than 1 %."""
         page, leaky = page_of(watch), self.begin(problem, start)
-        run, state = Ascent((leaky, ""), -np.inf, History(), change=np.inf), None
+        run, state = Ascent((leaky, ""), -np.inf, [], change=np.inf), None
         if (held := page.recall(lambda: run.state)) is not None:
             run, (leaky, dice) = held, held.state
             rng.bit_generator.state, state = json.loads(dice), reached(problem, leaky)

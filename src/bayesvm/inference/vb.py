@@ -36,7 +36,7 @@ from ..linalg.spike_slab import gated_coef
 from .latent import start_latents, sum_latents, update_latents
 from .model import Model, States
 from .problem import Problem, contributions
-from .progress import Ascent, History, Progress, Watch, page_of, silent
+from .progress import Ascent, Progress, Watch, page_of, silent
 from .spike_slab import Sweep, gated_sweep, searched
 from .state import BoundFell, State, require, shift
 
@@ -180,7 +180,7 @@ def fit_gaussian(
     covariance is left as it was, updating the hyperparameters cannot decrease it.
     """
     model, page = problem.model, page_of(watch)
-    run = page.recall(lambda: start) or Ascent(start, -np.inf, History(), change=np.inf)
+    run = page.recall(lambda: start) or Ascent(start, -np.inf, [], change=np.inf)
     (coef, priors, _), path, gain, rate = run.state, run.path, run.change, 1.0
     v = problem.row_variance(coef.cov)
     elbo = _elbo(problem, coef, v, priors)
@@ -300,7 +300,7 @@ def coordinate_ascent(
     if problem.model.is_latent and not state.latents:
         state = state._replace(latents=start_latents(problem))
     page, here = page_of(watch), sweep(problem, state, frozen)
-    run = Ascent(state, here.bound, History(), change=np.inf)
+    run = Ascent(state, here.bound, [], change=np.inf)
     if (held := page.recall(lambda: here.state)) is not None:
         run, here = held, sweep(problem, held.state, frozen)
     while run.n_iter < max_iter and not (run.converged or run.stopped):
