@@ -112,11 +112,15 @@ def tune(
             alpha, kappa, scale = scales(k, y[rows], mu, zeta), k.kappa, n / len(rows)
             new1 = scale * kappa.T @ (y[rows] * (alpha**-0.5 + 1.0))
             new2 = -0.5 * (k.inverse + scale * kappa.T @ (alpha[:, None] ** -0.5 * kappa))
-            drift = drift.with_gradient(new2 - eta2, new1 - eta1)
+            gradient, seen = np.column_stack([new2 - eta2, new1 - eta1]), drift.seen + 1
+            window = float(seen) if seen <= 10 else drift.window  # the first ten are averaged
+            mean = drift.mean + (gradient - drift.mean) / window
+            square = drift.square + (np.vdot(gradient, gradient) - drift.square) / window
             rho = schedule.rate(t)
-            if drift.seen > 10:  # the first ten gradients are averaged
-                rho = drift.rate
-                drift = drift._replace(window=drift.window * (1.0 - rho) + 1.0)
+            if seen > 10:
+                rho = min(1.0, float(np.vdot(mean, mean) / square))
+                window = window * (1.0 - rho) + 1.0
+            drift = Drift(mean, float(square), window, seen)
             eta1, eta2, t = (1.0 - rho) * eta1 + rho * new1, (1.0 - rho) * eta2 + rho * new2, t + 1
         zeta = -0.5 * np.linalg.inv(eta2)
         mu, k = zeta @ eta1, kernels(X, Z, at)

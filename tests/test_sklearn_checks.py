@@ -64,10 +64,6 @@ MORE = [  # whose parts are among those above
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, FactorSVC) and estimator.inference == "vb":
-        # f is then unknown by hundreds of its own size, and the calibrated link stays near one half
-        reason = "class weights of 1,000 and 0.0001 leave scores of the factors without information"
-        return {"check_class_weight_classifiers": reason}
     if not isinstance(getattr(estimator, "inference", None), Gibbs):
         return {}
     # as scikit-learn's own estimators that draw: the posterior is the same, the draws are not

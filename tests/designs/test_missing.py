@@ -11,7 +11,7 @@ from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
 from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
 from bayesvm.inference import VB
-from bayesvm.inference.design_matrix import filled, latent_variance
+from bayesvm.inference.design_matrix import filled, hidden, latent_variance
 from bayesvm.inference.latent import predict_rows, start_latents
 from bayesvm.inference.problem import Latent, gather
 from bayesvm.linalg.covariances import (
@@ -103,7 +103,7 @@ def test_cells_of_any_rows():
     np.testing.assert_allclose(
         latent_variance(few, coef), latent_variance(whole, coef)[some], rtol=1e-6, atol=1e-9
     )
-    (h,) = bound.hidden(slice(5, 9))
+    (h,) = hidden(bound.model, bound.latents, slice(5, 9))
     found = {int(r) + 5 for cells in h.cells for r in cells.rows}
     assert found == {i for i in range(5, 9) if np.isnan(X[i]).any()}
     assert isinstance(latents[1], Latent)

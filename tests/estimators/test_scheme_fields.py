@@ -38,7 +38,7 @@ def test_an_intercept_of_a_kernel_has_a_finite_scale():
 def test_parameters_are_called_by_their_names():
     with pytest.raises(ValueError, match="coef_prior='x' is not known"):
         FactorSVC(2, "linear", coef_prior="x").fit(X, Y)
-    with pytest.raises(ValueError, match="such as coef_prior=Fixed"):
+    with pytest.raises(ValueError, match="Set coef_prior to an object first"):
         FactorSVC().set_params(coef_prior__precision=3.0)
 
 

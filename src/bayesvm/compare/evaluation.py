@@ -119,7 +119,7 @@ def evaluate(
     >>> score_table(frame, "error").round(3)
     estimator  linear    1NN
     dataset
-    tumours     0.025  0.095
+    tumours     0.023  0.095
     """
     pandas_for("evaluate")
     for what, given in (("estimators", estimators), ("datasets", datasets)):

@@ -376,9 +376,9 @@ def draw_kernel(
     return at.kernel.with_theta(theta)
 
 
-def root(K: Array) -> Array:
-    """Lower factor of a covariance with 1e-8 of its variance added."""
-    jitter = 1e-8 * float(np.mean(np.diag(K)))
+def root(K: Array, prior: Array | None = None) -> Array:
+    """Lower factor of a covariance with 1e-8 of its variance, or that of the prior, added."""
+    jitter = 1e-8 * float(np.mean(np.diag(K if prior is None else prior)))
     return np.asarray(cholesky(K + jitter * np.eye(len(K)), lower=True, check_finite=False))
 
 
@@ -483,6 +483,6 @@ def kernel_functions(
     cross, _ = problem.cross(kernel, new, W)
     own, out = kernel(new / problem.spread(W)) + problem.bias**2, []
     for part in parts:
-        L = root(own - cross @ part.inverse @ cross.T)
+        L = root(own - cross @ part.inverse @ cross.T, own)  # rounding is of the size of own
         out.append(cross @ part.alpha + rng.standard_normal((n, len(own))) @ L.T)
     return np.stack(out, axis=2)

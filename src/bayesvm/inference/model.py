@@ -75,7 +75,7 @@ class Model:
         if sparse.issparse(X):
             return Rows(Centred.beside([t.design.columns(X) for t in self.terms]))
         plain = self.terms[: len(self.terms) - len(self.grouped)]
-        width = self.slices[len(plain) - 1].stop
+        width = self.slices[len(plain) - 1].stop if plain else 0
         C = arrays.empty(X, width, self.dtype) if out is None else out
         extra: Array | float = 0.0
         for term, where in zip(plain, self.slices, strict=False):
