@@ -38,13 +38,13 @@ X = pd.DataFrame(X, columns=names)
 # %%
 # Joint, or in two steps
 # ----------------------
-# ``joint=False`` learns factors from the genes alone.  Error over ten folds:
+# ``joint=False`` learns factors from the genes alone.  Error over five folds:
 
-folds = StratifiedKFold(10, shuffle=True, random_state=0)
+folds = StratifiedKFold(5, shuffle=True, random_state=0)
 for joint in (True, False):
     model = FactorSVC(5, "linear", coef_prior="lasso", joint=joint)
     error = 1 - cross_val_score(model, X, y, cv=folds)
-    print(f"joint={joint}: {100 * error.mean():.1f} % ± {100 * error.std() / np.sqrt(10):.1f}")
+    print(f"joint={joint}: {100 * error.mean():.1f} % ± {100 * error.std() / np.sqrt(5):.1f}")
 
 # %%
 # Tissues on the two factors that matter most

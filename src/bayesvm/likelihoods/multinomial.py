@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..core import arrays
 from ..core.types import Array, Local
 
@@ -43,7 +45,7 @@ def expected(codes: Array, m: Array, v: Array | None) -> Shares:
     regression*, the tilted bound.
     """
     xp, K = arrays.of(m), m.shape[1]
-    y = xp.stack([arrays.double(codes == k) for k in range(K)], axis=1)
+    y = arrays.double(codes[:, None] == arrays.like(np.arange(float(K)), m))
     p, log_total = softmax(m)
     own = xp.sum(y * m, axis=1)
     if v is None:
