@@ -50,9 +50,8 @@ plt.show()
 print(f"largest R-hat of an inclusion indicator: {gibbs.machines_[0].change:.3f}")
 ecme = BayesianLinearSVC(Lasso(), EM(learn="mode"), "logistic").fit(X, y)
 columns = [0, 1, 5]
-axes = arviz.plot_trace(
-    gibbs.to_arviz(), var_names=["coef"], coords={"feature": [f"x{j}" for j in columns]}
-)
+chosen = {"feature": [f"x{j}" for j in columns]}
+axes = arviz.plot_trace(gibbs.to_arviz(), var_names=["coef"], coords=chosen, compact=False)
 for (_, ax), mode in zip(axes, ecme.coef_[0, columns], strict=True):
     ax.axhline(mode, color="black", linestyle="--")
 plt.show()
