@@ -85,7 +85,8 @@ class Checkpoint:
         for name in self.get(key):
             del self.arrays[f"{self.prefix}{key}/{name}"]
         self.arrays |= {f"{self.prefix}{key}/{k}": np.asarray(v) for k, v in make().items()}
-        held = {"about": np.array(json.dumps(self.about)), **self.arrays}
+        record = {"about": json.dumps(self.about), "names": json.dumps(sorted(self.arrays))}
+        held = {**{k: np.array(text) for k, text in record.items()}, **self.arrays}
         replace_file(self.path, lambda handle: np.savez(handle, **held))  # type: ignore[arg-type]
         self._last = time.monotonic()
         self._took = self._last - begun
@@ -169,7 +170,9 @@ def _read(path: str) -> tuple[dict[str, str], dict[str, Array]]:
             check_archive(handle)
             with np.load(handle, allow_pickle=False) as held:
                 arrays = {name: held[name] for name in held.files}
-        about = json.loads(str(arrays.pop("about")))
+        about, names = (json.loads(str(arrays.pop(key))) for key in ("about", "names"))
+        if sorted(arrays) != names:  # checksums of the archive are of contents, not of names
+            raise ValueError("arrays are missing")
         return {str(k): str(v) for k, v in about.items()}, arrays
     except Exception as error:  # a damaged file may fail in any part of its reading
         raise ValueError(
