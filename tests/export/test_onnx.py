@@ -113,8 +113,7 @@ def test_other_schemes():
 def test_more_columns_than_rows_and_one_row():
     rng = np.random.default_rng(4)
     X, y = rng.standard_normal((25, 40)), np.arange(25) % 2
-    model = BayesianLinearSVC().fit(X, y)
-    check(model, 2.0 * X)
+    check(model := BayesianLinearSVC().fit(X, y), 2.0 * X)
     check(model, X[:1], level=0.5)
 
 

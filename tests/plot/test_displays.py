@@ -171,3 +171,8 @@ def test_relevance_is_one_over_the_length_scale(bent, moons):
     two = BayesianSVC(RBF(1.0) + RBF(3.0), tune=False).fit(*moons)
     with pytest.raises(ValueError, match="length scales"):
         RelevanceDisplay.from_estimator(two)
+
+
+def test_representations_are_short():
+    many = CoefficientDisplay([f"column {k}" for k in range(50)], np.zeros(50), xlabel="x" * 100)
+    assert repr(many) == f"CoefficientDisplay(names=<50>, mean=<50>, xlabel='{'x' * 56}...)"

@@ -234,11 +234,6 @@ def through_upper(C: Any, F: Any, panel: int = 128) -> Iterator[tuple[slice, Any
         yield some, C[:, : some.stop] @ F[: some.stop, some]
 
 
-def as_it_is(x: Any) -> Any:
-    """An array where it is."""
-    return x
-
-
 def diagonal(A: Any) -> Any:
     """The diagonal of a matrix."""
     return np.diag(A) if is_numpy(A) else of(A).linalg.diagonal(A)

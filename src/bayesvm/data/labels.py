@@ -49,11 +49,6 @@ class Training(NamedTuple):
         return np.arange(self.codes.shape[0]) if self.chosen is None else self.chosen
 
     @property
-    def is_repeated(self) -> bool:
-        """Whether rows of the input occur more than once, with soft labels."""
-        return self.chosen is not None and self.chosen.size != self.n_given
-
-    @property
     def n_given(self) -> int:
         """Rows of the input; those with soft labels are repeated."""
         return int(self.codes.shape[0]) if self.chosen is None else int(self.chosen[-1]) + 1
