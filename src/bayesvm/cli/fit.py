@@ -231,8 +231,8 @@ class Fitter:
     max_rows : int, default=2500
         Size of the subset of rows by which a linear and a kernel machine are compared.
     margin : float, default=0.03
-        Share of the log loss of the linear machine by which that of the kernel machine has to be
-        lower.
+        The kernel machine is chosen if its log loss is lower than the log loss of the linear
+        machine by this share at least.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ from .terminal import (
 def report(
     model: Model,
     data: Annotated[
-        Path | None, typer.Argument(help="A table with labels: that of the fit, or new rows.")
+        Path | None, typer.Argument(help="A table with labels: the training table, or new rows.")
     ] = None,
     output: Output = None,
     target: Annotated[

@@ -38,7 +38,7 @@ def brier(model: Any, X: Any, y: Any) -> float:
 
 
 def count_vectors(model: Any, *_: Any) -> float:
-    """Vectors that a kernel machine keeps; those of the machine inside a search or a pipeline."""
+    """Number of vectors of a kernel machine, also inside a search or a pipeline."""
     model = Inside.of(model).model
     if hasattr(model, "n_vectors_"):
         return float(model.n_vectors_)

@@ -31,8 +31,8 @@ NEARLY_ALL = 0.9  # share of rows with a text of their own, or of a range with a
 WORDS = 4.0  # a cell on average, from which on text is free
 NAMED_ID = re.compile(r"(?i)(.*[_\W])?(id|uuid|guid|index|rowid|row_?number|unnamed: 0)|.*[a-z]ID")
 CODES, CODE_ROWS = 12, 50  # most whole numbers that may be codes, and fewest rows
-NEAR = 0.2  # errors of a suspiciously good column, relative to those of the commonest class
-GIVEN_AWAY = 0.01  # errors of a leaking column, relative to those of the commonest class
+NEAR = 0.2  # errors of a suspiciously good column, over errors of the commonest class
+GIVEN_AWAY = 0.01  # errors of a leaking column, over errors of the commonest class
 LEAK_ROWS, LEAK_CLASS = 50, 10  # fewest rows, and of a class, that show a leak
 LEAF = 5  # rows of a value, or of an interval of numbers, that show one
 POOLED = 1000  # marks of rare levels that are kept, so that new ones can be distinguished
@@ -480,7 +480,7 @@ def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> list[tuple[Findi
 
 
 def errors_alone(values: Array, y: Array) -> float:
-    """Errors of labels by a column alone, relative to those of the commonest class.
+    """Errors of a tree on a column alone, over errors of always the commonest class.
 
     Labels are coded 0, 1, ..., of training rows; one if there are too few of them.
     """
