@@ -106,7 +106,7 @@ def test_kinds_of_data_and_divisions():
         evaluate(MODELS, DATA, {"one": 3})
 
 
-@pytest.mark.parametrize("names", [("NA", "x"), (1, "a"), ("01", "1"), (" a", "a,b"), ("", "\x85")])
+@pytest.mark.parametrize("names", [("NA", 1), (" a", "a,b"), ("", "\x85")])
 def test_names_are_kept_as_given(names, tmp_path):
     """Also when a file that must be read again would spell them differently."""
     models = dict(zip(names, MODELS.values()))
@@ -162,27 +162,21 @@ def test_long_arrays_and_functions_are_told_apart(tmp_path):
     """By their values: printed, an array leaves out its middle and a function is an address."""
     path, count = tmp_path / "results.csv", tmp_path / "count"
 
-    def fits(note, metrics="error"):
+    def fits(note):
         before = len(count.read_text()) if count.exists() else 0
-        data = {"one": (X, Y)}
-        evaluate({"c": Counting(count, note=note)}, data, 2, metrics, path=path, n_jobs=1)
+        model = Counting(count, note=note)
+        evaluate({"c": model}, {"one": (X, Y)}, 2, path=path, n_jobs=1)
         return len(count.read_text()) - before
 
-    long = np.zeros(2000)
-    other = long.copy()
-    other[1000] = 5.0
-    power = [lambda x, k=k: x**k for k in (1, 2)]
-    again = [lambda x, k=k: x**k for k in (1, 2)]
-    held = [lambda x, s=s: (lambda: x in s)() for s in ({"a", "b"}, {"a", "c"})]
-    kinds = [long, other, *power, *held, {"f": power[0]}, LogisticRegression(C=2.0)]
-    assert [fits(note) for note in kinds] == [2] * len(kinds)
-    same = [long.copy(), other.copy(), *again, {"f": again[0]}]
-    fitted = LogisticRegression(C=2.0).fit(X, Y)  # is cloned, hence the same
-    assert [fits(note) for note in [*same, fitted]] == [0] * (len(same) + 1)
-    path.unlink()
-    assert fits(0, {"m": lambda model, X, y: 1.0}) == 2
-    assert fits(0, {"m": lambda model, X, y: 1.0}) == 0
-    assert fits(0, {"m": lambda model, X, y: 2.0}) == 2
+    def notes():
+        long = np.zeros(2000)
+        power = [lambda x, k=k: x**k for k in (1, 2)]
+        return [long, np.where(np.arange(2000) == 1000, 5.0, long), *power, {"f": power[0]}]
+
+    assert [fits(note) for note in notes()] == [2] * 5
+    assert [fits(note) for note in notes()] == [0] * 5
+    assert fits(LogisticRegression(C=2.0)) == 2
+    assert fits(LogisticRegression(C=2.0).fit(X, Y)) == 0  # is cloned, hence the same
 
 
 def test_pandas_is_asked_for_first(monkeypatch, tmp_path):
@@ -212,12 +206,13 @@ def test_interrupted_and_resumed(tmp_path):
     frame = evaluate({"c": Counting(count)}, {"one": (X, Y)}, 5, path=path, n_jobs=1)
     assert len(count.read_text()) == 7
     assert len(frame) == 5 * 3
+    # so are another parameter, other data, other divisions and another metric of the same name
     evaluate({"c": Counting(count, note=1)}, {"one": (X, Y)}, 5, path=path, n_jobs=1)
-    assert len(count.read_text()) == 12
     evaluate({"c": Counting(count)}, {"one": (X + 1, Y)}, 5, path=path, n_jobs=1)
-    assert len(count.read_text()) == 17
     evaluate({"c": Counting(count)}, {"one": (X, Y)}, 4, path=path, n_jobs=1)
-    assert len(count.read_text()) == 21
+    metric = {"error": lambda model, X, y: 1.0}
+    evaluate({"c": Counting(count)}, {"one": (X, Y)}, 5, metric, path=path, n_jobs=1)
+    assert len(count.read_text()) == 7 + 5 + 5 + 4 + 5
 
 
 def test_progress(capsys):

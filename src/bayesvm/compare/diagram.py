@@ -59,6 +59,7 @@ class CriticalDifferenceDisplay(Display):
         ``test='bonferroni-dunn'`` compares with ``control``, by default the classifier of the best
         rank; the default test, of all pairs, takes none.
         """
+        base = friedman(scores, lower_is_better)
         if test == "nemenyi":
             if control is not None:
                 raise ValueError(
@@ -66,11 +67,10 @@ class CriticalDifferenceDisplay(Display):
                     f"control={control!r}: give test='bonferroni-dunn' with it."
                 )
             pairs = nemenyi(scores, alpha, lower_is_better)
-            display = cls(pairs.names, pairs.ranks, pairs.critical_difference, pairs.groups)
+            display = cls(base.names, base.ranks, pairs.critical_difference, pairs.groups)
             return display.plot(**kwargs)
         if test != "bonferroni-dunn":
             raise ValueError(f"test must be 'nemenyi' or 'bonferroni-dunn'; got {test!r}.")
-        base = friedman(scores, lower_is_better)
         control = base.names[int(np.argmin(base.ranks))] if control is None else control
         dunn = bonferroni_dunn(scores, control, alpha, lower_is_better)
         display = cls(base.names, base.ranks, dunn.critical_difference, [], dunn.control)
@@ -78,45 +78,35 @@ class CriticalDifferenceDisplay(Display):
 
     def plot(self, ax: Any = None, **kwargs: Any) -> CriticalDifferenceDisplay:
         """Draw; what else is given goes to the lines from the axis to the names."""
-        k = len(self.names)
+        k, cd = len(self.names), self.critical_difference
         half = (k + 1) // 2
         ax = axes_for(self, ax, size=(6.4, 1.4 + 0.25 * half + 0.15 * len(self.groups)))
-        order = np.argsort(self.ranks, kind="stable")
-        bars = self._bars()
+        rank = dict(zip(self.names, self.ranks))
+        if self.control is None:
+            spans = [[rank[name] for name in group] for group in self.groups if len(group) > 1]
+            bars = [(min(span), max(span)) for span in spans]
+        else:  # around the control
+            centre = rank[self.control]
+            bars = [(max(1.0, centre - cd), min(float(k), centre + cd))]
         top = -0.25 * len(bars) - 0.45  # height of the first name
         style = {"color": "black", "lw": 0.8} | kwargs
-        for place, j in enumerate(order):
+        for place, j in enumerate(np.argsort(self.ranks, kind="stable")):
             left = place < half
-            depth = place if left else k - 1 - place
-            x, y, edge = self.ranks[j], top - 0.45 * depth, 0.85 if left else k + 0.15
+            x, y = self.ranks[j], top - 0.45 * (place if left else k - 1 - place)
+            edge, side, room = (0.85, "right", -0.05) if left else (k + 0.15, "left", 0.05)
+            weight = "bold" if self.names[j] == self.control else "normal"
             ax.plot([x, x, edge], [0, y, y], **style)
-            ax.text(
-                edge + (-0.05 if left else 0.05),
-                y,
-                f"{self.names[j]} ({x:.2f})",
-                ha="right" if left else "left",
-                va="center",
-                weight="bold" if self.names[j] == self.control else "normal",
-            )
-        for level, (low, high) in enumerate(bars):
-            y = -0.25 * (level + 1)
+            text = f"{self.names[j]} ({x:.2f})"
+            ax.text(edge + room, y, text, ha=side, va="center", weight=weight)
+        for level, (low, high) in enumerate(bars, start=1):
+            y = -0.25 * level
             ax.plot([low - 0.03, high + 0.03], [y, y], color="C0", lw=4, solid_capstyle="butt")
         ax.plot([1, k], [0, 0], color="black", lw=1)
-        for rank in range(1, k + 1):
-            ax.plot([rank, rank], [0, 0.12], color="black", lw=1)
-            ax.text(rank, 0.2, str(rank), ha="center", va="bottom")
-        ax.plot([1, 1 + self.critical_difference], [0.85, 0.85], color="C0", lw=1.5, marker="|")
-        middle = 1 + self.critical_difference / 2
-        ax.text(middle, 0.93, f"CD = {self.critical_difference:.2f}", ha="center", va="bottom")
+        for number in range(1, k + 1):
+            ax.plot([number, number], [0, 0.12], color="black", lw=1)
+            ax.text(number, 0.2, str(number), ha="center", va="bottom")
+        ax.plot([1, 1 + cd], [0.85, 0.85], color="C0", lw=1.5, marker="|")
+        ax.text(1 + cd / 2, 0.93, f"CD = {cd:.2f}", ha="center", va="bottom")
         ax.set(ylim=(top - 0.45 * half, 1.5), xlim=(1 - 0.45 * (k - 1), k + 0.45 * (k - 1)))
         ax.axis("off")
         return self
-
-    def _bars(self) -> list[tuple[float, float]]:
-        """Ends of the bars: of each group of two or more, or around the control."""
-        rank = dict(zip(self.names, self.ranks))
-        if self.control is not None:
-            centre, reach = rank[self.control], self.critical_difference
-            return [(max(1.0, centre - reach), min(float(len(self.names)), centre + reach))]
-        ends = [[float(rank[name]) for name in group] for group in self.groups if len(group) > 1]
-        return [(min(group), max(group)) for group in ends]

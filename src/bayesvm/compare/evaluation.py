@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from numbers import Real
@@ -20,6 +20,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
 
 from ..data.checkpoint import fingerprint
+from ..inference.progress import terminal_bar
 from ..inspection.display import Inside
 from ..inspection.tables import pandas_for
 from .tasks import Task, complete, results
@@ -145,23 +146,36 @@ def evaluate(
     splits = list(splits) if isinstance(splits, Iterator) else splits
     tasks: list[Task] = []
     divisions: dict[tuple[Any, int], Any] = {}
-    held = {}
+    sources = {}
     for dataset, source in datasets.items():
         X, y, own = _open(source, dataset)
-        held[dataset] = source if callable(source) else (X, y)
+        sources[dataset] = source if callable(source) else (X, y)
         known = fingerprint(X, y, metrics)
         for number, pair in enumerate(_divide(splits, dataset, X, y, own)):
             divisions[dataset, number] = pair
             for name in estimators:
                 task = dict(zip(KEYS, (dataset, number, name)))
                 tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
-    solve = partial(_solve, dict(estimators), held, divisions, scorers, error_score)
+    solve = partial(_solve, dict(estimators), sources, divisions, scorers, error_score)
     measured = (*scorers, *CLOCKS, FAILURE)
-    with tempfile.TemporaryDirectory() as folder:
+    bar = terminal_bar() if progress is True else None
+    with tempfile.TemporaryDirectory() as folder, bar or nullcontext():
         file = Path(folder) / "results.csv" if path is None else Path(path)
-        _follow(complete(solve, measured, tasks, file, n_jobs), len(tasks), progress)
+        job = bar.add_task("fits", total=len(tasks)) if bar else None
+        for count in complete(solve, measured, tasks, file, n_jobs):
+            if bar:
+                bar.update(job, completed=count)
+            elif callable(progress):
+                progress(count, len(tasks))
         frame = results(tasks, file)
-    _report_failures(frame, error_score, path)
+    failed = frame[frame[FAILURE].notna()].to_dict("records")  # now or in an earlier run
+    if failed:
+        lines = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
+        more = f"\n  and {len(failed) - 5} more" if len(failed) > 5 else ""
+        text = f"{len(failed)} of {len(frame)} fits failed:{lines}{more}"
+        if error_score == "raise":
+            raise RuntimeError(f"{text}\nDelete their lines in {path} to have them tried again.")
+        warnings.warn(f"{text}\nTheir scores are {error_score}.", FitFailedWarning, stacklevel=2)
     numbers = frame.drop(columns=["key", FAILURE])
     return numbers.melt(list(KEYS), var_name="metric", value_name="value")
 
@@ -228,19 +242,6 @@ def _name(task: Any) -> str:
     return f"estimator {task['estimator']!r}, data set {task['dataset']!r}, split {task['split']}"
 
 
-def _report_failures(frame: Any, error_score: Any, path: Any) -> None:
-    """Warn of fits that failed, now or in an earlier run, or raise."""
-    failed = frame[frame[FAILURE].notna()].to_dict("records")
-    if not failed:
-        return
-    some = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
-    more = f"\n  and {len(failed) - 5} more" if len(failed) > 5 else ""
-    text = f"{len(failed)} of {len(frame)} fits failed:{some}{more}"
-    if error_score == "raise":
-        raise RuntimeError(f"{text}\nDelete their lines in {path} to have them tried again.")
-    warnings.warn(f"{text}\nTheir scores are {error_score}.", FitFailedWarning, stacklevel=3)
-
-
 def _open(source: Any, name: Any) -> tuple[Any, Any, Any]:
     """X, y and the divisions that come with the data, if any."""
     source = source() if callable(source) else source
@@ -273,19 +274,19 @@ def _divide(splits: Any, dataset: Any, X: Any, y: Any, own: Any) -> list[tuple[A
             f"the data set {dataset!r} has no divisions: give splits, for instance "
             "splits=5 or splits=five_by_two()."
         )
-    if isinstance(splits, Iterable) and not hasattr(splits, "split"):
-        pairs = [(np.asarray(train), np.asarray(test)) for train, test in splits]
-        last = max((int(rows.max()) for pair in pairs for rows in pair if rows.size), default=-1)
-        if last < 0 or last >= len(y):
-            raise ValueError(
-                f"splits must name rows of the data set {dataset!r}, which has {len(y)}; got "
-                + (f"row {last}." if pairs else "none.")
-            )
-        return pairs
-    pairs = list(check_cv(splits, y, classifier=True).split(X, y))
-    again = check_cv(splits, y, classifier=True).split(X, y)
+    splitter = check_cv(splits, y, classifier=True)
+    pairs, again = (
+        [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y)]
+        for _ in range(2)
+    )
     if any(not np.array_equal(a[1], b[1]) for a, b in zip(pairs, again)):
         raise ValueError("splits must divide alike every time: give it a random_state.")
+    last = max((int(rows.max()) for pair in pairs for rows in pair if rows.size), default=-1)
+    if not 0 <= last < len(y):
+        raise ValueError(
+            f"splits must name rows of the data set {dataset!r}, which has {len(y)}; got "
+            + (f"row {last}." if pairs else "none.")
+        )
     return pairs
 
 
@@ -308,17 +309,3 @@ def _scorers(metrics: Any) -> dict[str, Callable[..., float]]:
             f"metrics are {', '.join(map(repr, METRICS))} and the scorers of scikit-learn; got "
             f"{', '.join(map(repr, names))}."
         ) from error
-
-
-def _follow(counts: Iterable[int], total: int, progress: bool | Callable[[int, int], Any]) -> None:
-    """Exhaust the counts, with a progress bar or a call for each."""
-    from ..inference.progress import terminal_bar
-
-    bar = terminal_bar() if progress is True else None
-    with bar or nullcontext():
-        job = bar.add_task("fits", total=total) if bar else None
-        for count in counts:
-            if bar:
-                bar.update(job, completed=count)
-            elif callable(progress):
-                progress(count, total)

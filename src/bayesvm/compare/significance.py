@@ -11,6 +11,7 @@ from scipy import stats
 
 from ..core.types import Array
 from ..inspection.tables import pandas_for
+from .evaluation import LOWER_IS_BETTER, score_table
 
 
 class FTest(NamedTuple):
@@ -121,19 +122,27 @@ def friedman(scores: Any, lower_is_better: bool = False, tie_correction: bool = 
     >>> result.ranks, round(result.pvalue, 3)
     (array([1.25, 1.75, 3.  ]), 0.007)
     """
-    names, table = _table(scores)
+    table = np.asarray(scores, float)
+    if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 2:
+        raise ValueError(
+            "scores must have a row per data set and a column per classifier, two of each at least;"
+            f" got an array of shape {table.shape}."
+        )
+    if not np.isfinite(table).all():
+        raise ValueError("scores must be finite: leave out data sets that not all could be run on.")
     n, k = table.shape
-    each = stats.rankdata(table if lower_is_better else -table, axis=1)
-    ranks = each.mean(axis=0)
-    chi2 = 12 * n / (k * (k + 1)) * ((ranks**2).sum() - k * (k + 1) ** 2 / 4)
-    if tie_correction:
-        sizes = [np.unique(row, return_counts=True)[1] for row in each]
-        ties = sum(float((t**3 - t).sum()) for t in sizes)
-        chi2 = chi2 / (1 - ties / (n * (k**3 - k))) if ties < n * (k**3 - k) else 0.0
-    chi2 = max(float(chi2), 0.0)
+    names = [str(label) for label in getattr(scores, "columns", range(k))]
+    if len(set(names)) < k:
+        raise ValueError(f"columns of scores must have different names; got {', '.join(names)}.")
+    each = stats.rankdata(table if lower_is_better else -table, axis=1) - (k + 1) / 2
+    mean = each.mean(axis=0)
+    # the sum of squared ranks about their centre; ties make it smaller
+    spread = (each**2).sum() if tie_correction else n * k * (k**2 - 1) / 12
+    chi2 = float(n**2 * (k - 1) * (mean**2).sum() / spread) if spread > 0 else 0.0
     rest = n * (k - 1) - chi2
     statistic = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
     pvalues = stats.chi2.sf(chi2, k - 1), stats.f.sf(statistic, k - 1, (k - 1) * (n - 1))
+    ranks = mean + (k + 1) / 2
     return Friedman(names, ranks, n, chi2, float(pvalues[0]), float(statistic), float(pvalues[1]))
 
 
@@ -168,7 +177,7 @@ def critical_difference(
         q = stats.norm.isf(alpha / (2 * (k - 1)))
     else:
         raise ValueError(f"test must be 'nemenyi' or 'bonferroni-dunn'; got {test!r}.")
-    return float(q * _unit(k, n))
+    return float(q * _standard_error(k, n))
 
 
 class Nemenyi(NamedTuple):
@@ -211,10 +220,17 @@ def nemenyi(scores: Any, alpha: float = 0.05, lower_is_better: bool = False) -> 
     base = friedman(scores, lower_is_better)
     k, n = len(base.names), base.n_datasets
     cd = critical_difference(k, n, alpha)
-    z = np.abs(base.ranks[:, None] - base.ranks) / _unit(k, n)
+    z = np.abs(base.ranks[:, None] - base.ranks) / _standard_error(k, n)
     pvalues = np.clip(stats.studentized_range.sf(z * np.sqrt(2), k, np.inf), 0.0, 1.0)
     np.fill_diagonal(pvalues, 1.0)
-    return Nemenyi(base.names, base.ranks, cd, alpha, pvalues, _groups(base.names, base.ranks, cd))
+    order = np.argsort(base.ranks, kind="stable")
+    ranks, groups, end = base.ranks[order], [], 0
+    for start in range(k):  # runs no longer than cd, without runs inside another
+        after = int(np.searchsorted(ranks, ranks[start] + cd, side="right"))
+        if after > end:
+            groups.append([base.names[j] for j in order[start:after]])
+            end = after
+    return Nemenyi(base.names, base.ranks, cd, alpha, pvalues, groups)
 
 
 class BonferroniDunn(NamedTuple):
@@ -267,10 +283,12 @@ def bonferroni_dunn(
     """
     base = friedman(scores, lower_is_better)
     k, n = len(base.names), base.n_datasets
-    at = _column(_labels(scores, k), control)
+    at = _column(list(getattr(scores, "columns", range(k))), control)
     others = [j for j in range(k) if j != at]
     differences = base.ranks[others] - base.ranks[at]
-    pvalues = np.minimum(1.0, (k - 1) * 2 * stats.norm.sf(np.abs(differences) / _unit(k, n)))
+    pvalues = np.minimum(
+        1.0, (k - 1) * 2 * stats.norm.sf(np.abs(differences) / _standard_error(k, n))
+    )
     cd, names = critical_difference(k, n, alpha, "bonferroni-dunn"), [base.names[j] for j in others]
     return BonferroniDunn(base.names[at], names, differences, cd, alpha, pvalues)
 
@@ -303,8 +321,6 @@ def win_loss_tie(
         Columns ``win``, ``loss``, ``tie``; a row per classifier other than the control.  Data sets
         on which either has no number (NaN) count nowhere.
     """
-    from .evaluation import LOWER_IS_BETTER, score_table
-
     pd = pandas_for("win_loss_tie")
     table = score_table(frame, metric)
     control = table.columns[_column(list(table.columns), control)]
@@ -324,27 +340,6 @@ def win_loss_tie(
     return pd.DataFrame.from_dict(rows, orient="index", columns=["win", "loss", "tie"])
 
 
-def _table(scores: Any) -> tuple[list[str], Array]:
-    """Names and numbers of a table of data sets by classifiers."""
-    table = np.asarray(scores, float)
-    if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 2:
-        raise ValueError(
-            "scores must have a row per data set and a column per classifier, two of each at least;"
-            f" got an array of shape {table.shape}."
-        )
-    if not np.isfinite(table).all():
-        raise ValueError("scores must be finite: leave out data sets that not all could be run on.")
-    names = [str(label) for label in _labels(scores, table.shape[1])]
-    if len(set(names)) < len(names):
-        raise ValueError(f"columns of scores must have different names; got {', '.join(names)}.")
-    return names, table
-
-
-def _labels(scores: Any, k: int) -> list[Any]:
-    """What the columns are called: whatever the frame has, else their numbers."""
-    return list(getattr(scores, "columns", range(k)))
-
-
 def _column(labels: Sequence[Any], control: Any) -> int:
     """Place of the control, given by its label, by the label as text, or by its place."""
     if not isinstance(control, bool | np.bool_):
@@ -359,18 +354,6 @@ def _column(labels: Sequence[Any], control: Any) -> int:
     )
 
 
-def _unit(k: int, n: int) -> float:
+def _standard_error(k: int, n: int) -> float:
     """Standard error of the difference of two mean ranks."""
     return float(np.sqrt(k * (k + 1) / (6 * n)))
-
-
-def _groups(names: list[str], ranks: Array, cd: float) -> list[list[str]]:
-    """Runs of the sorted ranks no longer than ``cd``, without those inside another."""
-    order = np.argsort(ranks, kind="stable")
-    sorted_ranks = ranks[order]
-    found: list[tuple[int, int]] = []
-    for first in range(len(order)):
-        last = int(np.searchsorted(sorted_ranks, sorted_ranks[first] + cd, side="right")) - 1
-        if not found or last > found[-1][1]:
-            found.append((first, last))
-    return [[names[j] for j in order[a : b + 1]] for a, b in found]

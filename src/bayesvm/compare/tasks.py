@@ -27,9 +27,7 @@ def complete(
     with the same file solves only what is left.  ``measured`` are the keys that ``solve`` returns.
     """
     header = [*tasks[0], *measured]
-    held = _held(path, header)
-    keys = list(tasks[0])
-    done = {tuple(row[k] for k in keys) for row in held}
+    done = _keys_in(path, header, len(tasks[0]))
     todo = [task for task in tasks if _key(task) not in done]
     count = len(tasks) - len(todo)
     yield count
@@ -58,11 +56,9 @@ def results(tasks: Sequence[Task], path: Path) -> Any:
     lines: dict[tuple[str, ...], int] = {}
     for line, key in enumerate(texts.itertuples(index=False, name=None)):
         lines.setdefault(key, line)
-    held = [task for task in tasks if _key(task) in lines]
-    measured = pd.read_csv(path).drop(columns=keys).iloc[[lines[_key(task)] for task in held]]
-    return pd.concat(
-        [pd.DataFrame(held, columns=keys), measured.reset_index(drop=True)], axis="columns"
-    )
+    done = [task for task in tasks if _key(task) in lines]
+    measured = pd.read_csv(path).drop(columns=keys).iloc[[lines[_key(task)] for task in done]]
+    return pd.DataFrame(done, columns=keys).join(measured.reset_index(drop=True))
 
 
 def _key(task: Task) -> tuple[str, ...]:
@@ -76,21 +72,19 @@ def _alone(solve: Callable[[Task], dict[str, float]], task: Task) -> dict[str, A
         return task | solve(task)
 
 
-def _held(path: Path, header: list[str]) -> list[dict[str, str]]:
-    """What an earlier run has left, without a last line that was cut off."""
-    if not path.exists() or not path.stat().st_size:
-        return []
-    text = path.read_bytes()
+def _keys_in(path: Path, header: list[str], width: int) -> set[tuple[str, ...]]:
+    """Keys of the lines that an earlier run has left, without a last line that was cut off."""
+    text = path.read_bytes() if path.exists() else b""
     whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
         os.truncate(path, len(whole))
-    rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
-    if not rows:
-        return []
-    if rows[0] != header:
+    if not whole:
+        return set()
+    first, *lines = csv.reader(io.StringIO(whole.decode(), newline=""))
+    if first != header:
         raise ValueError(
-            f"{path} holds results of another kind: it has the columns {', '.join(rows[0])}, and "
+            f"{path} holds results of another kind: it has the columns {', '.join(first)}, and "
             f"{', '.join(header)} were expected. Move it away, or have results written elsewhere "
             "(`path` of evaluate, --output on the command line)."
         )
-    return [dict(zip(header, row)) for row in rows[1:]]
+    return {tuple(line[:width]) for line in lines}
