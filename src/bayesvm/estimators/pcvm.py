@@ -34,9 +34,8 @@ class PCVC(VectorClassifier):
     :math:`\tau` chooses vectors; of these, one after another is left out while *f* stays within
     0.07 posterior standard deviations of the process, and the weights of the rest are found
     without :math:`\tau`.  The kernel is that of most evidence.  Leave-one-out moments, in closed
-    form, choose :math:`\lambda` and calibrate the probabilities.  Up to 400 rows nothing is random;
-    beyond, the rows that tune the kernel are drawn.  ``weight_prior="power"`` is the prior of the
-    paper.
+    form, choose :math:`\lambda` and calibrate the probabilities.  Up to 1,000 rows nothing is
+    random.  ``weight_prior="power"`` is the prior of the paper.
 
     Parameters
     ----------
@@ -88,9 +87,8 @@ class PCVC(VectorClassifier):
         Under the power prior: most iterations, 500 by default, and the relative change of weights
         that ends them, 1e-5 by default.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of what is drawn: rows that tune the kernel (beyond 400) and the norm (beyond 1,000),
-        candidates (beyond 3,000), and folds and starts, where there are any.  ``None`` is one
-        fixed seed: equal data give equal fits.
+        Seed of what is drawn: rows that choose the norm (beyond 1,000) and candidates (beyond
+        3,000).  ``None`` is one fixed seed: equal data give equal fits.
     n_jobs : int, optional
         Threads in prediction.
     verbose : int, default=0
@@ -249,9 +247,9 @@ class PCVC(VectorClassifier):
         for name in ("rate_", "norm_penalty_"):
             self.__dict__.pop(name, None)  # of an earlier fit under another prior
         kernel, amplitude = tuned
-        where = (kernel, data.rows, journal, rng, settings)
         if isinstance(settings, pcvm.Settings):
-            return pcvm.fit_machines(*where), PROBIT, {}
+            return pcvm.fit_machines(kernel, data.rows, journal, settings), PROBIT, {}
         known = last if len(last) == len(data.rows.labels) else ()
+        where = (kernel, data.rows, journal, rng, settings)
         result, rates, penalties = convex.fit_machines(*where, amplitude, known)
         return result, PROBIT, {"rate_": rates, "norm_penalty_": penalties}

@@ -75,8 +75,8 @@ class RVC(VectorClassifier):
         Most rounds, 1000 by default, and the gain in log evidence (of ten rounds under ``"em"``)
         below which to stop, 1e-3 by default.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of folds and candidates, and of the rows that tune the kernel.  ``None`` is one fixed
-        seed: equal data give equal fits.
+        Seed of candidates, where these are drawn.  ``None`` is one fixed seed: equal data give
+        equal fits.
     n_jobs : int, optional
         Threads in prediction.
     verbose : int, default=0
@@ -196,7 +196,7 @@ class RVC(VectorClassifier):
         self, settings: Any, data: VectorData, tuned: tuple[Any, float | None], journal: Journal,
         rng: np.random.Generator,
     ) -> tuple[Result, Likelihood, dict[str, Any]]:  # fmt: skip
-        result = rvm.fit_machines(tuned[0], data.rows, journal, rng, settings)
+        result = rvm.fit_machines(tuned[0], data.rows, journal, settings)
         return result, settings.likelihood, {}
 
     @property

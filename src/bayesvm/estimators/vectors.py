@@ -162,7 +162,7 @@ class VectorClassifier(BayesianClassifier):
         with run, run.checkpoint(content) as store:
             journal = Journal(run, store)
             if self.tune and has_length_scale(data.kernel):
-                how = (rows, self.standardize, rng, journal)
+                how = (rows, self.standardize, journal)
                 tuned = tune_kernel(data.kernel, data.per_column, *how)
             result, likelihood, attributes = self._solve(settings, data, tuned, journal, rng)
         fit = self._describe(result, data, training, likelihood, run.stopped)

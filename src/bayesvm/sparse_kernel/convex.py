@@ -82,21 +82,20 @@ def fit_machines(
             f"norm_penalty=0 or another kernel; got norm_penalty={penalty!r}."
         )
     if smooth:
-        everything = np.arange(data.c.size), np.arange(data.candidates.size)
+        rows, columns = np.arange(data.c.size), np.arange(data.candidates.size)
         some = rows_of_all_classes(data.codes[data.candidates], 1000, rng)
         near = np.flatnonzero(np.isin(data.at, data.at[data.candidates[some]]))
-        process, small = (Process.of(K, data, *part) for part in (everything, (near, some)))
+        process, small = Process.of(K, data, rows, columns), Process.of(K, data, near, some)
         # the mode of a probit process needs ten times the penalty of a logistic process's mean
         size = max(float(np.abs(np.diag(square)).mean()), np.finfo(float).tiny)
         centre = 10.0 / (16.0 / size if amplitude is None else amplitude)
-    else:
-        folds = data.folds(settings.n_folds, rng)
-    held_out: HeldOut | None
+    folds = [] if smooth else data.folds(settings.n_folds)
     fits: list[tuple[Sparse, float, float, HeldOut | None]] = []
     for j, y in enumerate(data.labels):
         sign, notes = y[data.candidates], journal.folder(f"machine{j}")
         A = np.column_stack([K * sign, np.ones(y.size)])
         last = last_rates[j] if len(last_rates) else None
+        held_out: HeldOut | None
         if smooth:
             penalty = settings.norm_penalty
             if penalty is None:
@@ -108,7 +107,8 @@ def fit_machines(
         else:
             model, penalty = convex_model(A, y, data.c, None, settings.bias), 0.0
             rate, held_out = choose_rate(model, folds, settings, last, notes)
-            sparse = fit(model.with_rate(rate))
+            model = model.with_rate(rate)
+            sparse = approximate(model, *model.maximise(np.zeros(model.t.size)))
         fits.append((sparse.with_columns_times(sign[sparse.columns]), rate, penalty, held_out))
     machines, rates, penalties, moments = (list(part) for part in zip(*fits, strict=True))
     return Result(kernel, machines, moments), np.array(rates), np.array(penalties)
@@ -118,21 +118,9 @@ def convex_model(
     A: Array, y: Array, c: Array, Q: Array | None = None, bias: float = FLAT
 ) -> PenalisedLikelihood:
     """The log posterior without a rate; ``Q`` is the norm's matrix, ``lambda y K y``."""
-    m = A.shape[1] - 1
-    full = np.append(np.zeros(m), bias)
-    if Q is not None:
-        full = np.diag(full)
-        full[:-1, :-1] = Q
-    return PenalisedLikelihood(A, y, c, np.zeros(m + 1), full)
-
-
-def fit(model: PenalisedLikelihood) -> Sparse:
-    """Maximise; with a norm, find the weights again without the rate."""
-    x, steps = model.maximise(np.zeros(model.t.size))
-    if model.Q.ndim == 1:
-        return approximate(model, x, steps)
-    x, more = relax(model, x)
-    return approximate(model.with_rate(0.0), x, steps + more)
+    full = np.zeros((A.shape[1], A.shape[1]))
+    full[:-1, :-1], full[-1, -1] = 0.0 if Q is None else Q, bias
+    return PenalisedLikelihood(A, y, c, np.zeros(len(full)), full)
 
 
 def relax(model: PenalisedLikelihood, x: Array, tol: float = 1e-9) -> tuple[Array, int]:
@@ -146,16 +134,15 @@ def relax(model: PenalisedLikelihood, x: Array, tol: float = 1e-9) -> tuple[Arra
 def approximate(model: PenalisedLikelihood, x: Array, steps: int = 0) -> Sparse:
     r"""Laplace's approximation at the weights that are not zero.
 
-    The second derivative of a Laplace prior is zero; without a norm, that of the Gaussian in its
-    mixture, :math:`\tau/x`, takes its place.
+    The second derivative of a Laplace prior is zero; that of the Gaussian in its mixture,
+    :math:`\tau/x`, takes its place.
     """
     columns = np.flatnonzero(x[:-1] > 0)
     kept = np.append(columns, x.size - 1)
     part, x = model.of(kept), x[kept]
     value = part.value(x)
-    if part.Q.ndim == 1:
-        part = replace(part, Q=np.append(part.t[:-1] / x[:-1], part.Q[-1]))
     precision = part.curvature(part.local(part.A @ x).h)
+    precision += np.diag(np.append(part.t[:-1] / x[:-1], 0.0))
     return Sparse(columns, x, precision, value, [value], steps)
 
 
@@ -201,9 +188,10 @@ class Process(NamedTuple):
 
     def mode(self, y: Array, penalty: float, bias: float, x: Array | None = None) -> ProcessMode:
         """The mode by Newton steps from x, and Laplace's approximation there; y of all rows."""
-        Q = np.append(np.full(self.A.shape[1] - 1, penalty), bias)
-        model = PenalisedLikelihood(self.A, y[self.rows], self.c, 0.0 * Q, Q, signed=False)
-        x, _ = model.newton(0.0 * Q if x is None else x, 1e-9)
+        Q, zero = np.full(self.A.shape[1], penalty), np.zeros(self.A.shape[1])
+        Q[-1] = bias
+        model = PenalisedLikelihood(self.A, y[self.rows], self.c, zero, np.diag(Q), signed=False)
+        x, _ = model.newton(zero if x is None else x, 1e-9)
         f = self.A @ x
         h = model.local(f).h
         v = FullCovariance(*scaled_cholesky(model.curvature(h))).quad(self.A)
@@ -251,24 +239,25 @@ def choose_norm_penalty(
     one is six nats worse than the best; each counts :math:`e^{-\text{log loss}}` times a log-normal
     prior of standard deviation 3.  The mean varies less between samples than the best would.
     """
-    if known := journal.recall("norm"):
-        return float(known["penalty"])
-    step, tried, x = float(np.log(10.0)) / 2.0, dict[int, float](), None
-    for way in (range(7), range(-1, -7, -1)):
-        for k in way:
-            if tried and journal.stopped:
-                break
-            mode = process.mode(y, centre * float(np.exp(k * step)), bias, x)
-            held_out = mode.leave_one_out(mode.f, mode.v)
-            loss = float(held_out[3] @ row_losses(*held_out)) + 0.5 * (k * step / 3.0) ** 2
-            best, tried[k], x = min(tried.values(), default=np.inf), loss, mode.x
-            journal(Progress("norms", len(tried), 13, -loss, best - loss))
-            if loss > best + 6.0:
-                break
-    weight = np.exp(min(tried.values()) - np.array(list(tried.values())))
-    penalty = centre * float(np.exp(step * (weight @ np.array(list(tried))) / weight.sum()))
-    journal.keep("norm", {"penalty": penalty})
-    return penalty
+
+    def search() -> dict[str, Array]:
+        step, tried, x = float(np.log(10.0)) / 2.0, dict[int, float](), None
+        for way in (range(7), range(-1, -7, -1)):
+            for k in way:
+                if tried and journal.stopped:
+                    break
+                mode = process.mode(y, centre * float(np.exp(k * step)), bias, x)
+                held_out = mode.leave_one_out(mode.f, mode.v)
+                loss = float(held_out[3] @ row_losses(*held_out)) + 0.5 * (k * step / 3.0) ** 2
+                best, tried[k], x = min(tried.values(), default=np.inf), loss, mode.x
+                journal(Progress("norms", len(tried), 13, -loss, best - loss))
+                if loss > best + 6.0:
+                    break
+        weight = np.exp(min(tried.values()) - np.array(list(tried.values())))
+        mean = np.average(np.array(list(tried)), weights=weight)
+        return {"penalty": np.array(centre * np.exp(step * mean))}
+
+    return float(journal.cached("norm", search)["penalty"])
 
 
 def approach_process(
@@ -295,8 +284,9 @@ def approach_process(
             best, nearest, found = gap, rate, free
         if journal(Progress("rates", number, len(rates), -gap, gap)) or gap <= close:
             break
+    flat, steps = model.with_rate(0.0), 0
     if settings.rate is not None:
-        sparse = fit(model.with_rate(nearest))
+        x, steps = model.with_rate(settings.rate).maximise(x)
     else:
         losses = target.losses(model.A @ found)
         error = standard_error(losses, effective(model.c, target.unit))
@@ -306,9 +296,9 @@ def approach_process(
                 return float(target.losses(f).sum()) <= losses.sum() + error
             return target.distance(f) <= near
 
-        flat = model.with_rate(0.0)
-        x, steps = relax(model, remove_vectors(model.A, approximate(flat, found), accept))
-        sparse = approximate(flat, x, steps)
+        x = remove_vectors(model.A, approximate(flat, found), accept)
+    x, more = relax(model, x)
+    sparse = approximate(flat, x, steps + more)
     return sparse, nearest, target.leave_one_out(*sparse.moments(model.A[:, :-1]))
 
 
@@ -364,37 +354,35 @@ def choose_rate(
     if not folds:
         return (1.0 if settings.rate is None else settings.rate), None
     y, c = (np.concatenate(x) for x in zip(*((model.y[f.out], f.c_out) for f in folds)))
-    if not (chosen := journal.recall("folds")):
-        inside = [np.append(f.keep, model.t.size - 1) for f in folds]
-        outside = [model.A[np.ix_(f.out, at)] for f, at in zip(folds, inside, strict=True)]
-        parts = [
-            replace(part, A=part.A[f.rows], y=part.y[f.rows], c=f.c)
-            for f, part in zip(folds, map(model.of, inside), strict=True)
-        ]
+
+    def search() -> dict[str, Array]:
+        parts, outside = [], []
+        for f in folds:
+            columns = np.append(f.keep, model.t.size - 1)
+            part = model.of(columns)
+            parts.append(replace(part, A=part.A[f.rows], y=part.y[f.rows], c=f.c))
+            outside.append(model.A[np.ix_(f.out, f.keep)])
         xs, totals = [np.zeros(part.t.size) for part in parts], list[float]()
         tried, rates = [], falling_rates(model, settings, last)
         for number, rate in enumerate(rates, 1):
-            now = [part.with_rate(rate) for part in parts]
-            xs = [part.maximise(x, 1e-4, 2e-2)[0] for part, x in zip(now, xs, strict=True)]
-            m = np.concatenate([B @ x for B, x in zip(outside, xs, strict=True)])
+            moments = []
+            for k, Phi in enumerate(outside):
+                part = parts[k].with_rate(rate)
+                xs[k], _ = part.maximise(xs[k], 1e-4, 2e-2)
+                moments.append(approximate(part, xs[k]).moments(Phi))
+            m, v = (np.concatenate(x) for x in zip(*moments, strict=True))
             losses = c * row_losses(y, m, np.zeros_like(m), c)
             change = min(totals, default=np.inf) - float(losses.sum())
             totals.append(float(losses.sum()))
-            tried.append((now, xs, losses, rate))
+            tried.append((losses, {"rate": np.array(rate), "m": m, "v": v}))
             stop = journal(Progress("folds", number, len(rates), -totals[-1], change))
             if stop or number > np.argmin(totals) + patience:
                 break
         share = 1.0 if settings.one_standard_error else equal
-        allowed = min(totals) + share * standard_error(tried[int(np.argmin(totals))][2], c)
-        sparsest = next(k for k, total in enumerate(totals) if total <= allowed)
-        now, xs, _, rate = tried[sparsest]
-        moments = [
-            approximate(part, x).moments(B[:, :-1])
-            for part, x, B in zip(now, xs, outside, strict=True)
-        ]
-        m, v = (np.concatenate(x) for x in zip(*moments, strict=True))
-        chosen = {"rate": np.array(rate), "m": m, "v": v}
-        journal.keep("folds", chosen)
+        allowed = min(totals) + share * standard_error(tried[int(np.argmin(totals))][0], c)
+        return next(found for total, (_, found) in zip(totals, tried) if total <= allowed)
+
+    chosen = journal.cached("folds", search)
     return float(chosen["rate"]), (y, chosen["m"], chosen["v"], c)
 
 

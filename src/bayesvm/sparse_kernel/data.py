@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
@@ -16,12 +13,12 @@ from ..data import rows_of_all_classes
 from ..data.checkpoint import Checkpoint
 from ..gp.evidence import Reporter as KernelReporter
 from ..gp.evidence import is_scale
-from ..gp.kernel_search import KernelSearch, first_kernel, search_kernel
+from ..gp.kernel_search import KernelSearch, first_kernel, fold_weights, search_kernel
 from ..gp.sites import Distinct, TrainingData, extent_of
-from ..inference.progress import Progress, Reporter, Watch
+from ..inference.progress import Progress, Reporter
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
-from ..linalg.covariances import FullCovariance
+from ..linalg.covariances import FullCovariance, RootCovariance
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink
 
@@ -54,31 +51,14 @@ class Sparse(NamedTuple):
 
     def among(self, columns: Array, width: int) -> Coef:
         """The coefficients at these places of a design that has more columns."""
-        mean = np.zeros(width)
-        mean[columns] = self.mean
-        return Coef(mean, SparseCovariance(*scaled_cholesky(self.precision), columns, width))
+        mean, root = np.zeros(width), np.zeros((width, columns.size))
+        mean[columns], root[columns] = self.mean, self.covariance().root
+        return Coef(mean, RootCovariance(root))
 
     def with_columns_times(self, factor: Array | float) -> Sparse:
         """The same f when the columns are multiplied by a factor."""
         s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
         return self._replace(mean=self.mean / s, precision=self.precision * np.outer(s, s))
-
-
-@dataclass(frozen=True)
-class SparseCovariance(FullCovariance):
-    """Covariance of some of a design's coefficients; the others are zero."""
-
-    columns: Array = field(default_factory=lambda: np.arange(0))
-    width: int = 0
-
-    @cached_property
-    def root(self) -> Array:
-        out = np.zeros((self.width, self.L.shape[0]))
-        out[self.columns] = FullCovariance(self.L).root
-        return out
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"columns": self.columns, "width": self.width}
 
 
 class Result(NamedTuple):
@@ -99,14 +79,12 @@ class Journal:
     after that: a resumed fit would have found something else.
     """
 
-    def __init__(
-        self, report: Reporter | None = None, store: Checkpoint | None = None, prefix: str = ""
-    ) -> None:
-        self.report, self.store, self.prefix = report, store, prefix
+    def __init__(self, report: Reporter | None = None, store: Checkpoint | None = None) -> None:
+        self.report, self.store = report, store
 
     def folder(self, name: str) -> Journal:
         """A journal whose keys begin with a name."""
-        return Journal(self.report, self.store, f"{self.prefix}{name}/")
+        return Journal(self.report, None if self.store is None else self.store.part(name))
 
     @property
     def stopped(self) -> bool:
@@ -117,12 +95,12 @@ class Journal:
 
     def recall(self, key: str) -> dict[str, Array]:
         """Arrays in the checkpoint; empty if none."""
-        return {} if self.store is None else self.store.get(self.prefix + key)
+        return {} if self.store is None else self.store.get(key)
 
     def keep(self, key: str, arrays: dict[str, Any], now: bool = True) -> None:
         """Arrays into the checkpoint: ``now``, or if the last writing was some seconds ago."""
         if self.store is not None and not self.stopped:
-            self.store.put(self.prefix + key, lambda: arrays, now=now)
+            self.store.put(key, lambda: arrays, now=now)
 
     def cached(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The arrays in the checkpoint, or else those computed, which are then kept."""
@@ -131,15 +109,6 @@ class Journal:
             found = compute()
             self.keep(key, found)
         return found
-
-    def keeping(self, key: str) -> Watch:
-        """The same report, which also keeps the state of a solver, a named tuple, under a key."""
-
-        def watch(progress: Progress, state: Any) -> bool:
-            self.keep(key, state._asdict(), now=False)
-            return self(progress)
-
-        return watch
 
 
 SILENT = Journal()
@@ -182,16 +151,27 @@ class MergedRows(NamedTuple):
             )
         return K if np.array_equal(row, np.arange(len(K))) else K[row]
 
-    def folds(self, most: int, rng: np.random.Generator) -> list[Fold]:
-        """At most this number of folds of the rows; none where a class is too small."""
-        count, folds = fold_count(self.codes, self.c / self.unit, most), []
-        share = float(effective(self.c, self.unit).sum() / self.c.sum())
-        for out in split_weights(self.codes, self.c, count, rng, self.unit).T if count else ():
-            left = self.c - out
-            own = left if self.by_label else np.bincount(self.at, left)[self.at]
-            fitted, tested = np.flatnonzero(left > 0), np.flatnonzero(out > 0)
-            keep = np.flatnonzero(own[self.candidates] > 0)
-            folds.append(Fold(fitted, tested, keep, left[fitted], out[tested] * share))
+    def folds(self, most: int) -> list[Fold]:
+        """At most this number of folds of the rows; none where a class is too small.
+
+        A row of weight seven is seven pieces, as if it were seven rows; one of class weight seven
+        is one piece, and so is one of weights below one.
+        """
+        piece = self.unit * min(1.0, float((self.c / self.unit).mean()))
+        units = self.c / piece
+        weights = np.bincount(self.codes, units)
+        count = min(most, int(weights.min() + 1e-9))
+        if count < 2 or weights.size < 2:
+            return []
+        share, folds = float(effective(self.c, self.unit).sum() / self.c.sum()), []
+        for out in fold_weights(units, self.codes, count).T:
+            left = units - out
+            left[left < 1e-9 * units] = 0.0  # a row held out leaves no rounding behind
+            candidates = left if self.by_label else np.bincount(self.at, left)[self.at]
+            train, test = np.flatnonzero(left), np.flatnonzero(out)
+            keep = np.flatnonzero(candidates[self.candidates])
+            c, c_out = left * piece, out * piece * share
+            folds.append(Fold(train, test, keep, c[train], c_out[test]))
         return folds
 
 
@@ -210,40 +190,6 @@ def choose_candidates(
     return rows[rows_of_all_classes(data.codes[rows], min(int(most), rows.size), rng)]
 
 
-def split_weights(
-    y: Array, c: Array, count: int, rng: np.random.Generator, unit: Array | float = 1.0
-) -> Array:
-    """Weights held out in each fold, ``(n, count)``, stratified by label; rows sum to ``c``.
-
-    A row of weight seven is cut into seven pieces, as if it were seven rows (at most a million a
-    class), which are distributed at random; one of class weight seven, ``unit``, is not cut.
-    """
-    _, code = np.unique(y, return_inverse=True)
-    given, c = c, c / unit
-    size = np.maximum(_piece(c), np.bincount(code, c)[code] / 10**6)
-    copies = np.maximum(np.ceil(c / size - 1e-9), 1).astype(int)
-    pieces = np.repeat(np.arange(y.size), copies)
-    split = StratifiedKFold(count, shuffle=True, random_state=int(rng.integers(2**31)))
-    folds = [pieces[out] for _, out in split.split(pieces, y[pieces])]
-    H = np.stack([np.bincount(fold, minlength=y.size) for fold in folds], axis=1)
-    H = H * (given / copies)[:, None]
-    whole = (1.0 - 1e-9) * given[:, None] < H  # a row held out leaves no rounding behind
-    return np.where(whole, given[:, None], H)
-
-
-def _piece(c: Array) -> float:
-    """The weight of one row: rows of weights below one are not cut."""
-    return min(1.0, float(c.mean()))
-
-
-def fold_count(y: Array, c: Array, most: int) -> int:
-    """The number of folds, at most ``most``, that all contain every class; else zero."""
-    _, code = np.unique(y, return_inverse=True)
-    weights = np.bincount(code, c)
-    count = min(most, int(np.floor(weights.min() / _piece(c) + 1e-9)))
-    return count if count >= 2 and weights.size >= 2 else 0
-
-
 def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
     """Log loss of each row, counted once, under the link fitted to all of them."""
     p = CalibratedLink.fit(y, m, v, c).proba(m, v)
@@ -259,7 +205,6 @@ def tune_kernel(
     per_column: bool,
     data: MergedRows,
     standardised: bool,
-    rng: np.random.Generator,
     journal: Journal = SILENT,
 ) -> tuple[Any, float]:
     """The kernel of most evidence under a logistic Gaussian process, and the amplitude there.
@@ -293,8 +238,6 @@ def has_length_scale(kernel: Any) -> bool:
 
 def stretched(kernel: Any, log_factor: float) -> Any:
     """The kernel with all its length scales multiplied by ``exp(log_factor)``."""
-    if log_factor == 0.0 or not has_length_scale(kernel):
-        return kernel
     return kernel.with_theta(kernel.theta + log_factor * is_scale(kernel))
 
 

@@ -33,7 +33,7 @@ class PenalisedLikelihood:
     y: Array  # (n,) labels -1 and +1
     c: Array  # (n,) weights of the rows
     t: Array  # (K,)
-    Q: Array  # (K, K), or its diagonal (K,)
+    Q: Array  # (K, K)
     signed: bool = True
     likelihood: Likelihood = PROBIT
 
@@ -43,7 +43,7 @@ class PenalisedLikelihood:
 
     def of(self, columns: Array) -> PenalisedLikelihood:
         """The model with some of the columns, the bias among them."""
-        Q = self.Q[columns] if self.Q.ndim == 1 else self.Q[np.ix_(columns, columns)]
+        Q = self.Q[np.ix_(columns, columns)]
         return replace(self, A=self.A[:, columns], t=self.t[columns], Q=Q)
 
     def with_rate(self, rate: float) -> PenalisedLikelihood:
@@ -57,32 +57,23 @@ class PenalisedLikelihood:
     def value(self, x: Array, z: Array | None = None) -> float:
         z = self.A @ x if z is None else z
         fit = float(self.c @ self.likelihood.log_prob(self.y, z))
-        return fit - float((self.t + 0.5 * self._times(x)) @ x)
+        return fit - float((self.t + 0.5 * (self.Q @ x)) @ x)
 
     def gradient(self, x: Array) -> Array:
         on = np.flatnonzero(x)
         g = self.local(self.A[:, on] @ x[on]).g
-        out: Array = self.A.T @ g - self.t - self._times(x)
+        out: Array = self.A.T @ g - self.t - self.Q[:, on] @ x[on]
         return out
 
     def curvature(self, h: Array) -> Array:
         """Minus the matrix of second derivatives, ``A' diag(h) A + Q``."""
         B = self.A * np.sqrt(h)[:, None]
-        return B.T @ B + self._matrix()
-
-    def _times(self, x: Array) -> Array:
-        if self.Q.ndim == 1:
-            return self.Q * x
-        on = np.flatnonzero(x)
-        return self.Q[:, on] @ x[on]
+        return B.T @ B + self.Q
 
     def leave_one_out(self, f: Array, v: Array, unit: Array | float) -> tuple[Array, Array]:
         """Moments of f at each row without that row, whose weight is ``unit`` less."""
         local = self.likelihood.augmented(self.y, f, 0.0)
         return leave_one_out(f, v, local._replace(w=local.h), np.minimum(self.c, unit))
-
-    def _matrix(self) -> Array:
-        return np.diag(self.Q) if self.Q.ndim == 1 else self.Q
 
     def em_step(self, x: Array) -> Array:
         r"""One EM step with the exact M-step.
@@ -93,7 +84,7 @@ class PenalisedLikelihood:
         """
         z = self.A @ x
         target = z + PROBIT.augmented(self.y, z, 0.0).g
-        G = (self.A * self.c[:, None]).T @ self.A + self._matrix()
+        G = (self.A * self.c[:, None]).T @ self.A + self.Q
         return nnls(G, self.A.T @ (self.c * target) - self.t, self.free, x > 0)
 
     def newton(self, x: Array, tol: float, max_iter: int = 100) -> tuple[Array, int]:
@@ -104,13 +95,13 @@ class PenalisedLikelihood:
         """
         free, z = self.free, self.A @ x
         # the curvature vanishes where all rows are far on their labels' side
-        floor = np.where(free, 0.0, 1e-10 * self._size() ** 2)
+        floor = np.where(free, 0.0, 1e-10 * self.size**2)
         value = self.value(x, z)
         for number in range(max_iter):
             row = self.local(z)
             G = self.curvature(row.h)
             G.flat[:: x.size + 1] += floor
-            slope = self.A.T @ row.g - self.t - self._times(x)
+            slope = self.A.T @ row.g - self.t - self.Q @ x
             step = nnls(G, G @ x + slope, free, x > 0) - x
             gain = float(slope @ step)
             if not gain > tol:
@@ -133,7 +124,7 @@ class PenalisedLikelihood:
         all optimality conditions then hold to that slack.  At most ten join at once, or a third of
         those in the set.
         """
-        allowed = slack * np.maximum(self.t, 1e-3 * self._size())
+        allowed = slack * np.maximum(self.t, 1e-3 * self.size)
         work, steps = np.flatnonzero((x > 0) | self.free), 0
         for _ in range(10 + x.size):
             part, made = self.of(work).newton(x[work], tol)
@@ -152,7 +143,8 @@ class PenalisedLikelihood:
             work = np.sort(np.concatenate([work, more]))
         return x, steps
 
-    def _size(self) -> float:
+    @property
+    def size(self) -> float:
         """The largest value in the columns but the constant."""
         part = self.A[:, :-1]
         return float(max(part.max(initial=0.0), -part.min(initial=0.0)))

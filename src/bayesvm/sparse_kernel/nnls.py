@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dposv
+from scipy.linalg import cho_factor, cho_solve
 
 from ..core.types import Array
 
-TRIES = 3  # exchanges of whole blocks without progress; after them, one index at a time
 
-
-def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
+def nnls(G: Array, r: Array, free: Array, start: Array | None = None, patience: int = 3) -> Array:
     r"""Minimise :math:`\frac12 x^\top G x - r^\top x` subject to :math:`x_j \ge 0`.
 
     Block principal pivoting: solve for the coefficients of a set of columns; remove the columns
@@ -29,6 +27,8 @@ def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
         Coefficients without a constraint.
     start : boolean array of shape (K,), optional
         Columns of the first set; all by default.
+    patience : int, default=3
+        Exchanges of whole blocks without progress, after which columns are exchanged one by one.
 
     Returns
     -------
@@ -49,34 +49,24 @@ def nnls(G: Array, r: Array, free: Array, start: Array | None = None) -> Array:
     K = r.size
     inside = np.ones(K, dtype=bool) if start is None else start | free
     tol = 1e-12 * (np.abs(r).max(initial=0.0) + np.finfo(float).tiny)
-    fewest, left = K + 1, TRIES
+    fewest, left = K + 1, patience
     x = np.zeros(K)
     for _ in range(50 + 10 * K):
         at = np.flatnonzero(inside)
-        x = np.zeros(K)
-        x[at] = solve(G[np.ix_(at, at)], r[at])
+        x, part = np.zeros(K), G[np.ix_(at, at)]
+        try:
+            x[at] = cho_solve(cho_factor(part, check_finite=False), r[at]) if at.size else 0.0
+        except np.linalg.LinAlgError:  # equal columns
+            x[at] = np.linalg.lstsq(part, r[at], rcond=None)[0]
         wrong = np.where(inside, (x < 0) & ~free, r - G @ x > tol)
         count = int(wrong.sum())
         if not count:
             return x
         if count < fewest:
-            fewest, left = count, TRIES
+            fewest, left = count, patience
         else:
             left -= 1
         if left < 0:
             wrong[: np.flatnonzero(wrong)[-1]] = False
         inside ^= wrong
     return np.where(free, x, np.maximum(x, 0.0))
-
-
-def solve(G: Array, r: Array) -> Array:
-    """Solve a positive definite system; jitter is added only if rounding made it singular."""
-    if not r.size:
-        return r
-    jitter = 0.0
-    for _ in range(12):
-        _, x, info = dposv(G + jitter * np.eye(r.size) if jitter else G, r)
-        if info == 0 and np.all(np.isfinite(x)):
-            return x
-        jitter = max(10.0 * jitter, 1e-14 * float(np.trace(G)) / r.size + np.finfo(float).tiny)
-    return np.linalg.lstsq(G, r, rcond=None)[0]

@@ -87,10 +87,11 @@ class Power:
     widths: str = "together"
 
     def __post_init__(self) -> None:
-        shapes: dict[str, Any] = {"shape": self.shape, "bias_shape": self.bias_shape}
+        shapes = {"shape": self.shape} | (
+            {} if self.bias_shape is None else {"bias_shape": self.bias_shape}
+        )
         for name, value in shapes.items():
-            free = name == "bias_shape" and value is None
-            if not free and not (is_number(value) and value > -0.5):
+            if not (is_number(value) and value > -0.5):
                 raise ValueError(f"{name} must be a number above -0.5; got {value!r}.")
         for name, value in {"rate": self.rate, "bias_rate": self.bias_rate}.items():
             if not is_number(value, 0):
@@ -189,13 +190,6 @@ class Start(NamedTuple):
         return np.maximum(w * rows.sign, 0.01)
 
 
-def all_starts(count: int, support: bool, learn_width: bool) -> list[Start]:
-    """Random starts at three widths, a support vector machine if it applies, a relevance one."""
-    widths = np.log(2.0) * np.array([0.0, -1.0, 1.0] if learn_width else [0.0])
-    random = [Start("random", float(widths[k % widths.size]), k) for k in range(count)]
-    return [*random, *([Start("svm")] if support else []), Start("rvm")]
-
-
 def fit(
     kernel: Any, rows: Rows, start: Start | Array, settings: Settings, watch: Watch = silent
 ) -> tuple[Any, Sparse]:
@@ -215,7 +209,7 @@ def fit(
     """
     prior, moving = settings.prior, settings.learn_width
     if isinstance(start, Start):
-        kernel = stretched(kernel, start.log_width)
+        kernel = stretched(kernel, start.log_width) if start.log_width else kernel
         x = np.append(start.weights(rows.signed(kernel), rows), 0.0)
     else:
         x = start
@@ -226,7 +220,7 @@ def fit(
     converged, change, n_iter = False, np.inf, 0
 
     def model(Q: Array) -> PenalisedLikelihood:
-        return PenalisedLikelihood(A, rows.y, rows.c, np.zeros(Q.size), Q)
+        return PenalisedLikelihood(A, rows.y, rows.c, np.zeros(Q.size), np.diag(Q))
 
     for n_iter in range(1, settings.max_iter + 1):
         Q = prior.precision(x, settings.bias)
@@ -297,32 +291,34 @@ def width_step(
     return 0.0 * scales
 
 
-def fit_machines(
-    kernel: Any, data: MergedRows, journal: Journal, rng: np.random.Generator, settings: Settings
-) -> Result:
-    """The machines of all classes, each from its best start."""
-    folds, K = data.folds(settings.n_folds, rng), data.values(kernel)
+def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Settings) -> Result:
+    """The machines of all classes, each from its best start.
+
+    Starts are random at three widths, and those of a support and of a relevance vector machine.
+    """
+    folds, K = data.folds(settings.n_folds), data.values(kernel)
     few = data.points[:5]
     moving = settings.learn_width and has_length_scale(kernel)
     if moving:  # not where the size of f depends on length scales, as with inner products
         moving = np.allclose(kernel.diag(few), stretched(kernel, 1.0).diag(few))
     size = 1.0 if moving else float(np.abs(K).max()) or 1.0  # starts expect columns of about one
-    # a support vector machine needs all rows as candidates and a positive kernel
-    support = data.candidates.size == data.c.size and is_positive(kernel, K)
     everything = np.arange(data.c.size), np.arange(data.candidates.size), data.c
     while True:
-        how, starts = (
-            settings._replace(learn_width=moving),
-            all_starts(settings.prior.n_starts, support, moving),
-        )
+        widths = np.log(2.0) * np.array([0.0, -1.0, 1.0] if moving else [0.0])
+        count, settings = settings.prior.n_starts, settings._replace(learn_width=moving)
+        starts = [Start("random", float(widths[k % widths.size]), k) for k in range(count)]
+        # a support vector machine needs all rows as candidates and a positive kernel
+        if data.candidates.size == data.c.size and is_positive(kernel, K):
+            starts.append(Start("svm"))
+        starts.append(Start("rvm"))
         fits: list[tuple[Any, Sparse, HeldOut | None]] = []
         for j, y in enumerate(data.labels):
             rows, held_out = Rows(data, y, size, *everything), None
             start = starts[0]
             if folds:
                 notes = journal.folder(f"machine{j}")
-                start, held_out = choose_start(kernel, rows, folds, starts, how, notes)
-            at, sparse = fit(kernel, rows, start, how, journal)
+                start, held_out = choose_start(kernel, rows, folds, starts, settings, notes)
+            at, sparse = fit(kernel, rows, start, settings, journal)
             sign = rows.sign[sparse.columns]
             fits.append((at, sparse.with_columns_times(sign * size), held_out))
         kernels, machines, moments = zip(*fits, strict=True)

@@ -65,7 +65,8 @@ class Columns:
     def model(self, columns: Array, precision: Array) -> PenalisedLikelihood:
         C = np.column_stack([self.Phi[:, columns], np.ones(self.y.size)])
         P = np.append(precision, self.bias)
-        return PenalisedLikelihood(C, self.y, self.c, np.zeros(P.size), P, False, self.likelihood)
+        penalty = np.zeros(P.size), np.diag(P)
+        return PenalisedLikelihood(C, self.y, self.c, *penalty, False, self.likelihood)
 
     def mode(self, start: Start) -> Mode:
         r"""Mode and :math:`\log Z = \log p(y | w) - \frac12 w^\top Aw + \frac12\log|A\Sigma|`."""
@@ -77,7 +78,7 @@ class Columns:
         row = model.local(z)
         precision = model.curvature(row.h)
         L, _ = scaled_cholesky(precision)
-        evidence = model.value(theta[kept], z) + 0.5 * float(np.log(model.Q).sum())
+        evidence = model.value(theta[kept], z) + 0.5 * float(np.log(np.diag(model.Q)).sum())
         evidence -= float(np.log(np.diag(L)).sum())
         at = Start(start.alpha, theta)
         return Mode(at, active, model.A, precision, L, row.g, row.h, evidence)
@@ -107,11 +108,7 @@ def limited(alpha: Array) -> Array:
 
 
 def gain_of(alpha: Array, s: Array, q: Array) -> Array:
-    r"""What a column adds to the log evidence, eq. 16 of Tipping & Faul; 0 at infinity.
-
-    .. math:: \ell(\alpha) = \tfrac12\Big[\log\frac{\alpha}{\alpha + s}
-        + \frac{q^2}{\alpha + s}\Big]
-    """
+    """What a column adds to the log evidence, eq. 16 of Tipping & Faul; 0 at infinity."""
     with np.errstate(divide="ignore", invalid="ignore"):
         out = 0.5 * (q * q / (alpha + s) - np.log1p(s / alpha))
     return np.where(np.isinf(alpha), 0.0, out)
@@ -251,22 +248,25 @@ def best_of_starts(columns: Columns, settings: Settings, journal: Journal = SILE
         start = wide_start(columns.Phi, columns.c) if name == "wide" else None
         if state := journal.recall(name):
             start = Start(**state)
-        how = (settings.tol, settings.max_iter, start, journal.keeping(name))
-        found.append(SOLVERS[settings.solver](columns, *how))
+
+        def watch(progress: Progress, standing: Any, name: str = name) -> bool:
+            journal.keep(name, standing._asdict(), now=False)
+            return journal(progress)
+
+        solve = SOLVERS[settings.solver]
+        found.append(solve(columns, settings.tol, settings.max_iter, start, watch))
     # two ends of one height differ by rounding
     return max(found, key=lambda one: round(one.value, 6))
 
 
-def fit_machines(
-    kernel: Any, data: MergedRows, journal: Journal, rng: np.random.Generator, settings: Settings
-) -> Result:
+def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Settings) -> Result:
     """The machines of all classes, and moments of f at rows held out by folds.
 
     Without folds, or where a callback stops them, leave-one-out moments of the fit.
     """
     K = data.values(kernel)
     size = float(np.abs(K).max()) or 1.0  # precisions are limited for columns of about one
-    K, folds = K / size, data.folds(settings.n_folds, rng)
+    K, folds = K / size, data.folds(settings.n_folds)
     rough = settings._replace(tol=max(0.1, settings.tol))
     sparse: list[Sparse] = []
     held_out: list[HeldOut | None] = []
@@ -276,24 +276,23 @@ def fit_machines(
         m, v = found.moments(K)
         model = columns.model(found.columns, np.ones(found.columns.size))
         moments = y, *model.leave_one_out(m, v, data.unit), effective(data.c, data.unit)
+
+        def predict_fold(fold: Fold, y: Array = y, columns: Columns = columns) -> dict[str, Array]:
+            Phi, c = K[:, fold.keep], fold.c
+            inside = replace(columns, Phi=Phi[fold.rows], y=y[fold.rows], c=c)
+            m, v = best_of_starts(inside, rough).moments(Phi[fold.out])
+            return {"m": m, "v": v}
+
         parts: list[HeldOut] = []
         for k, fold in enumerate(folds, 1):
             if journal.stopped:
                 break
-            part = journal.cached(f"folds{j}/fold{k}", partial(predict_fold, columns, fold, rough))
+            part = journal.cached(f"folds{j}/fold{k}", partial(predict_fold, fold))
             parts.append((y[fold.out], part["m"], part["v"], fold.c_out))
             journal(Progress("folds", k, len(folds), found.value, 0.0))
-        if folds and len(parts) == len(folds) and not journal.stopped:
+        if folds and not journal.stopped:
             y, m, v, c = (np.concatenate(x) for x in zip(*parts, strict=True))
             moments = y, m, v, c
         sparse.append(found.with_columns_times(size))
         held_out.append(moments)
     return Result(kernel, sparse, held_out)
-
-
-def predict_fold(columns: Columns, fold: Fold, settings: Settings) -> dict[str, Array]:
-    """Moments of f at the rows of a fold, from a machine fitted to the others."""
-    Phi, y = columns.Phi[np.ix_(fold.rows, fold.keep)], columns.y[fold.rows]
-    inside = best_of_starts(replace(columns, Phi=Phi, y=y, c=fold.c), settings)
-    m, v = inside.moments(columns.Phi[np.ix_(fold.out, fold.keep)])
-    return {"m": m, "v": v}
