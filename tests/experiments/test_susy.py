@@ -20,9 +20,8 @@ def table(tmp_path):
     return rows, path
 
 
-def test_the_table_becomes_two_maps(table, tmp_path, monkeypatch):
+def test_the_table_becomes_two_maps(table, tmp_path):
     rows, path = table
-    monkeypatch.setattr("bayesvm.datasets.real.SUSY_PIECE", 60)
     held = fetch_susy(tmp_path, url=path.as_uri())
     np.testing.assert_allclose(held.data, rows[:, 1:], rtol=1e-6)
     np.testing.assert_array_equal(held.target, np.where(rows[:, 0] > 0, 1, -1))

@@ -12,14 +12,12 @@ and ``source`` (the file, or the OpenML set).  Nothing is standardised and no ro
 
 from __future__ import annotations
 
-import csv
 import gzip
 import os
 import tomllib
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,15 +30,10 @@ VARIABLE = "BAYESVM_DATA"
 SETS: dict[str, dict[str, Any]] = tomllib.loads(
     files(__package__).joinpath("sets.toml").read_text("utf-8")
 )
-RAETSCH = (
-    "banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image", "ringnorm",
-    "splice", "thyroid", "titanic", "twonorm", "waveform",
-)  # fmt: skip
-GENES = ("metabric", "gravier", "subramanian", "alon")
-BENCHMARKS = ("ionosphere", "sonar", "wisconsin", "crabs", "pima", "ripley")
+RAETSCH = SETS["raetsch"]["names"]
+GENES = [key for key, known in SETS.items() if known["path"].startswith("gene_expression")]
+BENCHMARKS = [key for key, known in SETS.items() if known["path"].startswith("small_benchmarks")]
 SUSY_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/00279/SUSY.csv.gz"
-SUSY_COLUMNS = 18
-SUSY_PIECE = 100_000  # lines converted at once
 
 
 def load_spam(data_home: str | Path | None = None) -> Bunch:
@@ -75,16 +68,15 @@ def load_toenail(data_home: str | Path | None = None) -> Bunch:
         itraconazole); ``target`` (+1 moderate or severe, 408 rows); ``groups``, the patients;
         ``visit``, 1 to 7.
     """
-    column = _csv(_file("toenail", data_home))
-    time = np.array(column["time_months"], float)
-    treated = np.array([name == "terbinafine" for name in column["treatment"]], float)
+    column = _columns(_file("toenail", data_home))
+    treated = column["treatment"] == "terbinafine"
     return _bunch(
         "toenail",
-        np.column_stack([time, treated]),
-        np.array(column["label"], int),
+        np.column_stack([column["time_months"].astype(float), treated]),
+        column["label"].astype(int),
         ["time_months", "terbinafine"],
-        groups=np.array(column["patient_id"], int),
-        visit=np.array(column["visit"], int),
+        groups=column["patient_id"].astype(int),
+        visit=column["visit"].astype(int),
     )
 
 
@@ -102,11 +94,7 @@ def load_acath(data_home: str | Path | None = None) -> Bunch:
         ``data`` (3504, 4): sex (1 female), age, duration of symptoms in days (zeros occur) and
         cholesterol (NaN where missing); ``target`` (+1 significant disease, 2334 rows).
     """
-    bunch = _labelled("acath", data_home)
-    keep = ["sex", "age", "cad_dur", "choleste"]  # the other two columns are outcomes
-    bunch.data = bunch.data[:, [bunch.feature_names.index(name) for name in keep]]
-    bunch.feature_names = keep
-    return bunch
+    return _labelled("acath", data_home, drop=("sigdz", "tvdlm"))  # these are outcomes
 
 
 def load_raetsch(
@@ -138,19 +126,20 @@ def load_raetsch(
         ``data``, ``target`` to learn from, ``data_test``, ``target_test``, ``split`` (which kind it
         is), ``n_realisations`` (how many there are of that kind).
     """
-    _known(name, RAETSCH, "name")
-    _known(split, ("any", "original", "generated"), "split")
-    with np.load(_file("raetsch", data_home, name)) as arrays:
-        held = {key: arrays[key] for key in arrays.files}
-    X, y = held["x"].astype(float), held["t"].astype(int)
+    _check_name(name, RAETSCH)
+    _check_name(split, ("any", "original", "generated"), "split")
+    with np.load(_file("raetsch", data_home, name)) as file:
+        arrays = dict(file)
+    X, y = arrays["x"].astype(float), arrays["t"].astype(int)
     names = [f"x{j}" for j in range(X.shape[1])]
-    divisions: list[tuple[str, Any, Any]] = []
-    for kind in ("original", "generated") if split == "any" else (split,):
-        pairs = zip(held[f"train_{kind}"], held[f"test_{kind}"], strict=True)
-        divisions += [(kind, *pair) for pair in pairs]
+    divisions = [
+        (kind, train, test)
+        for kind in (("original", "generated") if split == "any" else (split,))
+        for train, test in zip(arrays[f"train_{kind}"], arrays[f"test_{kind}"], strict=True)
+    ]
     if realisation is None:
         splits = [(train, test) for _, train, test in divisions]
-        return _bunch("raetsch", X, y, names, name, counts=held["counts"], splits=splits)
+        return _bunch("raetsch", X, y, names, name, counts=arrays["counts"], splits=splits)
     if not 1 <= realisation <= len(divisions):
         raise ValueError(
             f"{name} has {len(divisions)} realisations with split={split!r}, counted from 1; got "
@@ -179,16 +168,16 @@ def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> B
         ``data``, ``target``, ``data_test``, ``target_test``.  Targets are the digits, or +1 for 3
         and -1 for 5 if resampled.
     """
-    source = "usps_resampled" if resampled else "usps"
-    with np.load(_file(source, data_home)) as held:
-        if resampled:
-            X, X_test = held["train_x"].astype(float), held["test_x"].astype(float)
-            y, y_test = held["train_t"], held["test_t"]
-        else:
-            X, X_test = held["train_images_x1000"] / 1000.0, held["test_images_x1000"] / 1000.0
-            y, y_test = held["train_digit"], held["test_digit"]
+    key, pixels, labels, unit = "usps", "images_x1000", "digit", 1000.0
+    if resampled:
+        key, pixels, labels, unit = "usps_resampled", "x", "t", 1.0
+    with np.load(_file(key, data_home)) as file:
+        (X, y), (X_test, y_test) = (
+            (file[f"{part}_{pixels}"] / unit, file[f"{part}_{labels}"].astype(int))
+            for part in ("train", "test")
+        )
     names = [f"pixel{j}" for j in range(X.shape[1])]
-    return _bunch(source, X, y.astype(int), names, data_test=X_test, target_test=y_test.astype(int))
+    return _bunch(key, X.astype(float), y, names, data_test=X_test.astype(float), target_test=y_test)
 
 
 def load_susy(
@@ -209,10 +198,8 @@ def load_susy(
         ``data``, ``target`` (+1 signal); for 'low' also ``block`` (0, 1, 2), the three samples
         that it was put together from.
     """
-    _known(features, ("all", "low"), "features")
-    if features == "low":
-        return _arrays("susy_low", data_home, extra=("block",))
-    return _arrays("susy", data_home)
+    _check_name(features, ("all", "low"), "features")
+    return _arrays("susy" if features == "all" else "susy_low", data_home)
 
 
 def fetch_susy(data_home: str | Path | None = None, url: str = SUSY_URL) -> Bunch:
@@ -238,8 +225,12 @@ def fetch_susy(data_home: str | Path | None = None, url: str = SUSY_URL) -> Bunc
     rows, labels = folder / "susy" / "susy_X.npy", folder / "susy" / "susy_y.npy"
     if not (rows.exists() and labels.exists()):
         rows.parent.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(url, timeout=30) as answer, gzip.open(answer, "rt") as table:
-            _convert(table, rows, labels)
+        with urllib.request.urlopen(url, timeout=30) as answer, gzip.open(answer, "rt") as lines:
+            table = np.loadtxt(lines, delimiter=",", dtype=np.float32, ndmin=2)
+        if table.shape[1] != 19:
+            raise ValueError(f"SUSY has 19 columns with the label; {url} has {table.shape[1]}.")
+        np.save(rows, table[:, 1:])
+        np.save(labels, np.where(table[:, 0] > 0.5, 1, -1).astype(np.int8))
     return Bunch(
         data=np.load(rows, mmap_mode="r"),
         target=np.load(labels, mmap_mode="r"),
@@ -265,7 +256,7 @@ def load_gene_expression(name: str = "metabric", data_home: str | Path | None = 
     bunch : sklearn.utils.Bunch
         ``data``, ``target``, ``feature_names`` (the genes).
     """
-    _known(name, GENES, "name")
+    _check_name(name, GENES)
     return _arrays(name, data_home)
 
 
@@ -286,29 +277,29 @@ def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
     bunch : sklearn.utils.Bunch
         ``data``, ``target``, names, citation.
     """
-    _known(name, BENCHMARKS, "name")
+    _check_name(name, BENCHMARKS)
     if name == "crabs":
-        column = _csv(_file(name, data_home))
-        y = np.where(np.array(column.pop("sex")) == "M", 1, -1)
-        column["sp"] = tuple(str(int(kind == "O")) for kind in column["sp"])
-        X = np.column_stack([np.array(values, float) for values in column.values()])
+        column = _columns(_file(name, data_home))
+        y = np.where(column.pop("sex") == "M", 1, -1)
+        column["sp"] = column["sp"] == "O"
+        X = np.column_stack([values.astype(float) for values in column.values()])
         return _bunch(name, X, y, list(column))
     bunch = _labelled(name, data_home, drop=("sample_id",))
     if name == "ripley":
         path = _file(name, data_home).with_name("ripley_synth_test.csv")
-        _, bunch.data_test, bunch.target_test = _numbers(path)
+        bunch.data_test, bunch.target_test, _ = _numbers(path)
     return bunch
 
 
-def _known(value: str, names: Sequence[str], what: str) -> None:
+def _check_name(value: str, names: Sequence[str], what: str = "name") -> None:
     if value not in names:
         raise ValueError(f"{what} must be one of {', '.join(map(repr, names))}; got {value!r}.")
 
 
 def _folder(data_home: str | Path | None) -> Path | None:
     """The folder that is named, if any."""
-    named = data_home or os.environ.get(VARIABLE)
-    return Path(named).expanduser() if named else None
+    name = data_home or os.environ.get(VARIABLE)
+    return Path(name).expanduser() if name else None
 
 
 def _file(key: str, data_home: str | Path | None, name: str = "") -> Path:
@@ -336,49 +327,30 @@ def _labelled(key: str, data_home: str | Path | None, drop: tuple[str, ...] = ()
         bunch = _bunch(key, np.asarray(fetched.data, float), y, list(fetched.feature_names))
         bunch.source = f"OpenML, {name}, version {version}"
         return bunch
-    names, X, y = _numbers(_file(key, data_home))
-    keep = [j for j, name in enumerate(names) if name not in drop]
-    return _bunch(key, X[:, keep], y, [names[j] for j in keep])
+    return _bunch(key, *_numbers(_file(key, data_home), drop))
 
 
-def _arrays(key: str, data_home: str | Path | None, extra: tuple[str, ...] = ()) -> Bunch:
-    """A file of arrays x, t, feature_names."""
-    with np.load(_file(key, data_home)) as held:
-        more = {name: held[name] for name in extra}
-        X, y = held["x"].astype(float), held["t"].astype(int)
-        return _bunch(key, X, y, [str(name) for name in held["feature_names"]], **more)
+def _arrays(key: str, data_home: str | Path | None) -> Bunch:
+    """A file of arrays x, t, feature_names, and perhaps block."""
+    with np.load(_file(key, data_home)) as file:
+        more = {"block": file["block"]} if "block" in file else {}
+        X, y = file["x"].astype(float), file["t"].astype(int)
+        return _bunch(key, X, y, file["feature_names"].tolist(), **more)
 
 
-def _csv(path: Path) -> dict[str, tuple[str, ...]]:
-    """Columns by name."""
-    opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", newline="") as handle:
-        names, *rows = csv.reader(handle)
-    return dict(zip(names, zip(*rows)))
+def _columns(path: Path) -> dict[str, Array]:
+    """Columns of text by name."""
+    names, *rows = np.genfromtxt(path, str, comments=None, delimiter=",", encoding="utf-8")
+    return dict(zip(names.tolist(), np.transpose(rows)))
 
 
-def _numbers(path: Path) -> tuple[list[str], Array, Array]:
-    """Names, columns and label (the last column) of a table of numbers; empty means missing."""
-    columns = _csv(path)
-    table = np.array([[value or "nan" for value in each] for each in columns.values()], float)
-    return list(columns)[:-1], table[:-1].T.copy(), table[-1].astype(int)
-
-
-def _convert(table: Any, rows: Path, labels: Path) -> None:
-    """Write a table whose first column is the label to two files, piece by piece."""
-    signs, raw = [], rows.with_suffix(".part")
-    with raw.open("wb") as out:
-        while lines := list(islice(table, SUSY_PIECE)):
-            piece = np.loadtxt(lines, delimiter=",", dtype=np.float32, ndmin=2)
-            if piece.shape[1] != SUSY_COLUMNS + 1:
-                wanted = SUSY_COLUMNS + 1
-                raise ValueError(f"SUSY has {wanted} columns; the table has {piece.shape[1]}.")
-            np.ascontiguousarray(piece[:, 1:]).tofile(out)
-            signs.append(np.where(piece[:, 0] > 0.5, 1, -1).astype(np.int8))
-    target = np.concatenate(signs)
-    np.save(rows, np.memmap(raw, np.float32, "r", shape=(target.size, SUSY_COLUMNS)))
-    np.save(labels, target)
-    raw.unlink()
+def _numbers(path: Path, drop: tuple[str, ...] = ()) -> tuple[Array, Array, list[str]]:
+    """Columns, label (the last column) and names of a table of numbers; empty means missing."""
+    column = _columns(path)
+    y = column.popitem()[1].astype(int)
+    names = [name for name in column if name not in drop]
+    X = np.column_stack([np.where(column[name] == "", "nan", column[name]) for name in names])
+    return X.astype(float), y, names
 
 
 def _bunch(key: str, X: Array, y: Array, names: list[str], name: str = "", **more: Any) -> Bunch:
