@@ -39,16 +39,13 @@ SUSY_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/00279/SUSY
 def load_spam(data_home: str | Path | None = None) -> Bunch:
     """Spambase: is a message spam, from the frequencies of 57 words and characters.
 
+    There are 4601 messages, 1813 of them spam (+1).  The names of columns from OpenML are longer
+    (``word_freq_make`` for ``make``); their order is the same.
+
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder that holds ``spambase/spambase.csv.gz``.  The names of columns from OpenML are longer
-        (``word_freq_make`` for ``make``); their order is the same.
-
-    Returns
-    -------
-    bunch : sklearn.utils.Bunch
-        ``data`` (4601, 57), ``target`` (+1 spam, 1813 rows), names, citation.
+        Folder that holds ``spambase/spambase.csv.gz``.
     """
     return _labelled("spam", data_home)
 
@@ -56,17 +53,14 @@ def load_spam(data_home: str | Path | None = None) -> Bunch:
 def load_toenail(data_home: str | Path | None = None) -> Bunch:
     """Toenail infections: repeated visits of 294 patients under two treatments.
 
+    There are 1908 visits, 408 with a moderate or severe infection (+1).  The columns are the time
+    of the visit in months and the treatment (1 terbinafine, 0 itraconazole); ``groups`` are the
+    patients, ``visit`` is 1 to 7.
+
     Parameters
     ----------
     data_home : path-like, default=None
         Folder that holds ``toenail/toenail.csv``.
-
-    Returns
-    -------
-    bunch : sklearn.utils.Bunch
-        ``data`` (1908, 2): time of the visit in months and treatment (1 terbinafine, 0
-        itraconazole); ``target`` (+1 moderate or severe, 408 rows); ``groups``, the patients;
-        ``visit``, 1 to 7.
     """
     column = _columns(_file("toenail", data_home))
     treated = column["treatment"] == "terbinafine"
@@ -83,16 +77,13 @@ def load_toenail(data_home: str | Path | None = None) -> Bunch:
 def load_acath(data_home: str | Path | None = None) -> Bunch:
     """Cardiac catheterisation: significant coronary disease from four predictors, some missing.
 
+    There are 3504 patients, 2334 with disease (+1).  The columns are sex (1 female), age, duration
+    of symptoms in days (zeros occur) and cholesterol (NaN where missing).
+
     Parameters
     ----------
     data_home : path-like, default=None
         Folder that holds ``acath/acath.csv``.
-
-    Returns
-    -------
-    bunch : sklearn.utils.Bunch
-        ``data`` (3504, 4): sex (1 female), age, duration of symptoms in days (zeros occur) and
-        cholesterol (NaN where missing); ``target`` (+1 significant disease, 2334 rows).
     """
     return _labelled("acath", data_home, drop=("sigdz", "tvdlm"))  # these are outcomes
 
@@ -154,19 +145,15 @@ def load_raetsch(
 def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> Bunch:
     """Handwritten digits of the US postal service, 16 by 16 pixels between -1 and 1.
 
+    Test rows are in ``data_test`` and ``target_test``.
+
     Parameters
     ----------
     resampled : bool, default=False
-        The usual division of all ten digits, or digits 3 and 5 in the division of Rasmussen and
-        Williams (other preprocessing: the two cannot be mixed).
+        The usual division of all ten digits, or digits 3 (+1) and 5 (-1) in the division of
+        Rasmussen and Williams (other preprocessing: the two cannot be mixed).
     data_home : path-like, default=None
         Folder that holds ``usps/usps.npz`` or ``usps/usps_resampled_3vs5.npz``.
-
-    Returns
-    -------
-    bunch : sklearn.utils.Bunch
-        ``data``, ``target``, ``data_test``, ``target_test``.  Targets are the digits, or +1 for 3
-        and -1 for 5 if resampled.
     """
     key, pixels, labels, unit = "usps", "images_x1000", "digit", 1000.0
     if resampled:
@@ -188,15 +175,10 @@ def load_susy(
     Parameters
     ----------
     features : {'all', 'low'}, default='all'
-        18 features of 10,000 collisions, or the 8 low-level ones of 21,000, already standardised.
+        18 features of 10,000 collisions, or the 8 low-level ones of 21,000, already standardised,
+        from three samples that ``block`` numbers.
     data_home : path-like, default=None
         Folder that holds the file in ``susy/``.
-
-    Returns
-    -------
-    bunch : sklearn.utils.Bunch
-        ``data``, ``target`` (+1 signal); for 'low' also ``block`` (0, 1, 2), the three samples
-        that it was put together from.
     """
     _check_name(features, ("all", "low"), "features")
     return _arrays("susy" if features == "all" else "susy_low", data_home)
@@ -250,11 +232,6 @@ def load_gene_expression(name: str = "metabric", data_home: str | Path | None = 
         237 x 489, 168 x 2905, 50 x 10100, 62 x 2000.  alon holds raw intensities: take logarithms.
     data_home : path-like, default=None
         Folder that holds the file in ``gene_expression/``.
-
-    Returns
-    -------
-    bunch : sklearn.utils.Bunch
-        ``data``, ``target``, ``feature_names`` (the genes).
     """
     _check_name(name, GENES)
     return _arrays(name, data_home)
@@ -271,11 +248,6 @@ def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
         ``target_test`` too.
     data_home : path-like, default=None
         Folder that holds the file in ``small_benchmarks/``.
-
-    Returns
-    -------
-    bunch : sklearn.utils.Bunch
-        ``data``, ``target``, names, citation.
     """
     _check_name(name, BENCHMARKS)
     if name == "crabs":

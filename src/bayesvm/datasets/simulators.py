@@ -30,14 +30,6 @@ def simulate_luts(
     -------
     X, y, X_test, y_test : arrays
         Labels are -1 and +1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm.datasets import simulate_luts
-    >>> X, y, X_test, y_test = simulate_luts(100, 10, np.random.default_rng(0))
-    >>> X.shape, X_test.shape
-    ((100, 10), (1000, 10))
     """
     beta, u = rng.standard_normal(), rng.standard_normal(d)
     X = rng.standard_normal((n + n_test, d))
@@ -79,15 +71,6 @@ def simulate_chen(
     -------
     X, y, X_test, y_test : arrays
         Labels are -1 and +1, with equal chances.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm.datasets import simulate_chen
-    >>> X, y, X_test, y_test = simulate_chen("bumpy", 100, np.random.default_rng(0))
-    >>> best = np.where(abs(X_test[:, 0]) > abs(X_test[:, 1]), 1, -1)
-    >>> float(np.mean(best != y_test).round(2))
-    0.14
     """
     if name not in CHEN:
         raise ValueError(f"name must be one of {', '.join(map(repr, CHEN))}; got {name!r}.")
@@ -113,7 +96,8 @@ def simulate_messy_table(n: int, rng: np.random.Generator) -> Any:
 
     It has an identifier, dates, numbers with thousands separators, percent signs and currencies, an
     empty and a constant column, text of 300 levels, free text, missing cells, rows without a label,
-    and a column that gives the label away.  The label ``cancelled`` is yes or no.
+    and a column that gives the label away.  The label ``cancelled`` is yes or no.  All cells are
+    text, as in a file; missing ones are empty.
 
     Parameters
     ----------
@@ -125,15 +109,6 @@ def simulate_messy_table(n: int, rng: np.random.Generator) -> Any:
     Returns
     -------
     table : pandas.DataFrame
-        All cells are text, as in a file; missing ones are empty.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesvm.datasets import simulate_messy_table
-    >>> table = simulate_messy_table(500, np.random.default_rng(0))
-    >>> table.shape
-    (500, 15)
     """
     import pandas as pd
 
