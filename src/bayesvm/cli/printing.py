@@ -84,7 +84,7 @@ def show_predictions(
             rare = [k for k in odd if mark(texts[k]) in made.pooled]
             found = [[k for k in odd if k not in rare], rare, []]
         else:
-            values = made.made(table[name])[0]
+            values = made.values(table[name])[0]
             found = [[], [], np.unique(codes[np.isnan(values) & (codes >= 0)]).tolist()]
         for few, some in zip(said.values(), found):
             if count := int(np.isin(codes, some).sum()):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -24,19 +23,7 @@ from .cleaning_columns import (
     mark,
 )
 
-Made: TypeAlias = Number | Date | Levels
-
-FEW = 20  # rows up to which different values are no sign of an identifier
-NEARLY_ALL = 0.9  # share of rows with a text of their own, or of a range with a row, of a list
-WORDS = 4.0  # a cell on average, from which on text is free
 NAMED_ID = re.compile(r"(?i)(.*[_\W])?(id|uuid|guid|index|rowid|row_?number|unnamed: 0)|.*[a-z]ID")
-CODES, CODE_ROWS = 12, 50  # most whole numbers that may be codes, and fewest rows
-NEAR = 0.2  # errors of a suspiciously good column, over errors of the commonest class
-GIVEN_AWAY = 0.01  # errors of a leaking column, over errors of the commonest class
-LEAK_ROWS, LEAK_CLASS = 50, 10  # fewest rows, and of a class, that show a leak
-LEAF = 5  # rows of a value, or of an interval of numbers, that show one
-POOLED = 1000  # marks of rare levels that are kept, so that new ones can be distinguished
-SAMPLE = 5000  # rows that leaks are looked for in
 
 
 class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -122,37 +109,41 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self : TableCleaner
             The fitted transformer.
         """
+        import pandas as pd
+
         frame = frame_of(X)
-        named = {k: list(getattr(self, k) or ()) for k in ("categorical", "use", "drop")}
-        for option, names in named.items():
-            if absent_names := [name for name in names if name not in frame]:
+        categorical, use, drop = (list(x or ()) for x in (self.categorical, self.use, self.drop))
+        for option, names in (("categorical", categorical), ("use", use), ("drop", drop)):
+            if unknown := [name for name in names if name not in frame]:
                 raise ValueError(
-                    f"{option} names the columns {absent_names}, which the table does not have."
+                    f"{option} names the columns {unknown}, which the table does not have."
                 )
         findings: list[Finding] = []
         columns: dict[str, Number | Date | Levels] = {}
-        for name in frame.columns.drop(named["drop"]):
-            told = (name in named["categorical"], name in named["use"])
-            sizes = (self.min_frequency, self.max_categories)
-            made, found = learn_column(name, frame[name], *told, *sizes)
+        for name in frame.columns.drop(drop):
+            options = (name in categorical, name in use, self.min_frequency, self.max_categories)
+            column, found = learn_column(name, frame[name], *options)
             findings += found
-            if made is not None:
-                columns[name] = made
-        values = {name: made.made(frame[name])[0] for name, made in columns.items()}
-        for name, twin in same_as(values).items():
-            if name not in named["use"]:
+            if column is not None:
+                columns[name] = column
+        values = {name: column.values(frame[name])[0] for name, column in columns.items()}
+        first: dict[tuple[bool, bytes], str] = {}  # columns that distinguish rows in their own way
+        for name, x in values.items():
+            is_text = x.dtype.kind == "O"
+            content = pd.factorize(x)[0] if is_text else x.astype(float)
+            twin = first.setdefault((is_text, content.tobytes()), name)
+            if twin != name and name not in use:
                 del columns[name]
                 findings.append(Finding(name, f"the same as {twin!r}", "left out", "duplicate"))
         if y is not None:
-            kept = {name: values[name] for name in columns}
-            for leak, left_out in leaks(kept, y, named["use"]):
+            for leak, is_left_out in leaks({name: values[name] for name in columns}, y, use):
                 findings.append(leak)
-                if left_out:
+                if is_left_out:
                     del columns[leak.column]
         if self.reference:
-            for name, made in columns.items():
-                if isinstance(made, Levels):
-                    columns[name] = with_reference(made, frame[name], self.min_frequency)
+            for name, column in columns.items():
+                if isinstance(column, Levels):
+                    columns[name] = column.with_reference(frame[name], self.min_frequency)
         if not columns:
             raise ValueError(
                 f"no column is left to predict from, with n_samples = {len(frame)}: "
@@ -185,8 +176,8 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         frame = frame_of(X, list(self.feature_names_in_))
         if missing := [name for name in self.columns_ if name not in frame]:
             raise ValueError(lacking(missing, list(frame)))
-        made = [x for name, column in self.columns_.items() for x in column.made(frame[name])]
-        return pd.DataFrame(dict(zip(self.get_feature_names_out(), made)), index=frame.index)
+        values = [x for name, column in self.columns_.items() for x in column.values(frame[name])]
+        return pd.DataFrame(dict(zip(self.get_feature_names_out(), values)), index=frame.index)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns made.
@@ -204,10 +195,10 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "columns_")
         names: dict[str, None] = {}
         for name, column in self.columns_.items():
-            for made in column.names(name):
-                while made in names:
-                    made += "_"
-                names[made] = None
+            for part in column.names(name):
+                while part in names:
+                    part += "_"
+                names[part] = None
         return np.array(list(names), dtype=object)
 
     def findings_frame(self) -> Any:
@@ -274,133 +265,123 @@ def frame_of(X: Any, names: list[str] | None = None) -> Any:
 
 
 def learn_column(
-    name: str, cells: Any, categorical: bool, kept: bool, least: int, most: int
-) -> tuple[Made | None, list[Finding]]:
+    name: str, cells: Any, categorical: bool, use: bool, min_frequency: int, max_categories: int
+) -> tuple[Number | Date | Levels | None, list[Finding]]:
     """What a column becomes, ``None`` if it is left out, and what was found in it.
 
-    ``kept`` columns are not left out if they can be read; levels of fewer rows than ``least`` are
-    pooled, and those beyond the ``most`` frequent.
+    Columns to ``use`` are not left out if they can be read.
     """
     import pandas as pd
 
-    made: Made | None = None
+    column: Number | Date | None = None
     found: list[Finding] = []
     if pd.api.types.is_datetime64_any_dtype(cells):
-        made = Date()
+        column = Date()
     elif (is_number(cells) or cells.dtype.kind == "m") and not categorical:
-        made = Number()
+        column = Number()
     elif not cells.isna().all():
         codes, texts = as_text(cells)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(float)
-        if len(texts) == 1 and (codes >= 0).all() and not kept:
-            return None, [Finding(name, f"all cells are {examples(texts)}", "left out", "constant")]
-        if texts and not categorical:
-            made = Date.of(texts, counts) or Number.of(texts, counts)
-        if texts and made is None:
-            return _learn_levels(name, codes, texts, counts, kept, least, most)
-        if isinstance(made, Number):
-            found += _written_numbers(name, made, texts)
-    x = np.full(len(cells), np.nan) if made is None else made.made(cells)[0]
-    gone = int(np.isnan(x).sum())
-    if made is None or gone == x.size:
-        problem = "it is empty" if made is None or cells.isna().all() else "no cell can be read"
+        if texts and not categorical and (len(texts) > 1 or use or np.any(codes < 0)):
+            column = Date.of(texts, counts) or Number.of(texts, counts)
+        if texts and column is None:
+            options = (use, min_frequency, max_categories)
+            return _learn_levels(name, codes, texts, counts, *options)
+        if isinstance(column, Number):
+            found += _number_texts(name, column, texts)
+    if column is None:
+        return None, [Finding(name, "it is empty", "left out", "empty")]
+    x = column.values(cells)[0]
+    missing = int(np.isnan(x).sum())
+    if missing == x.size:
+        problem = "it is empty" if cells.isna().all() else "no cell can be read"
         return None, [*found, Finding(name, problem, "left out", "empty")]
-    if not kept:
-        for reason in (_constant(x), _list_of_rows(name, x) if isinstance(made, Number) else None):
-            if reason:
-                return None, [*found, Finding(name, reason[0], "left out", reason[1])]
-    if isinstance(made, Date):
-        made = replace(made, parts=_parts(made.dates(cells)))
-        parts = ", ".join(("year", *made.parts))
-        some = examples(map(str, cells.dropna().iloc[:1]), 1)
-        found.append(Finding(name, f"dates, such as {some}", f"read as {parts}", "date"))
-    elif not kept and (text := _codes(x)):
+    if not use:
+        constant = f"all cells are {x[0]:.6g}"
+        row_number = "every row has its own whole number, as in a list of rows"
+        for applies, problem, kind in (
+            (np.all(x == x[0]), constant, "constant"),
+            (isinstance(column, Number) and numbers_rows(name, x), row_number, "id"),
+        ):
+            if applies:
+                return None, [*found, Finding(name, problem, "left out", kind)]
+    if isinstance(column, Date):
+        column = column.with_parts(cells)
+        parts = ", ".join(("year", *column.parts))
+        such = examples(map(str, cells.dropna().iloc[:1]), 1)
+        found.append(Finding(name, f"dates, such as {such}", f"read as {parts}", "date"))
+    elif not use and is_code(x):
+        values = np.unique(x[~np.isnan(x)])
+        problem = f"{values.size} whole numbers, {values[0]:.0f} to {values[-1]:.0f}"
         how = f"used as a number; if they are codes, name it in categorical (--categorical {name})"
-        found.append(Finding(name, text, how, "codes"))
-    if gone:
-        text = f"{gone} of {x.size} cells are missing"
-        found.append(Finding(name, text, "filled with the mean, plus a missing flag", "missing"))
-    return made, found
+        found.append(Finding(name, problem, how, "codes"))
+    if missing:
+        problem = f"{missing} of {x.size} cells are missing"
+        found.append(Finding(name, problem, "filled with the mean, plus a missing flag", "missing"))
+    return column, found
 
 
-def _constant(x: Array) -> tuple[str, str] | None:
-    return (f"all cells are {x[0]:.6g}", "constant") if np.all(x == x[0]) else None
+def numbers_rows(name: str, x: Array, n_rows: int = 20, density: float = 0.9) -> bool:
+    """Whether numbers only name rows: whole, all different, and dense or named so.
+
+    In fewer than ``n_rows`` rows different numbers are no sign of it; dense ones are as many as a
+    share ``density`` of their range.
+    """
+    if x.size < n_rows or np.any(x != np.floor(x)) or np.unique(x).size < x.size:
+        return False
+    is_dense = x.size / (x.max() - x.min() + 1.0) > density
+    return bool(is_dense or NAMED_ID.fullmatch(name))
 
 
-def _list_of_rows(name: str, x: Array) -> tuple[str, str] | None:
-    """Numbers that only name rows: whole, all different, and dense or named so."""
-    if x.size < FEW or np.any(x != np.floor(x)) or np.unique(x).size < x.size:
-        return None
-    if x.size / (x.max() - x.min() + 1.0) <= NEARLY_ALL and not NAMED_ID.fullmatch(name):
-        return None
-    return "every row has its own whole number, as in a list of rows", "id"
+def is_code(x: Array, n_rows: int = 50, n_codes: int = 12) -> bool:
+    """Whether numbers may be codes of categories: few whole ones next to each other.
+
+    They are 3 to ``n_codes`` in at least ``n_rows`` rows.
+    """
+    values = np.unique(x[~np.isnan(x)])
+    few = x.size >= n_rows and 3 <= values.size <= n_codes
+    whole = few and values[0] >= 0 and np.all(values == np.floor(values))
+    return bool(whole and values[-1] - values[0] < 2 * values.size)
 
 
-def _codes(x: Array) -> str:
-    """Few whole numbers next to each other, which may be codes of categories."""
-    seen = np.unique(x[~np.isnan(x)])
-    if x.size < CODE_ROWS or not 3 <= seen.size <= CODES or np.any(seen != np.floor(seen)):
-        return ""
-    if seen[0] < 0 or seen[-1] - seen[0] >= 2 * seen.size:
-        return ""
-    return f"{seen.size} whole numbers, {seen[0]:.0f} to {seen[-1]:.0f}"
-
-
-def _written_numbers(name: str, made: Number, texts: list[str]) -> list[Finding]:
+def _number_texts(name: str, column: Number, texts: list[str]) -> list[Finding]:
     """Findings about numbers in text: those that are not plain, and cells that are none."""
-    found, read = [], np.isfinite(made.numbers(texts))
-    odd = [text for text, known in zip(texts, read) if known and not _is_plain(text)]
-    strange = [text for text, known in zip(texts, read) if not known]
-    if odd:
-        how = " with a decimal comma" if made.decimal == "," else ""
-        unit = f" in {made.unit}" if made.unit else ""
-        text = f"numbers as text, such as {examples(odd)}"
-        found.append(Finding(name, text, f"read as numbers{how}{unit}", "number"))
-    if strange:
-        text = f"{examples(strange)} among numbers"
-        found.append(Finding(name, text, "taken for missing", "missing"))
+    import pandas as pd
+
+    found, known = [], np.isfinite(column.numbers(texts))
+    plain = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").notna().to_numpy()
+    if np.any(known & ~plain):
+        such = examples([texts[k] for k in np.flatnonzero(known & ~plain)])
+        how = " with a decimal comma" if column.decimal == "," else ""
+        unit = f" in {column.unit}" if column.unit else ""
+        problem = f"numbers as text, such as {such}"
+        found.append(Finding(name, problem, f"read as numbers{how}{unit}", "number"))
+    if not known.all():
+        such = examples([texts[k] for k in np.flatnonzero(~known)])
+        found.append(Finding(name, f"{such} among numbers", "taken for missing", "missing"))
     return found
 
 
-def _is_plain(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _parts(dates: Array) -> tuple[str, ...]:
-    """Parts of dates that vary and are no other form of the year."""
-    dates = dates[~np.isnat(dates)]
-    span = (dates.max() - dates.min()) / np.timedelta64(1, "D")
-    day, month = dates.astype("datetime64[D]"), dates.astype("datetime64[M]")
-    several = {
-        "month": span >= 365 and np.unique(month.astype(np.int64) % 12).size > 1,
-        "weekday": span >= 14 and np.unique(day.astype(np.int64) % 7).size > 1,
-        "hour": np.unique(dates.astype("datetime64[h]") - day).size > 2,
-    }
-    return tuple(part for part, varies in several.items() if varies)
-
-
 def _learn_levels(
-    name: str, codes: Array, texts: list[str], counts: Array, kept: bool, least: int, most: int
-) -> tuple[Made | None, list[Finding]]:
-    """Levels of a column of text."""
-    n, k = int(counts.sum()), len(texts)
-    gone = codes.size - n
-    found = []
-    if gone:
-        how = "a level of their own" if gone >= least else "left empty: such cells are unknown"
-        found.append(Finding(name, f"{gone} of {codes.size} cells are missing", how, "missing"))
+    name: str, codes: Array, texts: list[str], counts: Array, use: bool, least: int, most: int
+) -> tuple[Levels | None, list[Finding]]:
+    """Levels of a column of text, those of fewer than ``least`` rows or beyond ``most`` pooled."""
+    n, k, missing = int(counts.sum()), len(texts), int(np.sum(codes < 0))
+    several, problem = n > 20, f"{k} different texts in {n} rows"
     words = np.array([len(text.split()) for text in texts]) @ counts / n
-    few = f"{k} different texts in {n} rows"
-    if n > FEW and k > n / 2 and words >= WORDS and not kept:
-        how = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
-        return None, [Finding(name, f"{few}, {words:.0f} words on average", how, "free text")]
-    if n > FEW and k > NEARLY_ALL * n and not kept:
-        how = "left out: it looks like an identifier"
-        return None, [Finding(name, few, how, "id")]
+    free = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
+    for applies, reason, how, kind in (
+        (k == 1 and not missing, f"all cells are {examples(texts)}", "left out", "constant"),
+        (several and k > n / 2 and words >= 4, f"{problem}, {words:.0f} words on average", free,
+         "free text"),
+        (several and k > 0.9 * n, problem, "left out: it looks like an identifier", "id"),
+    ):  # fmt: skip
+        if applies and not use:
+            return None, [Finding(name, reason, how, kind)]
+    found = []
+    if missing:
+        how = "left empty: such cells are unknown" if missing < least else "a level of their own"
+        found.append(Finding(name, f"{missing} of {codes.size} cells are missing", how, "missing"))
     order = np.lexsort((np.array(texts), -counts))
     least = min(least, n // 4)  # a level is a kind of rows
     frequent = [texts[j] for j in order[:most] if counts[j] >= least]
@@ -409,48 +390,21 @@ def _learn_levels(
         frequent.remove(OTHER)
     if not frequent:
         how = f"left out: no level has {least} rows; as groups they can be used: --groups"
-        return None, [*found, Finding(name, few, how, "many levels")]
+        return None, [*found, Finding(name, problem, how, "many levels")]
+    pooled = [j for j in order if texts[j] not in frequent]
     if rare:
-        rows = n - int(sum(counts[texts.index(level)] for level in frequent))
-        many = k > most
-        problem = f"{k} levels" if many else f"{_count(rare, 'level')} of fewer than {least} rows"
-        if many:
-            problem += f", {rare} of them rare"
-        how = f"pooled as {OTHER!r}, {_count(rows, 'row')}; {len(frequent)} kept"
-        found.append(Finding(name, problem, how, "many levels" if many else "rare"))
-    pooled = [mark(texts[j]) for j in order if texts[j] not in frequent][:POOLED]
-    return Levels(tuple(frequent), pooled=tuple(pooled)), found
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
-def with_reference(made: Levels, cells: Any, least: int) -> Levels:
-    """Levels that become indicators of all but the commonest; the pooled ones if not rare too."""
-    codes, known = made.codes(cells), len(made.levels)
-    counts = np.bincount(codes, minlength=known + 2)
-    counts[known:][counts[known:] < least] = 0
-    return replace(made, shares=tuple((counts / codes.size).tolist()))
+        rows = int(counts[pooled].sum())
+        problem, kind = f"{k} levels, {rare} of them rare", "many levels"
+        if k <= most:
+            problem, kind = f"{rare} level{'s' * (rare > 1)} of fewer than {least} rows", "rare"
+        how = f"pooled as {OTHER!r}, {rows} row{'s' * (rows > 1)}; {len(frequent)} kept"
+        found.append(Finding(name, problem, how, kind))
+    marks = tuple(mark(texts[j]) for j in pooled[:1000])  # by which new levels can be told
+    return Levels(tuple(frequent), pooled=marks), found
 
 
 # ---------------------------------------------------------------------------------------------
-# Columns that are like others, and those that give the label away
-
-
-def same_as(columns: dict[str, Array]) -> dict[str, str]:
-    """Columns that distinguish rows exactly as an earlier one of the same kind does."""
-    import pandas as pd
-
-    seen: dict[tuple[bool, bytes], str] = {}
-    out = {}
-    for name, values in columns.items():
-        is_text = values.dtype.kind == "O"
-        content = pd.factorize(values)[0] if is_text else np.asarray(values, dtype=float)
-        twin = seen.setdefault((is_text, content.tobytes()), name)
-        if twin != name:
-            out[name] = twin
-    return out
+# Columns that give the label away
 
 
 def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> list[tuple[Finding, bool]]:
@@ -460,48 +414,48 @@ def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> list[tuple[Findi
     """
     codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
     errors = {name: errors_alone(values, codes) for name, values in columns.items()}
-    some_left = any(share > GIVEN_AWAY for share in errors.values())
-    out: list[tuple[Finding, bool]] = []
+    leaking = [name for name, share in errors.items() if share <= 0.01]
+    found: list[tuple[Finding, bool]] = []
     for name, share in errors.items():
-        if GIVEN_AWAY < share <= NEAR:
-            percent = 100 * (1 - share)
-            text = f"suspiciously good: alone it avoids {percent:.0f} % of the errors"
-            how = "kept; check that it is known when new rows are predicted"
-            out.append((Finding(name, text, how, "near leak"), False))
-        elif share <= GIVEN_AWAY:
-            left_out = some_left and name not in use
+        is_left_out = name in leaking and name not in use and len(leaking) < len(errors)
+        if name in leaking:
             how = "kept; is it known when new rows are predicted?"
-            if left_out:
+            if is_left_out:
                 how = "left out as a leak; to keep it, name it in use (--use)"
-            out.append(
-                (Finding(name, "this column alone gives the label away", how, "leak"), left_out)
-            )
-    return out
+            leak = Finding(name, "this column alone gives the label away", how, "leak")
+            found.append((leak, is_left_out))
+        elif share <= 0.2:
+            problem = f"suspiciously good: alone it avoids {100 * (1 - share):.0f} % of the errors"
+            how = "kept; check that it is known when new rows are predicted"
+            found.append((Finding(name, problem, how, "near leak"), False))
+    return found
 
 
-def errors_alone(values: Array, y: Array) -> float:
+def errors_alone(
+    values: Array, y: Array, n_rows: int = 50, n_of_class: int = 10, leaf: int = 5, most: int = 5000
+) -> float:
     """Errors of a tree on a column alone, over errors of always the commonest class.
 
-    Labels are coded 0, 1, ..., of training rows; one if there are too few of them.
+    Labels are coded 0, 1, ..., of training rows.  The figure is one if there are fewer than
+    ``n_rows`` of them, or ``n_of_class`` of the second class.  Values and intervals have at least
+    ``leaf`` rows, and about ``most`` rows are looked at.
     """
     from sklearn.tree import DecisionTreeClassifier
 
     masses = np.bincount(y)
-    if y.size < LEAK_ROWS or np.sort(masses)[-2:].min() < LEAK_CLASS:
+    if y.size < n_rows or np.sort(masses)[-2:].min() < n_of_class:
         return 1.0
-    step = -(-y.size // SAMPLE)
+    step = -(-y.size // most)
     values, y = values[::step], y[::step]
     if values.dtype.kind == "O":
         import pandas as pd
 
         table = pd.crosstab(pd.factorize(values)[0], y).to_numpy()
-        table = table[table.sum(axis=1) >= LEAF]
-        right = table.max(axis=1).sum()
+        right = table[table.sum(axis=1) >= leaf].max(axis=1).sum()
     else:
         leaves = min(3 * masses.size, 30)
-        tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=LEAF, random_state=0)
+        tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
         low = 2.0 * np.nanmin(values, initial=0.0) - 1.0  # missing cells are a value of their own
         x = np.where(np.isnan(values), low, values)[:, None]
         right = (tree.fit(x, y).predict(x) == y).sum()
-    wrong = y.size - right
-    return float(wrong / (y.size - np.bincount(y).max()))
+    return float((y.size - right) / (y.size - np.bincount(y).max()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ import numpy as np
 from ..core.types import Array
 
 MARKS = {"", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "?", "missing"}  # of missing cells
-READ = 0.95  # share of the cells that must be numbers, or dates; the others are taken for missing
 OTHER = "other"  # the level of rare ones
 NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?:[$€£¥₹]|USD|EUR|GBP|CHF)? ?(?P<body>\d[\d.,' ]*|\.\d+)"
@@ -88,10 +87,10 @@ class Number:
     unit: str = ""
 
     @staticmethod
-    def of(texts: Sequence[str], counts: Array) -> Number | None:
-        """How nearly all cells are numbers, by their texts and counts; ``None`` if they are not.
+    def of(texts: Sequence[str], counts: Array, least: float = 0.95) -> Number | None:
+        """How a share of at least ``least`` of the cells are numbers, by their texts and counts.
 
-        Numbers with a zero before other digits are codes.
+        ``None`` if they are not.  Numbers with a zero before other digits are codes.
         """
         if any(re.fullmatch(r"0\d+", text) for text in texts):
             return None
@@ -101,33 +100,33 @@ class Number:
         ways = [Number(decimal, common) for decimal in GROUPED]
         shares = [counts @ np.isfinite(way.numbers(texts)) / counts.sum() for way in ways]
         best = int(np.argmax(shares))
-        return ways[best] if shares[best] >= READ else None
+        return ways[best] if shares[best] >= least else None
 
     def numbers(self, texts: Sequence[str]) -> Array:
         """Numbers in texts, NaN where there is none."""
-        return np.array([self._number(text) for text in texts], dtype=float)
-
-    def _number(self, text: str) -> float:
-        if self.decimal == "." and "_" not in text:
-            with suppress(ValueError):
-                return float(text)
-        text = text.replace("−", "-")
-        negative = text.startswith("(") and text.endswith(")")
-        found = NUMBER.fullmatch(text[1:-1] if negative else text)
-        if found is None:
-            return np.nan
-        body, unit = found["body"].strip(), found["unit"] or ""
-        if not GROUPED[self.decimal].fullmatch(body) or unit not in {"", self.unit, *MONEY, "%"}:
-            return np.nan
-        body = re.sub("[.' ]" if self.decimal == "," else "[,' ]", "", body).replace(",", ".")
-        value = float(body + (found["power"] or ""))
-        value = value / 100.0 if unit == "%" and self.unit != "%" else value
-        return -value if negative or found["sign"] == "-" else value
+        out = np.full(len(texts), np.nan)
+        for k, text in enumerate(texts):
+            if self.decimal == "." and "_" not in text:
+                with suppress(ValueError):
+                    out[k] = float(text)
+                    continue
+            text = text.replace("−", "-")
+            negative = text.startswith("(") and text.endswith(")")
+            found = NUMBER.fullmatch(text[1:-1] if negative else text)
+            if found is None or (found["unit"] or "") not in {"", self.unit, *MONEY, "%"}:
+                continue
+            body = found["body"].strip()
+            if GROUPED[self.decimal].fullmatch(body):
+                body = re.sub("[.' ]" if self.decimal == "," else "[,' ]", "", body)
+                value = float(body.replace(",", ".") + (found["power"] or ""))
+                value = value / 100.0 if found["unit"] == "%" != self.unit else value
+                out[k] = -value if negative or found["sign"] == "-" else value
+        return out
 
     def names(self, name: str) -> list[str]:
         return [name]
 
-    def made(self, cells: Any) -> list[Array]:
+    def values(self, cells: Any) -> list[Array]:
         if cells.dtype.kind == "m":
             return [cells.dt.total_seconds().to_numpy(dtype=float) / 86400.0]
         if is_number(cells):
@@ -155,14 +154,14 @@ class Date:
     parts: tuple[str, ...] = ()
 
     @staticmethod
-    def of(texts: Sequence[str], counts: Array) -> Date | None:
-        """The format in which nearly all cells are dates; ``None`` if there is none."""
+    def of(texts: Sequence[str], counts: Array, least: float = 0.95) -> Date | None:
+        """The format in which a share of at least ``least`` of the cells are dates, or ``None``."""
         few = texts[:100]
         compact = len(texts) > 1 and all(COMPACT.fullmatch(text) for text in texts)
         if not compact and np.mean([LIKE_DATE.fullmatch(text) is not None for text in few]) < 0.5:
             return None
         timed = [day + time for day in DAYS[1:-1] for time in TIMES]
-        best, most = None, READ * counts.sum()
+        best, most = None, least * counts.sum()
         for form in DAYS[-1:] if compact else (*DAYS[:-1], *timed):
             date = Date(form)
             if best is None and np.isnat(date.read(few)).mean() > 0.5:
@@ -191,10 +190,23 @@ class Date:
         codes, texts = as_text(cells)
         return np.append(self.read(texts), np.datetime64("NaT", "us"))[codes]
 
+    def with_parts(self, cells: Any) -> Date:
+        """The same with the parts of dates that vary and are no other form of the year."""
+        dates = self.dates(cells)
+        dates = dates[~np.isnat(dates)]
+        span = (dates.max() - dates.min()) / np.timedelta64(1, "D")
+        day, month = dates.astype("datetime64[D]"), dates.astype("datetime64[M]")
+        several = {
+            "month": span >= 365 and np.unique(month.astype(np.int64) % 12).size > 1,
+            "weekday": span >= 14 and np.unique(day.astype(np.int64) % 7).size > 1,
+            "hour": np.unique(dates.astype("datetime64[h]") - day).size > 2,
+        }
+        return replace(self, parts=tuple(part for part, varies in several.items() if varies))
+
     def names(self, name: str) -> list[str]:
         return [name, *(f"{name}_{part}" for part in self.parts)]
 
-    def made(self, cells: Any) -> list[Array]:
+    def values(self, cells: Any) -> list[Array]:
         dates = self.dates(cells)
         days = dates.astype(np.int64) / 86_400e6
         month = dates.astype("datetime64[M]").astype(np.int64) % 12
@@ -242,6 +254,13 @@ class Levels:
     def names(self, name: str) -> list[str]:
         return [f"{name}_{level}" for _, level in self._shown] if self.shares else [name]
 
+    def with_reference(self, cells: Any, least: int) -> Levels:
+        """The same as indicators of all levels but the commonest, of pooled ones if not rare."""
+        codes, known = self.codes(cells), len(self.levels)
+        counts = np.bincount(codes, minlength=known + 2)
+        counts[known:][counts[known:] < least] = 0
+        return replace(self, shares=tuple((counts / codes.size).tolist()))
+
     def codes(self, cells: Any) -> Array:
         """Positions of cells among the levels, other and missing."""
         codes, texts = as_text(cells)
@@ -249,7 +268,7 @@ class Levels:
         other = at.get(OTHER, len(self.levels))
         return np.array([*(at.get(text, other) for text in texts), len(self.levels) + 1])[codes]
 
-    def made(self, cells: Any) -> list[Array]:
+    def values(self, cells: Any) -> list[Array]:
         codes = self.codes(cells)
         if not self.shares:
             return [np.array([*self.levels, OTHER, None], dtype=object)[codes]]

@@ -14,7 +14,7 @@ from .real import (
 from .simulators import simulate_chen, simulate_luts, simulate_messy_table
 
 __all__ = [
-    *("simulate_luts", "simulate_chen", "simulate_messy_table"),
-    *("load_spam", "load_toenail", "load_acath", "load_raetsch", "load_usps", "load_susy"),
-    *("fetch_susy", "load_gene_expression", "load_benchmark"),
-]
+    "simulate_luts", "simulate_chen", "simulate_messy_table", "load_spam", "load_toenail",
+    "load_acath", "load_raetsch", "load_usps", "load_susy", "fetch_susy", "load_gene_expression",
+    "load_benchmark",
+]  # fmt: skip

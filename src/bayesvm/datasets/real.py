@@ -160,11 +160,11 @@ def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> B
         key, pixels, labels, unit = "usps_resampled", "x", "t", 1.0
     with np.load(_file(key, data_home)) as file:
         (X, y), (X_test, y_test) = (
-            (file[f"{part}_{pixels}"] / unit, file[f"{part}_{labels}"].astype(int))
+            (file[f"{part}_{pixels}"].astype(float) / unit, file[f"{part}_{labels}"].astype(int))
             for part in ("train", "test")
         )
     names = [f"pixel{j}" for j in range(X.shape[1])]
-    return _bunch(key, X.astype(float), y, names, data_test=X_test.astype(float), target_test=y_test)
+    return _bunch(key, X, y, names, data_test=X_test, target_test=y_test)
 
 
 def load_susy(
@@ -312,7 +312,7 @@ def _arrays(key: str, data_home: str | Path | None) -> Bunch:
 
 def _columns(path: Path) -> dict[str, Array]:
     """Columns of text by name."""
-    names, *rows = np.genfromtxt(path, str, comments=None, delimiter=",", encoding="utf-8")
+    names, *rows = np.genfromtxt(path, str, delimiter=",", encoding="utf-8")
     return dict(zip(names.tolist(), np.transpose(rows)))
 
 
