@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,7 @@ def learn_length_scales(
     return scaled(best)
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveSVC(GroupReports, BayesianClassifier):
     r"""Support vector machine whose predictor is any sum of terms.
 
@@ -314,46 +315,27 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     ['level', 'rest', 'size']
     """
 
-    _accept_sparse = False
-    _used: list[str] | None = None  # columns of a formula
-    _table: TermTable
+    terms: Any = None
+    inference: Any = "vb"
+    likelihood: Any = "logistic"
+    _: KW_ONLY
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    probability: str = "calibrated"
+    width: str = "data"
+    class_weight: Any = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    checkpoint: Any = None
 
-    def __init__(
-        self,
-        terms: Any = None,
-        inference: Any = "vb",
-        likelihood: Any = "logistic",
-        *,
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        probability: str = "calibrated",
-        width: str = "data",
-        class_weight: Any = None,
-        engine: Any = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        checkpoint: Any = None,
-    ) -> None:
-        self.terms = terms
-        self.inference = inference
-        self.likelihood = likelihood
-        self.categorical = categorical
-        self.missing = missing
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    _accept_sparse = False
+    _used: list[str] | None = field(init=False, default=None)  # columns of a formula
+    _table: TermTable = field(init=False)
 
     # ----- reading
 

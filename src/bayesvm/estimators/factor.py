@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -21,6 +22,7 @@ from .base import BayesianClassifier
 from .factor_fit import choose_columns, cross_fitted, learn_table, merged, prepare
 
 
+@dataclass(eq=False, repr=False)
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
     r"""Discriminative factor model: few factors that explain the columns and separate the classes.
 
@@ -159,62 +161,36 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     ((3, 2), (3, 300))
     """
 
+    n_factors: Any = 10
+    classifier: str = "kernel"
+    inference: Any = "vb"
+    likelihood: Any = "hinge"
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    tune: bool = True
+    coef_prior: Any = "fixed"
+    nu: float | None = 1.0
+    joint: bool = True
+    columns: Any = "auto"
+    intercept_scale: float | None = None
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    class_weight: Any = None
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    checkpoint: Any = None
+
     _accept_sparse = False
     _draws_f_itself = True
     engine = "serial"  # few rows: nothing to share
 
     _knows_novelty = False
-
-    def __init__(
-        self,
-        n_factors: Any = 10,
-        classifier: str = "kernel",
-        inference: Any = "vb",
-        likelihood: Any = "hinge",
-        *,
-        kernel: Any = "rbf",
-        tune: bool = True,
-        coef_prior: Any = "fixed",
-        nu: float | None = 1.0,
-        joint: bool = True,
-        columns: Any = "auto",
-        intercept_scale: float | None = None,
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        standardize: bool = True,
-        probability: str = "calibrated",
-        class_weight: Any = None,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        checkpoint: Any = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.classifier = classifier
-        self.inference = inference
-        self.likelihood = likelihood
-        self.kernel = kernel
-        self.tune = tune
-        self.coef_prior = coef_prior
-        self.nu = nu
-        self.joint = joint
-        self.columns = columns
-        self.intercept_scale = intercept_scale
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
 
     def _kept_missing(self) -> None:
         return None  # factors give them a distribution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class Absent:
         raise AttributeError(f"BayesianSVC has no {self.name}. {self.instead} See {PAGE}.")
 
 
+@dataclass(eq=False, repr=False)
 class BayesianSVC(BayesianClassifier):
     r"""Kernel support vector machine with a posterior: a Gaussian process under a soft hinge.
 
@@ -187,54 +188,29 @@ class BayesianSVC(BayesianClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "auto",
-        n_inducing: Any = "auto",
-        inducing: Any = "kmeans",
-        approximation: str = "variational",
-        inference: Any = "vb",
-        likelihood: Any = "auto",
-        *,
-        tune: Any = True,
-        intercept_scale: float | None = None,
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        standardize: bool = True,
-        probability: str = "calibrated",
-        width: str = "data",
-        class_weight: Any = None,
-        engine: Any = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        checkpoint: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.approximation = approximation
-        self.inference = inference
-        self.likelihood = likelihood
-        self.tune = tune
-        self.intercept_scale = intercept_scale
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
+    kernel: Any = "auto"
+    n_inducing: Any = "auto"
+    inducing: Any = "kmeans"
+    approximation: str = "variational"
+    inference: Any = "vb"
+    likelihood: Any = "auto"
+    _: KW_ONLY
+    tune: Any = True
+    intercept_scale: float | None = None
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    width: str = "data"
+    class_weight: Any = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    checkpoint: Any = None
 
     _accept_sparse = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -348,6 +348,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         return self._coefficients.group(thetas)
 
 
+@dataclass(eq=False, repr=False)
 class BayesianLinearSVC(LinearClassifier):
     r"""Linear support vector machine with a posterior over its coefficients.
 
@@ -471,52 +472,28 @@ class BayesianLinearSVC(LinearClassifier):
     True
     """
 
-    def __init__(
-        self,
-        prior: Any = "auto",
-        inference: Any = "vb",
-        likelihood: Any = "logistic",
-        *,
-        formula: str | None = None,
-        fit_intercept: bool = True,
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        standardize: bool = True,
-        probability: str = "calibrated",
-        width: str = "data",
-        class_weight: Any = None,
-        intercept_scale: float | None = None,
-        engine: Any = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-    ) -> None:
-        self.prior = prior
-        self.inference = inference
-        self.likelihood = likelihood
-        self.formula = formula
-        self.fit_intercept = fit_intercept
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+    prior: Any = "auto"
+    inference: Any = "vb"
+    likelihood: Any = "logistic"
+    _: KW_ONLY
+    formula: str | None = None
+    fit_intercept: bool = True
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    width: str = "data"
+    class_weight: Any = None
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
 
     # ----- reading
 

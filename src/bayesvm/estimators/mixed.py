@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,6 +203,7 @@ class GroupReports:
         return self._effects.interval(self._effects.intraclass_share(level))
 
 
+@dataclass(eq=False, repr=False)
 class MixedSVC(GroupReports, LinearClassifier):
     r"""Linear machine with effects of groups, and a posterior over all of it.
 
@@ -310,59 +312,33 @@ class MixedSVC(GroupReports, LinearClassifier):
     True
     """
 
+    prior: Any = "auto"
+    inference: Any = "vb"
+    likelihood: Any = "logistic"
+    _: KW_ONLY
+    random: Any = "intercept"
+    random_prior: Any = "auto"
+    formula: str | None = None
+    fit_intercept: bool = True
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    width: str = "data"
+    class_weight: Any = None
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
+
     _accept_sparse = False
     _has_effects = True
-
-    def __init__(
-        self,
-        prior: Any = "auto",
-        inference: Any = "vb",
-        likelihood: Any = "logistic",
-        *,
-        random: Any = "intercept",
-        random_prior: Any = "auto",
-        formula: str | None = None,
-        fit_intercept: bool = True,
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        standardize: bool = True,
-        probability: str = "calibrated",
-        width: str = "data",
-        class_weight: Any = None,
-        intercept_scale: float | None = None,
-        engine: Any = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-    ) -> None:
-        self.prior = prior
-        self.inference = inference
-        self.likelihood = likelihood
-        self.random = random
-        self.random_prior = random_prior
-        self.formula = formula
-        self.fit_intercept = fit_intercept
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.width = width
-        self.class_weight = class_weight
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
 
     # ----- reading
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from .options import check_positive
 from .vectors import VectorClassifier, VectorData
 
 
+@dataclass(eq=False, repr=False)
 class PCVC(VectorClassifier):
     r"""Probabilistic classification vector machine: sparse, each weight on its label's side.
 
@@ -147,58 +149,32 @@ class PCVC(VectorClassifier):
     True
     """
 
-    _maximised = "log_posterior"
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    weight_prior: Any = "laplace"
+    rate: float | None = None
+    norm_penalty: float | None = None
+    tune: bool = True
+    selection: str = "best"
+    n_folds: int = 5
+    n_candidates: Any = "auto"
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    class_weight: Any = None
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        weight_prior: Any = "laplace",
-        rate: float | None = None,
-        norm_penalty: float | None = None,
-        tune: bool = True,
-        selection: str = "best",
-        n_folds: int = 5,
-        n_candidates: Any = "auto",
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        standardize: bool = True,
-        probability: str = "calibrated",
-        class_weight: Any = None,
-        intercept_scale: float | None = None,
-        engine: Any = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.weight_prior = weight_prior
-        self.rate = rate
-        self.norm_penalty = norm_penalty
-        self.tune = tune
-        self.selection = selection
-        self.n_folds = n_folds
-        self.n_candidates = n_candidates
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.class_weight = class_weight
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+    _maximised = "log_posterior"
 
     def _power(self) -> Power | None:
         """The power prior; ``None`` for the Laplace prior."""

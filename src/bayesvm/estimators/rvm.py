@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .vectors import VectorClassifier, VectorData
 LIKELIHOODS = {"auto": Probit(), "probit": Probit(), "logistic": Logistic()}
 
 
+@dataclass(eq=False, repr=False)
 class RVC(VectorClassifier):
     r"""Relevance vector machine for classification.
 
@@ -125,55 +127,31 @@ class RVC(VectorClassifier):
     (True, True)
     """
 
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    solver: str = "sequential"
+    likelihood: Any = "probit"
+    tune: bool = True
+    n_folds: int = 5
+    n_candidates: Any = "auto"
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    class_weight: Any = None
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
+
     _by_label = False
     _maximised = "log_evidence"
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        solver: str = "sequential",
-        likelihood: Any = "probit",
-        tune: bool = True,
-        n_folds: int = 5,
-        n_candidates: Any = "auto",
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        standardize: bool = True,
-        probability: str = "calibrated",
-        class_weight: Any = None,
-        intercept_scale: float | None = None,
-        engine: Any = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.solver = solver
-        self.likelihood = likelihood
-        self.tune = tune
-        self.n_folds = n_folds
-        self.n_candidates = n_candidates
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.probability = probability
-        self.class_weight = class_weight
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
 
     def _idle(self) -> dict[str, str]:
         if self.probability == "calibrated" and self.tune:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from .options import check_positive, choose_prior, choose_scheme
 from .predictions import moments
 
 
+@dataclass(eq=False, repr=False)
 class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ignore[misc]
     r"""Linear support vector regression with a posterior over its coefficients.
 
@@ -137,50 +138,28 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     True
     """
 
-    def __init__(
-        self,
-        epsilon: Any = "auto",
-        prior: Any = "auto",
-        inference: Any = "vb",
-        *,
-        scale: float | None = None,
-        fit_intercept: bool = True,
-        categorical: Any = "auto",
-        missing: Any = "auto",
-        standardize: bool = True,
-        width: str = "data",
-        intercept_scale: float | None = None,
-        engine: Any = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.prior = prior
-        self.inference = inference
-        self.scale = scale
-        self.fit_intercept = fit_intercept
-        self.categorical = categorical
-        self.missing = missing
-        self.standardize = standardize
-        self.width = width
-        self.intercept_scale = intercept_scale
-        self.engine = engine
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
+    epsilon: Any = "auto"
+    prior: Any = "auto"
+    inference: Any = "vb"
+    _: KW_ONLY
+    scale: float | None = None
+    fit_intercept: bool = True
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    width: str = "data"
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
 
-    fit_: Regression
+    fit_: Regression = field(init=False)
     _read_y = staticmethod(read_numbers)
 
     # ----- fitting
