@@ -1,6 +1,6 @@
 """Kernel machines on a GPU: time, memory, and equality with the CPU.
 
-Needs torch, SciPy and scikit-learn only, and tries CuPy where it is; runs from a checkout::
+Needs torch, SciPy and scikit-learn only; runs from a checkout::
 
     python benchmarks/gpu.py --out results
 
@@ -29,7 +29,7 @@ except ImportError:  # scikit-learn brings a copy
     import sklearn.externals.array_api_compat as held
 
     sys.modules["array_api_compat"] = held
-    for part in ("torch", "cupy", "numpy", "common"):
+    for part in ("torch", "numpy", "common"):
         try:
             name = f"sklearn.externals.array_api_compat.{part}"
             sys.modules[f"array_api_compat.{part}"] = importlib.import_module(name)
@@ -177,20 +177,6 @@ def main() -> None:
         }
         return model, told
 
-    def by_cupy(m: int, model: BayesianSVC) -> None:
-        """The same rows through CuPy, where it is installed."""
-        try:
-            import cupy
-        except ImportError:
-            return
-        rows, pool = cupy.asarray(X), cupy.get_default_memory_pool()
-        fit(rows[:60_000], y[:60_000], places[m], engine=Gpu("cuda", "cupy"))  # it compiles
-        found, told = fit(rows, y, places[m], engine=Gpu("cuda", "cupy"))
-        told["device_gb"] = pool.total_bytes() / 2**30
-        report("fit, rows in CuPy", m, **told, **gaps(found, model), note="gaps to torch")
-        del rows, found
-        pool.free_all_blocks()
-
     def gaps(model: BayesianSVC, other: BayesianSVC) -> dict[str, float]:
         a, b = (k.machines_[0].posterior.mean for k in (model, other))
         p, q = (k.predict_proba(X_test[:20_000]) for k in (model, other))
@@ -224,8 +210,6 @@ def main() -> None:
             torch.backends.cuda.matmul.allow_tf32 = False
             report("fit with TF32", m, **told, **gaps(rough, double), **scores(rough, test, y_test))
             del rough
-        if device.startswith("cuda"):
-            by_cupy(m, model)
         if m <= 256:
             cpu, told = fit(X, y, places[m], engine="threads")
             report("fit on the host's cores", m, **told, **gaps(model, cpu), note="gaps of the GPU")

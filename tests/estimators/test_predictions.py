@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from bayesvm import BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.core.arrays import through_upper
 from bayesvm.data import Serial, Threads
 from bayesvm.estimators import predictions
 from bayesvm.kernels import RBF
@@ -17,14 +16,6 @@ X = RNG.standard_normal((120, 3))
 Y = (X[:, 0] + X[:, 1] ** 2 + 0.5 * RNG.standard_normal(120) > 0.5).astype(int)
 NEW = RNG.standard_normal((150, 3))
 KERNEL = {"kernel": 3.0 * RBF(1.5), "tune": False, "random_state": 0}
-
-
-@pytest.mark.parametrize("K", [3, 256, 293])
-def test_products_with_a_triangle_are_those_of_all_of_it(K):
-    F, C = np.triu(RNG.standard_normal((K, K))), RNG.standard_normal((5, K))
-    parts = [T for _, T in through_upper(C, F)]
-    np.testing.assert_allclose(np.concatenate(parts, axis=1), C @ F, atol=1e-12)
-    assert [at.stop for at, _ in through_upper(C, F)][-1] == K
 
 
 @pytest.mark.parametrize("points", [None, 30])

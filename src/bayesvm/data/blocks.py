@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import inner, is_foreign, joined, part, pick, to_numpy
+from ..core.arrays import inner, is_foreign, joined, pick, to_numpy
 from ..core.types import Array, Block, Rows
 from .sources import DaskRows, Source, check_finite, tasks
 
@@ -76,7 +76,7 @@ class Blocks:
                 X = self.X
             else:
                 is_sparse = sparse.issparse(inner(self.X))
-                X = self._slices[number] if is_sparse else part(self.X, at)
+                X = self._slices[number] if is_sparse else self.X[at]
             own = extra if isinstance(extra, float) else extra[at]
             yield Block(X, at, number, Rows(X, own) if self.ready else None)
 

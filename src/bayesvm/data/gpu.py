@@ -1,4 +1,4 @@
-"""Rows on a device: torch or CuPy arrays, summed there, with NumPy float64 coming back."""
+"""Rows on a device: torch tensors, summed there, with NumPy float64 coming back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from operator import add
 from threading import Lock
 from typing import Any, ClassVar
 
-import array_api_compat as compat
 import numpy as np
 
 from ..core import arrays
 from ..core.types import Block, Rows
 from .blocks import entries
 from .engines import Serial
-
-SENT = (np.float32, np.float64, np.int8, np.int16)  # kinds that are sent as they are
-SHARE = 0.6  # of the free memory of a device that columns may take
 
 
 @dataclass(frozen=True)
@@ -29,17 +25,16 @@ class Gpu(Serial):
 
     Columns are computed in float64, kept and multiplied in the precision ``dtype``, and summed in
     float64 on the device; the results are as large as the model.  Products of matrices in float32
-    are made by tensor cores (TF32).  Kernels are tuned and links are fitted on the device in
-    float64.  Variational Bayes only: a sampler draws on the host.
+    are made by tensor cores (TF32).  Variational Bayes only: a sampler draws on the host.
 
     Parameters
     ----------
     device : str, default="cuda"
         Name of the device, ``"cuda:1"`` for the second; ``"cpu"`` is for tests.
-    backend : {"torch", "cupy"}, default="torch"
+    backend : {"torch"}, default="torch"
         Array library.
     dtype, memory
-        As in :class:`Serial`.
+        As in :class:`Serial`; columns may take 60 % of the free memory of the device.
     """
 
     device: str = "cuda"
@@ -49,43 +44,23 @@ class Gpu(Serial):
     block_bytes: ClassVar[int] = 2**29
 
     @property
-    def namespace(self) -> Any:
-        if self.backend == "array_api_strict":  # of the tests
-            return import_module(self.backend)
-        if self.backend not in ("torch", "cupy"):  # no other module is imported by name
-            raise ValueError(f"backend must be 'torch' or 'cupy'; got {self.backend!r}.")
+    def _torch(self) -> Any:
+        if self.backend != "torch":
+            raise ValueError(f"backend must be 'torch'; got {self.backend!r}.")
         try:
-            return import_module(f"array_api_compat.{self.backend}")
+            return import_module("torch")
         except ImportError as error:
             raise ImportError(
-                f"engine='gpu' needs {self.backend}; install bayesvm[gpu], or use engine='threads'."
+                "engine='gpu' needs torch; install bayesvm[gpu], or use engine='threads'."
             ) from error
 
     def check(self) -> None:
         super().check()
-        known = self.backend in ("torch", "cupy") and self.device.startswith("cuda")
-        if known and self.namespace and not import_module(self.backend).cuda.is_available():
+        if not self._torch.cuda.is_available() and self.device.startswith("cuda"):
             raise RuntimeError(
-                f"engine='gpu' needs a CUDA device and {self.backend} finds none; use "
-                "engine='threads', or Gpu(device='mps') and the like for other devices with "
-                "float64."
+                "engine='gpu' needs a CUDA device and torch finds none; use engine='threads', or "
+                "Gpu(device='mps') and the like for other devices with float64."
             )
-
-    @property
-    def _there(self) -> dict[str, Any]:
-        """The argument ``device`` of the library's constructors; CuPy numbers devices."""
-        if self.device == "default" or (self.backend == "cupy" and self.device == "cuda"):
-            return {}
-        number = self.device.removeprefix("cuda:")
-        return {"device": int(number) if self.backend == "cupy" else self.device}
-
-    @staticmethod
-    def of(X: Any) -> Gpu:
-        """The engine for rows that are on a device already."""
-        X = arrays.inner(X)
-        name = compat.array_namespace(X).__name__.removeprefix("array_api_compat.")
-        kind = str(compat.device(X)) if compat.is_torch_array(X) else "default"
-        return Gpu(kind, name.split(".")[0])
 
     # ----- moving
 
@@ -95,58 +70,42 @@ class Gpu(Serial):
             return x.mapped(self.place)
         if not arrays.is_numpy(x) or isinstance(x, float):
             return x
-        if x.dtype not in SENT:
+        if x.dtype not in (np.float32, np.float64, np.int8, np.int16):
             x = x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)
-        if not (x.flags.c_contiguous and x.flags.writeable):
-            x = np.array(x, order="C")  # a copy: torch cannot hold what may not be written
-        return self.namespace.asarray(x, **self._there)
+        # torch shares the memory, and warns of arrays that must not be written
+        return self._torch.from_numpy(np.require(x, requirements=["C", "W"])).to(self.device)
 
     def empty(self, rows: Any, width: int, dtype: str) -> Any:
         """Columns to be filled in on the device, one row for each of ``rows``."""
-        xp = self.namespace
-        return xp.empty((rows.shape[0], width), dtype=getattr(xp, dtype), **self._there)
-
-    def _move(self, block: Block) -> Block:
-        rows = block.rows and Rows(self.place(block.rows.C), self.place(block.rows.extra))
-        return block._replace(X=None if rows else self.place(block.X), rows=rows)
+        torch = self._torch
+        shape = (rows.shape[0], width)
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=self.device)
 
     def available(self) -> int:
         """Bytes of the device that columns may take."""
-        if self.backend == "torch" and self.device.startswith("cuda"):
-            return int(SHARE * import_module("torch").cuda.mem_get_info(self.device)[0])
-        if self.backend == "cupy":
-            cupy = import_module("cupy")
-            held = cupy.get_default_memory_pool().free_bytes()  # by the library, for new arrays
-            return int(SHARE * (cupy.cuda.runtime.memGetInfo()[0] + held))
+        if self.device.startswith("cuda"):
+            return int(0.6 * self._torch.cuda.mem_get_info(self.device)[0])
         return super().available()
 
     # ----- sums
 
     def _each(self, fn: Callable[..., Any], blocks: Iterable[Block], vectors: Any) -> Iterator[Any]:
         for b in blocks:
-            yield fn(self._move(b), *map(self.place, entries(vectors, b.at)))
+            rows = b.rows and Rows(self.place(b.rows.C), self.place(b.rows.extra))
+            placed = b._replace(X=None if rows else self.place(b.X), rows=rows)
+            yield fn(placed, *map(self.place, entries(vectors, b.at)))
 
     def collect(
         self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any
     ) -> Iterator[Any]:
-        return map(_home, self._each(fn, blocks, vectors))
+        return map(_on_host, self._each(fn, blocks, vectors))
 
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
-        with self._tensor_cores():
-            return _home(reduce(add, self._each(fn, blocks, vectors)))
-
-    @contextmanager
-    def _tensor_cores(self) -> Iterator[None]:
-        """Let torch round the factors of float32 products of matrices to eleven bits.
-
-        Those are S and variances of f.  Gradients, by which the mean is found, are products with
-        vectors and are not rounded; errors of variances average out over rows.
-        """
-        if self.backend != "torch" or not self.device.startswith("cuda"):
-            yield
-            return
-        with _tf32(import_module("torch").backends.cuda.matmul):
-            yield
+        # Torch may round the factors of float32 products of matrices to eleven bits. Those are S
+        # and variances of f, whose errors average out over rows. Gradients, by which the mean is
+        # found, are products with vectors and are not rounded.
+        with _tf32(self._torch.backends.cuda.matmul):
+            return _on_host(reduce(add, self._each(fn, blocks, vectors)))
 
 
 class _Tf32:
@@ -177,13 +136,13 @@ class _Tf32:
 _tf32 = _Tf32()
 
 
-def _home(x: Any) -> Any:
-    """The same value with all arrays in NumPy."""
+def _on_host(x: Any) -> Any:
+    """The same value with all tensors in NumPy."""
     if isinstance(x, tuple):
-        parts = [_home(part) for part in x]
+        parts = [_on_host(part) for part in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
     if is_dataclass(x) and not isinstance(x, type):
-        return replace(x, **{f.name: _home(getattr(x, f.name)) for f in fields(x)})
+        return replace(x, **{f.name: _on_host(getattr(x, f.name)) for f in fields(x)})
     if arrays.is_foreign(x):
         out = arrays.to_numpy(x)
         return out if out.ndim else float(out)

@@ -119,7 +119,7 @@ class Standardised(Design):
             scaled = (X - arrays.like(self.center, X)) / arrays.like(self.scale, X)
             if self.still is not None:
                 scaled = scaled * arrays.like(np.where(self.still, 0.0, 1.0), X)
-            if not arrays.total(scaled * scaled) <= self.far**2:
+            if not (scaled * scaled).sum() <= self.far**2:
                 held = arrays.to_numpy(X)
                 scaled = arrays.like(self._near(held, arrays.to_numpy(scaled)), X)
         if out is None:
@@ -227,7 +227,7 @@ class Spread:
 def _spread(block: Block, c: Array) -> Spread:
     """Moments of a block; missing entries (NaN) are left out."""
     X = arrays.inner(block.X)
-    n: Any = float(arrays.total(c))
+    n: Any = float(c.sum())
     power = _powers(X)
     if n == 0:
         return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)

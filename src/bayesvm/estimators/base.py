@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..core import arrays
 from ..core.parameters import check_draws, check_parameters, is_among, warn, warn_idle
 from ..core.types import Array
 from ..data import tables
@@ -184,6 +185,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked rows and y; with ``reset`` their columns become the estimator's."""
+        X = arrays.adopted(X)
         kind = tables.kind_of(X)
         if kind == "memory":
             X = tables.read_table(self, X, reset, weights)

@@ -57,7 +57,7 @@ def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
         engine.check()
         return engine
     if tables.kind_of(X) == "device":
-        return Gpu.of(X)
+        return Gpu(str(arrays.inner(X).device))
     if isinstance(X, DaskRows):
         return Dask()
     thin = sparse.issparse(X) and K > SPARSE_COLUMNS

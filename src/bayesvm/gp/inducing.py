@@ -17,7 +17,7 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.cluster import KMeans
 
 from ..core import arrays
-from ..core.arrays import like, sent, through_upper
+from ..core.arrays import like
 from ..core.types import Array, Columns, Design
 from ..kernels import Precomputed, Scaled, column_scales
 from ..kernels.algebra import is_definite
@@ -70,31 +70,22 @@ class Whitened(Design):
     def values(self, X: Any) -> Array:
         """Kernel values of rows with the points."""
         inputs = self.inputs.columns(X)
-        out: Array = self.kernel(inputs, sent(self._sent, "points", self.Z, inputs))
+        out: Array = self.kernel(inputs, like(self.Z, inputs))
         return out
-
-    @cached_property
-    def _sent(self) -> dict[Any, Any]:
-        """Points and L^-1 on devices: blocks of rows are many, and these are large."""
-        return {}
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
         cross = self.values(X)
-        parts, F = [], sent(self._sent, "inverse", self.inverse.T, cross)
-        for some, C in through_upper(cross, F):
-            if out is None:
-                parts.append(C)
-            else:
-                out[:, some] = C if out.dtype == C.dtype else like(C, out)
-        if out is not None:
-            return out
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        C = cross @ like(self.inverse.T, cross)
+        if out is None:
+            return C
+        out[:, :] = like(C, out)
+        return out
 
     def residual(self, X: Any, C: Array) -> Array:
         """Variance of f that the columns leave."""
         xp, total = arrays.of(C), self.kernel.diag(self.inputs.columns(X))
-        out: Array = xp.clip(total - arrays.double(arrays.squares(C)), 0.0, None)
+        out: Array = xp.clip(total - arrays.double((C * C).sum(axis=1)), 0.0, None)
         return out
 
     def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:

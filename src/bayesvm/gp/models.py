@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
-from ..core.arrays import double, like, squares, through_upper
+from ..core.arrays import double, like
 from ..core.types import Array, Coef, Rows, Term
 from ..designs import Intercept
 from ..inference.model import Model
@@ -126,8 +126,8 @@ class ExactVariance:
             cross: Any = rows.C
             if isinstance(cross, np.ndarray):
                 cross = cross.astype(self.root.dtype, copy=False)
-            gone = double(sum(squares(T) for _, T in through_upper(cross, self.root)))
-            v = np.maximum(rows.extra - gone, 1e-12 * rows.extra)
+            T = cross @ self.root
+            v = np.maximum(rows.extra - double((T * T).sum(axis=1)), 1e-12 * rows.extra)
             last = self.last = rows, v
         return last[1]
 

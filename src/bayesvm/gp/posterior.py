@@ -37,7 +37,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, lapack, solve_triangular
 
-from ..core import arrays
 from ..core.types import Array
 
 EPS = float(np.finfo(float).eps)
@@ -67,7 +66,7 @@ class Process:
 def finite_values(kernel: Any, Z: Array) -> Array:
     """Kernel values of points with each other."""
     K: Array = kernel(Z)
-    if not bool(arrays.of(K).all(arrays.of(K).isfinite(K))):
+    if not np.isfinite(K).all():
         raise ValueError(
             f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
         )
@@ -80,13 +79,11 @@ def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
     The jitter grows tenfold until the factorisation succeeds.
     """
     K = finite_values(kernel, Z)
-    share, mean = JITTER, float(arrays.of(K).mean(arrays.diagonal(K)))
+    share, mean = JITTER, float(np.diag(K).mean())
     while share <= MOST_JITTER:
         propped = K + 0.0
-        arrays.add_to_diagonal(propped, share * mean)
+        propped[np.diag_indices_from(K)] += share * mean
         try:
-            if not arrays.is_numpy(K):
-                return arrays.lower_factor(propped), share * mean
             return cholesky(propped, True, overwrite_a=True, check_finite=False), share * mean
         except np.linalg.LinAlgError:
             share *= 10.0

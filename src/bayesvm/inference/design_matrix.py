@@ -25,7 +25,6 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ..core import arrays
 from ..core.arrays import double, joined, like
 from ..core.types import Array, Block, Coef, Covariance, Engine, Hidden, Rows
 from ..data import Blocks, DaskBlocks, block_rows
@@ -123,7 +122,7 @@ class DesignMatrix:
         extra = engine.empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
 
         def fill(b: Block) -> None:
-            left = model.rows(b.X, arrays.part(C, b.at)).extra
+            left = model.rows(b.X, C[b.at]).extra
             if not isinstance(extra, float):
                 extra[b.at] = like(left, extra)
 

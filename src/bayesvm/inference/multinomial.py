@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import double, like, total
+from ..core.arrays import double, like
 from ..core.distributions import slice_sample
 from ..core.precision import Precision, joined, split
 from ..core.random import stream
@@ -147,7 +147,7 @@ class ClassProblem(Problem):
             w = c * local.w * (K / (K - 1.0))
             S = ByClass(tuple(sandwich(rows.C, w[:, k], form) for k in range(K))) if gram else None
             return Stats(
-                S, double(rows.C.T @ like(c * local.g, rows.C)), total(c[:, 0] * local.bound)
+                S, double(rows.C.T @ like(c * local.g, rows.C)), (c[:, 0] * local.bound).sum()
             )
 
         sums: Stats = self.sum(visit, self.y, self.c, v)

@@ -56,7 +56,7 @@ class Problem(DesignMatrix):
     @property
     def weight(self) -> float:
         """Total weight of the rows."""
-        return float(arrays.total(self.c))
+        return float(self.c.sum())
 
     @property
     def copies(self) -> Array:
@@ -163,7 +163,7 @@ class Problem(DesignMatrix):
             m = product(rows, coef.mean)
             local = lik.expected(y, m, v + 0.0 * m).times(c)
             S = sandwich(rows.C, local.w, form) if gram else None
-            return Stats(S, transposed_product(rows, local.g), arrays.total(local.bound))
+            return Stats(S, transposed_product(rows, local.g), local.bound.sum())
 
         sums: Stats = self.sum(visit, self.y, self.c, v)
         return sums
@@ -264,4 +264,4 @@ def gather(rows: Rows, local: Local, form: str, mean: Array | None = None) -> St
         spread = summed_covariances(cells, local.w, where.stop - where.start)
         S = S.plus(where, spread)
         g[where] -= spread @ mean[where]
-    return Stats(S, g, arrays.total(local.bound))
+    return Stats(S, g, local.bound.sum())

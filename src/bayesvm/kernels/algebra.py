@@ -236,11 +236,11 @@ class Scaled(Kernel):
         return self.weight * self.kernel.diag(A)
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        own = arrays.dot(G, self(A, B))
+        own = float((G * self(A, B)).sum())
         return np.concatenate([[own], self.weight * self.kernel.pull(G, A, B)])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        own = self.weight * arrays.dot(g, self.kernel.diag(A))
+        own = self.weight * float((g * self.kernel.diag(A)).sum())
         return np.concatenate([[own], self.weight * self.kernel.pull_diag(g, A)])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
@@ -342,7 +342,7 @@ class _Level(Kernel):
         return arrays.constant(A, vars(self)[self.parameters[0]])
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return np.array([vars(self)[self.parameters[0]] * float(arrays.total(g))])
+        return np.array([vars(self)[self.parameters[0]] * float(g.sum())])
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         return np.zeros(A.shape), np.zeros((A if B is None else B).shape)

@@ -43,7 +43,7 @@ class Linear(Kernel):
 
     def diag(self, A: Array) -> Array:
         A = divided(A, self)
-        out: Array = arrays.squares(A)
+        out: Array = (A * A).sum(axis=1)
         return out
 
     def _folded(self, per_column: Array) -> Array:
@@ -123,11 +123,11 @@ class Polynomial(Kernel):
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         H = self._chain(G, self._inner(A, B))
-        return np.append(self._inner.pull(H, A, B), self.offset * float(arrays.total(H)))
+        return np.append(self._inner.pull(H, A, B), self.offset * float(H.sum()))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
         h = self._chain(g, self._inner.diag(A))
-        return np.append(self._inner.pull_diag(h, A), self.offset * float(arrays.total(h)))
+        return np.append(self._inner.pull_diag(h, A), self.offset * float(h.sum()))
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         return self._inner.pull_points(self._chain(G, self._inner(A, B)), A, B)

@@ -36,8 +36,8 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
     A, B = A - shift, fixed - shift
     rho: Array = A @ B.T
     rho *= -2.0  # in place: new memory takes longer than the arithmetic
-    rho += arrays.squares(A)[:, None]
-    rho += arrays.squares(B)
+    rho += (A * A).sum(axis=1)[:, None]
+    rho += (B * B).sum(axis=1)
     if xp is not np:
         return xp.clip(rho, 0.0, None)
     np.maximum(rho, 0.0, out=rho)
@@ -83,7 +83,7 @@ class _Stationary(Kernel):
         A, B, rho = self._rho(A, B)
         H = G * self.slope(rho)
         if not isinstance(self.length_scale, tuple):
-            return np.array([arrays.dot(H, rho)])
+            return np.array([float((H * rho).sum())])
         # sum_ij H_ij (a_id - b_jd)^2 with the square expanded
         xp = arrays.of(A)
         shift = xp.mean(A, axis=0)

@@ -189,7 +189,7 @@ class ArrowCovariance(Covariance):
             T = T + like(z, T)[:, None] * pick(root, at)
         for at, z in C.cells(slice(-1, None)):
             T = T - like(z, T)[:, None] * pick(followed, at)
-        return out + double(arrays.squares(T))
+        return out + double((T * T).sum(axis=1))
 
     def _followed(self, some: slice) -> Array:
         """``D^-1 E F`` for some groups and the root F of the corner's covariance, ``(G r, q)``."""

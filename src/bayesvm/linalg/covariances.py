@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dlauum, dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
-from ..core.arrays import double, like, sent, through_upper
+from ..core.arrays import double, like
 from ..core.precision import (
     Precision,
     add_precision,
@@ -45,7 +45,8 @@ class RootCovariance(Covariance):
     root: Array
 
     def quad(self, C: Columns) -> Array:
-        out: Array = double(arrays.squares(C @ like(self.root, C)))
+        T = C @ like(self.root, C)
+        out: Array = double((T * T).sum(axis=1))
         return out
 
     def diag(self) -> Array:
@@ -80,14 +81,10 @@ class FullCovariance(Covariance):
         inverse: Array = dtrtri(self.L, lower=1)[0]
         return inverse.T
 
-    @cached_property
-    def _sent(self) -> dict[Any, Any]:
-        """The root on devices: blocks of rows are many, and it is large."""
-        return {}
-
     def quad(self, C: Columns) -> Array:
-        parts = through_upper(C, sent(self._sent, "root", self.root, C))
-        return double(sum(arrays.squares(T) for _, T in parts))
+        T = C @ like(self.root, C)
+        out: Array = double((T * T).sum(axis=1))
+        return out
 
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T

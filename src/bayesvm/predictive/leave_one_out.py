@@ -30,7 +30,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import arrays
 from ..core.types import Array, Local
 
 
@@ -58,8 +57,8 @@ def effective(c: Array, unit: Array | float) -> Array:
 
 def masses(y: Array, c: Array) -> Array:
     """Weight of the rows of either label, positive ones first."""
-    positive = float(arrays.total(c[y > 0]))
-    return np.array([positive, float(arrays.total(c[~(y > 0)]))])
+    positive = float(c[y > 0].sum())
+    return np.array([positive, float(c[~(y > 0)].sum())])
 
 
 def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:
