@@ -76,12 +76,13 @@ class Logistic(Likelihood):
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         r"""By :math:`\log p = -E(e - yf)^+` with a logistic variable *e*.
 
-        Up to a variance of .005 by two terms of the series
+        Rows of variance up to .005 by two terms of the series
         :math:`E\phi = \phi + \frac v2\phi'' + \frac{v^2}8\phi^{(4)} + \dots`, which are as exact: a
-        fit to 400,000 rows of 18 columns then takes half the time.
+        fit to 200,000 rows of 30 columns then takes half the time.
         """
-        if not (arrays.is_numpy(m) and np.max(v, initial=0.0) <= 0.005):
+        if not arrays.is_numpy(m):
             return averaged_hinges(y, m, v, 0.0, PARTS, SPREADS**2)
+        y, m, v = np.broadcast_arrays(y, m, v)
         z, a = y * m, 0.5 * v
         e = np.exp(-np.abs(z))
         s = 1.0 / (1.0 + e)
@@ -90,7 +91,12 @@ class Logistic(Likelihood):
         slope = wrong - q * (2.0 * wrong - 1.0) * a * (1.0 + 0.5 * a * (1.0 - 12.0 * q))
         w = q * (1.0 + a * (third + 0.5 * a * fifth))
         bound = np.minimum(z, 0.0) - np.log1p(e) - q * a * (1.0 + 0.5 * a * third)
-        return Local(w, y * slope, bound, w)
+        large = v > 0.005
+        exact = averaged_hinges(y[large], m[large], v[large], 0.0, PARTS, SPREADS**2)
+        w[large], bound[large] = exact.w, exact.bound
+        g = y * slope
+        g[large] = exact.g
+        return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         # PG(c, f) is a sum of independent PG(1, f), and of one for what c has beyond a whole number
