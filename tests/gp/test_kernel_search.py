@@ -107,7 +107,7 @@ def test_points_are_doubled_until_they_miss_little():
     X = np.random.default_rng(0).standard_normal((3000, 2))
     rng, some = np.random.default_rng(0), X[:200]
     smooth, rough = Scaled(1.0, RBF(2.0)), Scaled(1.0, RBF(0.05))
-    how = (some, np.ones(200), "kmeans", rng)
+    how = (some, np.ones(200), "kmeans", rng, 3000)
     assert len(enough_points(X, smooth, *how)) == 128
     assert enough_points(X, rough, *how) is X
     assert len(enough_points(X, rough, *how, limit=1000)) == 512

@@ -436,7 +436,7 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     few = rows_of_all_classes(data.codes, 20_000, np.random.default_rng(0))
     X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
     sample = merge(X, data.codes[few], data.c[few]).weighing(units[few])
-    design = _design_of(sample, inputs, settings, run)
+    design = _design_of(sample, inputs, settings, run, n)
     # an exact mode needs more than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype
@@ -461,8 +461,8 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     return problem.assembled() if needed <= allowed else problem, model
 
 
-def _design_of(sample: Distinct, inputs: Any, settings: Settings, run: Run) -> Whitened:
-    """The kernel learned from a sample of the rows, with inducing points among them."""
+def _design_of(sample: Distinct, inputs: Any, settings: Settings, run: Run, n: int) -> Whitened:
+    """The kernel learned from a sample of n rows, with inducing points among them."""
     points, params = inputs.columns(sample.X), settings.params
     kernel, named = settings.start(points)
     seen = settings.seen(points, sample)
@@ -476,7 +476,7 @@ def _design_of(sample: Distinct, inputs: Any, settings: Settings, run: Run) -> W
     some, fit = _fit_to_some(kernel, seen, settings)
     given = params["inducing"], params["n_inducing"]
     rng, weights = run.generator("places"), (some.X, fit.w * fit.M.shape[1])
-    Z = inducing_points(*given, points, kernel, inputs, rng, 0, weights, limit=0)
+    Z = inducing_points(*given, points, kernel, inputs, rng, 0, weights, n)
     process = Process(kernel, settings.level, Z)
     if settings.rule == "bound":
         process = replace(process, kernel=settings.of_most_bound(process, seen, run))

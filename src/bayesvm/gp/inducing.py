@@ -143,13 +143,15 @@ def inducing_points(
     rng: np.random.Generator,
     every: int = 1000,
     weights: tuple[Array, Array] | None = None,
-    limit: int = 4000,
+    n: int | None = None,
+    limit: int = 5000,
 ) -> Array:
     """Inducing points on the standardised scale; ``X`` itself where every row is one.
 
     They are chosen among distinct rows X, or given on the scale of the input, whose map is
     ``inputs``.  With ``"auto"`` every row is one up to ``every`` rows; beyond,
-    :func:`enough_points` chooses the number by some rows and their ``weights``.
+    :func:`enough_points` chooses the number by some rows and their ``weights``, for a fit to *n*
+    rows, by default those of X.
     """
     if not isinstance(inducing, str):
         return _given_points(inducing, inputs)
@@ -169,7 +171,7 @@ def inducing_points(
     if not auto:
         return choose_points(X, int(m), inducing, kernel, rng)
     some, w = weights or (X[:: 1 + len(X) // 1000], np.ones(1))
-    return enough_points(X, kernel, some, w, inducing, rng, limit=limit)
+    return enough_points(X, kernel, some, w, inducing, rng, len(X) if n is None else n, limit=limit)
 
 
 def enough_points(
@@ -179,26 +181,28 @@ def enough_points(
     w: Array,
     how: str,
     rng: np.random.Generator,
+    n: int,
     tol: float = 3e-3,
     first: int = 128,
-    most: int = 512,
-    limit: int = 4000,
+    least: int = 512,
+    limit: int = 5000,
 ) -> Array:
     r"""Inducing points, doubled until they miss little prior variance where rows inform f.
 
     The variance :math:`\tilde k` that points leave at the rows ``some``, whose sites have precision
-    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  Where
-    ``most`` points are not enough, every row is one, of at most ``limit``.
+    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  A fit to
+    *n* rows takes work :math:`nm^2` for *m* points; it may take as much as ``limit`` rows that are
+    all points.  Where ``least`` points are not enough, every row is one if that work allows it.
     """
-    m = first
+    m, most = first, max(least, int(np.sqrt(limit**3 / n)))
     while True:
         Z = choose_points(X, m, how, kernel, rng)
         lost = 0.5 * float(np.mean(w * InducingProcess.of(kernel, Z, some, 1.0).rest))
-        if lost <= tol:
+        if lost <= tol or 2 * m > most:
             return Z
-        if 2 * m > most:
-            return X if len(X) <= limit else Z
         m *= 2
+        if m > least and len(X) <= most:
+            return X
 
 
 def _given_points(points: Any, inputs: Any) -> Array:
