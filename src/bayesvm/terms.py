@@ -44,6 +44,7 @@ class Part:
     """Base of the parts of an additive model."""
 
     default_prior: ClassVar[Any] = "auto"
+    is_intercept: ClassVar[bool] = False
     incomplete: ClassVar[bool] = False  # whether cells of its columns may be missing
     learns_length_scale: ClassVar[bool] = False
 
@@ -68,6 +69,7 @@ class Intercept(Part):
     Its prior is by default Gaussian with precision 1e-4.
     """
 
+    is_intercept = True
     default_prior = Fixed(1e-4)
 
     def bind(self, rows: TrainingRows) -> plain.Intercept:

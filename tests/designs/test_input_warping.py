@@ -78,7 +78,7 @@ def test_a_fit_reports_its_points_on_the_scale_of_the_input():
 
 def test_values_differ_by_their_difference_and_by_being_different():
     X = np.column_stack([RNG.integers(1, 5, 60), RNG.standard_normal(60), RNG.integers(0, 2, 60)])
-    columns = levelled(Standardised(X.mean(axis=0), X.std(axis=0)), X)
+    columns = levelled(Warped(X.mean(axis=0), X.std(axis=0)), X)
     assert [(j, values.tolist()) for j, values in columns.levels] == [(0, [1, 2, 3, 4])]
     rows = columns.columns(X)
     assert rows.shape == (60, 7)
@@ -94,14 +94,14 @@ def test_values_differ_by_their_difference_and_by_being_different():
 def test_which_columns_have_few_values():
     n = 39
     X = np.column_stack([np.arange(n) % k for k in (2, 3, 9, 10, 11)])
-    found = levelled(Standardised(np.zeros(5), np.ones(5)), X)
+    found = levelled(Warped(np.zeros(5), np.ones(5)), X)
     assert [j for j, _ in found.levels] == [1, 2]  # 39 points are too few for ten values
-    assert type(levelled(Standardised(np.zeros(1), np.ones(1)), X[:, :1])) is Standardised
+    assert type(levelled(Warped(np.zeros(1), np.ones(1)), X[:, :1])) is Warped
 
 
 def test_values_are_found_in_single_precision_and_other_numbers_have_no_level():
     X = np.tile([0.1, 0.2, 0.7], 5)[:, None]
-    columns = levelled(Standardised(np.zeros(1), np.ones(1)), X)
+    columns = levelled(Warped(np.zeros(1), np.ones(1)), X)
     new = np.array([[0.1], [0.7], [0.15]])
     want = [[1, 0, 0], [0, 0, 1], [0, 0, 0]]
     for kind in (np.float64, np.float32):

@@ -213,6 +213,8 @@ class Design:
     Every subclass has a ``width`` and its own `columns`, which the base cannot know.
     """
 
+    is_intercept: ClassVar[bool] = False  # one column of ones
+    is_incomplete: ClassVar[bool] = False  # entries can be missing: see designs.missing
     is_grouped: ClassVar[bool] = False  # columns are codes of groups: has ``part`` and ``absent``
     is_latent: ClassVar[bool] = False  # some entries have a distribution: a LatentDesign
     has_residual: ClassVar[bool] = False  # the columns leave some variance of f

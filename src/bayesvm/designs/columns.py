@@ -23,6 +23,7 @@ def largest_entry(dtype: str) -> float:
 class Intercept(Design):
     """A column of ones."""
 
+    is_intercept: ClassVar[bool] = True
     has_labels: ClassVar[bool] = True
 
     width: int = 1
@@ -168,6 +169,10 @@ class Standardised(Design):
     def spans(self) -> list[tuple[int, int, int]]:
         """Columns that have others beside them, and the first and last (excluded) of these."""
         return []
+
+    def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """Groups of columns that share a length scale, from those of the input's columns."""
+        return given
 
     def with_units(self, units: Array | None) -> Self:
         """The columns on other scales where units are not NaN, as those of indicators are.

@@ -127,9 +127,7 @@ def _curve(
     return z[some], curve[some]
 
 
-def levelled(
-    columns: Standardised, X: Array, fewest: int = 3, most: int = 10, points: int = 4
-) -> Standardised:
+def levelled(columns: Warped, X: Array, fewest: int = 3, most: int = 10, points: int = 4) -> Warped:
     """The columns, with indicators of the values of those that have few among distinct rows X.
 
     Of ``fewest`` to ``most`` values, at ``points`` points each, the commonest apart: more than
@@ -143,5 +141,5 @@ def levelled(
             found.append((j, values))
     if not found:
         return columns
-    warps = columns.warps if isinstance(columns, Warped) else ()
-    return Levelled(columns.center, columns.scale, columns.far, columns.still, warps, tuple(found))
+    known = (columns.center, columns.scale, columns.far, columns.still, columns.warps)
+    return Levelled(*known, tuple(found))

@@ -21,6 +21,7 @@ class Incomplete(Design):
     entries of these columns.
     """
 
+    is_incomplete: ClassVar[bool] = True
     has_labels: ClassVar[bool] = True
 
     inner: Any

@@ -28,7 +28,7 @@ from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.terms import Terms
-from ..terms import Intercept, Part, TrainingRows, read_terms
+from ..terms import Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
 from .fit import build_problem, choose_engine, closed
@@ -508,7 +508,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     ) -> Problem:
         X, c, table = data.X, data.c, self._table
         sizes, choose = [x.size for x in levels.labels], (check.choose_imputer, check.choose_kernel)
-        level = any(isinstance(t.design, Intercept) for t in table.terms)
+        level = any(t.design.is_intercept for t in table.terms)
         kinds = (self.encoding_.groups, self.encoding_.scales)
         rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level, *kinds)
         bound = []

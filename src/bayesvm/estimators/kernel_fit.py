@@ -15,7 +15,7 @@ from ..data.encoding import Encoding
 from ..data.engines import one_blas_thread
 from ..data.labels import Training, check_positive_weights
 from ..designs import Standardised, fit_columns
-from ..designs.input_warping import Levelled, levelled, warped
+from ..designs.input_warping import levelled, warped
 from ..gp.evidence import Evidence, Reporter, maximise, parameter_prior
 from ..gp.inducing import Projected, Whitened, inducing_points
 from ..gp.kernel_search import KernelSearch, cross_validate, first_kernel, search_kernel
@@ -273,7 +273,7 @@ def _inputs(settings: Settings, data: Distinct, X: Array, kept: Array) -> list[I
             found.append(replace(apart, scale=np.full(apart.width, unit)))
     out = []
     for design in found:
-        groups = design.groups(settings.groups) if isinstance(design, Levelled) else settings.groups
+        groups = design.groups(settings.groups)
         given, points = replace(settings, groups=groups), design.columns(data.X)
         out.append(Inputs(given, design, points, *given.start(points)))
     return out

@@ -16,7 +16,7 @@ from ..core.types import Array, Term
 from ..data import Serial, tables
 from ..data.encoding import Encoding
 from ..data.labels import Training
-from ..designs import Intercept, Missing, Standardised, fit_columns
+from ..designs import Intercept, fit_columns
 from ..designs.missing import incomplete
 from ..inference import SVI, Gibbs
 from ..inference.draws import PAIRS, Pair
@@ -27,7 +27,6 @@ from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
-from ..likelihoods import Logistic
 from ..predictive.fitted import Fit, Machine
 from . import options as check
 from .base import BayesianClassifier
@@ -263,7 +262,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         if self._models_missing:
             design = self._latent(columns, blocks, engine, data.c, data.c / data.unit)
             complete = not np.isnan(arrays.inner(blocks.X)).any()
-            columns = columns if complete and isinstance(design, Missing) else design
+            columns = columns if complete and design.is_latent else design
         terms = [Term("intercept", Intercept(), parts.level)] if self.fit_intercept else []
         terms += [Term("coef", columns, parts.prior), *(part.term(columns) for part in effects)]
         model = Model(arranged(terms), parts.likelihood)
@@ -284,7 +283,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         With no cell missing in training, neither depends on the other.
         """
         columns = problem.model.find("coef")[0].design
-        if not self._models_missing or not isinstance(columns, Standardised):
+        if not self._models_missing or columns.is_incomplete:
             return machines
         blocks: Any = replace(problem.blocks, X=X, ready=False)
         design: Any = self._latent(columns, blocks, problem.engine, problem.c, problem.copies)
@@ -590,7 +589,7 @@ class BayesianLinearSVC(LinearClassifier):
             return self._problem(Training(X, np.empty(0), codes, c, c / unit), parts)
 
         # f of other likelihoods differ in scale between classes
-        softmax = isinstance(parts.likelihood, Logistic) and self.probability == "calibrated"
+        softmax = parts.likelihood.is_logit and self.probability == "calibrated"
         how = (parts.scheme, pose_rows, self.probability, self.n_jobs)
         setup = Setup(*how, softmax=softmax)
         return advance(self, setup, X, y, classes, sample_weight, buffer)

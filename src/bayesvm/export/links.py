@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from ..likelihoods import Logistic
 from ..likelihoods.base import NODES, WEIGHTS
 from ..likelihoods.logistic import LOGITS, SHARES
 from ..predictive import links
@@ -54,7 +53,7 @@ def logit(link: Any, m: Value, v: Any) -> Value:
         z = m / sqrt(1.0 + v + 0.0 * m)
         return log_ndtr(z) - log_ndtr(-z)
     likelihood = link.likelihood
-    if not isinstance(likelihood, Logistic):
+    if not likelihood.is_logit:
         raise ValueError(f"it has no link but the likelihood {type(likelihood).__name__}")
     if not isinstance(v, Value):
         return m

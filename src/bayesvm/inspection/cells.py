@@ -33,7 +33,7 @@ class ImputedCells:
         self.terms: list[tuple[int, Missing | Filled, Array]] = [
             (k, t.design, getattr(t.design.inner, "where", np.arange(t.design.width)))
             for k, t in enumerate(machines[0].model.terms)
-            if isinstance(t.design, Missing | Filled)
+            if t.design.is_incomplete
         ]  # number of the term, its design, and the columns of numbers that it reads
         if not self.terms:
             raise AttributeError(none)
@@ -54,7 +54,7 @@ class ImputedCells:
     def _filled_in(self, k: int, X: Any) -> tuple[Array, Array]:
         """Columns of a term at new rows, on the scale of the model, and variances of its cells."""
         design = self.machines[0].model.terms[k].design
-        if isinstance(design, Filled):
+        if not design.is_latent:
             C, var = np.asarray(design.columns(X)), design.variances(X)
             return C, np.zeros_like(C) if var is None else var
         means, variances = zip(*(m.entries(X, k) for m in self.machines), strict=True)
@@ -67,7 +67,7 @@ class ImputedCells:
         """
         parts = []
         for k, design, columns in self.terms:
-            held = design.cells if isinstance(design, Filled) else self._learned(k)
+            held = self._learned(k) if design.is_latent else design.cells
             row, column, mean, var = held
             center, scale = design.center[column], design.scale[column]
             sd = np.sqrt(var) * scale

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 
 from ..core.types import Array, Coef, Rows
-from ..designs import Intercept
 from ..inference.design_matrix import moments
 from ..inference.latent import predict_rows
 from ..linalg.columns import Arrow, plain
@@ -49,7 +48,7 @@ class Terms:
             if not design.has_labels:  # smooth functions and groups
                 continue
             scale = np.ones(design.width)
-            if isinstance(design, Intercept):
+            if design.is_intercept:
                 level = len(labels) if level is None else level
             else:
                 scale = 1.0 / design.scale
@@ -86,7 +85,7 @@ class Terms:
         Nothing is compared without an intercept, or where a prior selects.
         """
         machine, at = self.machines[0], {label: k for k, label in enumerate(labels)}
-        level = [t.name for t in machine.model.terms if isinstance(t.design, Intercept)]
+        level = [t.name for t in machine.model.terms if t.design.is_intercept]
         every: list[list[int]] = []
         if level and machine.inclusion is None:
             for term in dict.fromkeys(name for name, _ in labels):
@@ -205,7 +204,7 @@ def _levels(machine: Machine, X: Any) -> dict[int, Array]:
         if not (term.design.has_labels or term.design.is_grouped):
             out[k] = np.zeros(model.width)
             out[k][where] = plain(_alone(machine, X, k)[0])[:, where].mean(axis=0)
-    first = [k for k, term in enumerate(model.terms) if isinstance(term.design, Intercept)]
+    first = [k for k, term in enumerate(model.terms) if term.design.is_intercept]
     if out and first:
         out[first[0]] = -np.sum(list(out.values()), axis=0)
     return out

@@ -47,6 +47,7 @@ class Likelihood(ABC):
     is_tight: bool = field(default=False, repr=False, kw_only=True)
 
     normalised: ClassVar[bool] = True  # the values of the two labels sum to one
+    is_logit: ClassVar[bool] = False  # has a joint likelihood of classes: the multinomial logit
     is_kinked: ClassVar[bool] = False  # not differentiable somewhere: EM smooths it first
 
     def tightened(self, is_tight: bool = True) -> Self:

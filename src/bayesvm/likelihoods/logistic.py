@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -57,6 +58,8 @@ class Logistic(Likelihood):
     >>> float(Logistic().expected(np.array([1.0]), np.array([0.0]), 0.0).w[0])
     0.25
     """
+
+    is_logit: ClassVar[bool] = True
 
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         xp = arrays.of(m)

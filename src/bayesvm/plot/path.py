@@ -57,14 +57,13 @@ def coefficient_path(
     from ..estimators.linear import BayesianLinearSVC
     from ..estimators.options import choose_prior, choose_scheme
     from ..inference import EM
-    from ..priors import Bridge
 
     estimator, X, _ = _prepared(estimator, X, y)
     if not isinstance(estimator, BayesianLinearSVC):
         raise ValueError(f"a path is that of BayesianLinearSVC; got {type(estimator).__name__}.")
     scheme = choose_scheme(estimator.inference, None, None)
     prior = choose_prior(estimator.prior, scheme)
-    if not isinstance(prior, Bridge) or not isinstance(scheme, EM):
+    if not prior.implements("corner") or not isinstance(scheme, EM):
         raise ValueError(
             "a path needs inference='em' and a prior with a scale nu: prior='lasso', 'bridge' or "
             f"an object; got prior={estimator.prior!r}, inference={estimator.inference!r}."

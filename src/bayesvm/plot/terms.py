@@ -11,7 +11,6 @@ from scipy.special import ndtri
 
 from ..core.types import Array
 from ..data.tables import cells_of, column_of
-from ..designs import Intercept
 from ..estimators.average import editable, with_column
 from ..inspection.display import Display, Inside, machine_for, panels_for
 from ..inspection.tables import pandas_for, tails
@@ -94,7 +93,7 @@ class TermDisplay(Display):
         inside = Inside.fitted(estimator, "partial")
         model, ends = inside.model, tails(level)
         _, j, label = machine_for(model, label)
-        known = [t.name for t in model.terms_ if not isinstance(t.design, Intercept)]
+        known = [t.name for t in model.terms_ if not t.design.is_intercept]
         if unknown := [name for name in terms or () if name not in known]:
             raise ValueError(f"no term is called {unknown}; there are {known}.")
         rows = editable(model._own_columns(inside.rows(X)), pandas_for("TermDisplay"))

@@ -288,7 +288,7 @@ def can_join(problem: Problem, scheme: Any) -> bool:
     """Whether more than two classes have a joint likelihood that the scheme can fit."""
     model, likelihood = problem.model, problem.model.likelihood
     simple = not (model.is_latent or model.has_gates) and problem.form != "diagonal"
-    return isinstance(likelihood, Logistic) and isinstance(scheme, VB | EM | Gibbs) and simple
+    return likelihood.is_logit and isinstance(scheme, VB | EM | Gibbs) and simple
 
 
 def fit_classes(
