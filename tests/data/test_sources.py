@@ -166,7 +166,7 @@ def test_what_is_wrong_is_said(tmp_path):
     with pytest.raises(ValueError, match="NaN or infinity"):
         BayesianLinearSVC().fit(from_memmap(saved(tmp_path, bad)), Y)
     good = from_memmap(saved(tmp_path, X))
-    with pytest.raises(ValueError, match="has no labels"):
+    with pytest.raises(ValueError, match="requires y to be passed"):
         BayesianLinearSVC().fit(good)
     with pytest.raises(ValueError, match="700 rows but y has 5"):
         BayesianLinearSVC().fit(good, Y[:5])

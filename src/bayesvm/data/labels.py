@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -17,7 +17,6 @@ from .levels import absent
 from .sources import DaskRows, Source, is_dask
 from .tables import kind_of
 
-PIECE = 2**18  # rows at a time, so that no array of eight bytes a row is made on the way
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
 LARGEST = 1e150  # number to predict, whose square can be computed
 
@@ -56,14 +55,14 @@ class Training(NamedTuple):
     @property
     def masses(self) -> Array:
         """Total weight of each class."""
-        return class_masses(self.codes, self.c, len(self.classes))
+        return np.bincount(self.codes, self.c, len(self.classes))
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Training:
         """Checked rows with the codes of their labels and with their weights."""
         classes, codes = encode(y)
         copies = check_weights(sample_weight, codes, X)
-        masses = class_masses(codes, copies, len(classes))
+        masses = np.bincount(codes, copies, len(classes))
         if len(classes) < 2:
             raise ValueError(
                 f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
@@ -129,26 +128,19 @@ def labels_of(X: Any, y: Any) -> Any:
 
 def read_labels(y: Any, X: Any) -> Array:
     """Labels, one for each of the rows X, of one kind and none missing."""
-    if y is None and kind_of(X) == "source":
-        if isinstance(X, Source) and X.labelled:
-            return labels_of(X, None)  # type: ignore[no-any-return]
-        raise ValueError(
-            "the source has no labels: give y to fit, or name the column that holds them "
-            "(target= of from_parquet, pairs of rows and labels for from_iterable)."
-        )
+    if y is None and isinstance(X, Source) and X.labelled:
+        return labels_of(X, None)  # type: ignore[no-any-return]
     if y is None:
         raise ValueError(
-            "fitting requires y to be passed, but the target y is None; give a label for each row."
+            "fitting requires y to be passed, but the target y is None; give a label for each row. "
+            "A source may have them: target= of from_parquet, pairs of rows and labels for "
+            "from_iterable."
         )
     if isinstance(X, DaskRows):  # a number for each row is held here
         y = X.aligned(y).compute()
     given = kind_of(X) == "device" and arrays.is_foreign(y)
     y = plain_labels(arrays.to_numpy(y) if given else y)
-    if y.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"inconsistent numbers of samples: X has {X.shape[0]} rows but y has {y.shape[0]} "
-            "labels."
-        )
+    check_consistent_length(X, y)
     return y
 
 
@@ -191,18 +183,7 @@ def plain_labels(y: Any, name: str = "y") -> Array:
 def encode(y: Array) -> tuple[Array, Array]:
     """The classes and the place of each label among them, in as few bytes as will do."""
     classes = np.unique(y)
-    codes = np.empty(y.size, dtype=np.min_scalar_type(-len(classes)))
-    for i in range(0, y.size, PIECE):
-        codes[i : i + PIECE] = np.searchsorted(classes, y[i : i + PIECE])
-    return classes, codes
-
-
-def class_masses(codes: Any, c: Any, k: int) -> Array:
-    """Total weight of each class."""
-    masses = np.zeros(k)
-    for i in range(0, codes.size, PIECE):
-        masses += np.bincount(codes[i : i + PIECE], c[i : i + PIECE], k)
-    return masses
+    return classes, np.searchsorted(classes, y).astype(np.min_scalar_type(-len(classes)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -216,10 +197,20 @@ def check_weights(sample_weight: Any, y: Any, X: Any = None) -> Array:
     n = y.shape[0]
     if sample_weight is None:
         return np.ones(n)
-    c = _real_weights(sample_weight)
-    if c.ndim == 0:
-        c = np.full(n, c)
-    elif c.shape != (n,):
+    if isinstance(sample_weight, np.ma.MaskedArray) and np.ma.is_masked(sample_weight):
+        raise ValueError("sample_weight has masked values; give a number for every row.")
+    c = np.asarray(sample_weight)
+    if c.dtype.kind == "O":
+        with suppress(TypeError, ValueError):
+            c = c.astype(float)
+    if c.dtype.kind not in "biuf":
+        hint = ""
+        if isinstance(sample_weight, str | Mapping):
+            hint = f" To weigh classes instead, set class_weight={sample_weight!r:.60}."
+        got = c.dtype if c.ndim else f"{sample_weight!r:.60}"
+        raise ValueError(f"sample_weight must be real numbers, one for each row; got {got}.{hint}")
+    c = np.full(n, c, dtype=float) if c.ndim == 0 else np.asarray(c, dtype=float)
+    if c.shape != (n,):
         raise ValueError(
             f"sample_weight must have shape ({n},), one number per row; got {c.shape}."
         )
@@ -238,25 +229,6 @@ def check_weights(sample_weight: Any, y: Any, X: Any = None) -> Array:
             f"from {c[c > 0].min():g} to {c.max():g}. Divide all by a common factor."
         )
     return c
-
-
-def _real_weights(sample_weight: Any) -> Array:
-    """Weights of rows as floats: one for each, or one for all."""
-    try:
-        values = np.asarray(sample_weight)
-        if values.dtype.kind == "O" and not any(isinstance(c, str | complex) for c in values.flat):
-            values = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError):  # what cannot be an array of numbers
-        values = np.empty(0, dtype=object)
-    if isinstance(sample_weight, np.ma.MaskedArray) and np.ma.is_masked(sample_weight):
-        raise ValueError("sample_weight has masked values; give a number for every row.")
-    if values.dtype.kind not in "biuf":
-        hint = ""
-        if isinstance(sample_weight, str | Mapping):
-            hint = f" To weigh classes instead, set class_weight={sample_weight!r:.60}."
-        got = f"{sample_weight!r:.60}" if values.ndim == 0 or not values.size else values.dtype
-        raise ValueError(f"sample_weight must be real numbers, one for each row; got {got}.{hint}")
-    return np.asarray(values, dtype=float)
 
 
 def class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
@@ -363,9 +335,8 @@ class Numbered(NamedTuple):
         """Checked rows and numbers, with weights."""
         c = check_weights(sample_weight, y)
         some = np.flatnonzero(c > 0)
-        if some.size == c.size:
-            return cls(X, y, c, some)
-        return cls(arrays.pick(X, some), y[some], c[some], some)
+        X = X if some.size == c.size else arrays.pick(X, some)
+        return cls(X, y[some], c[some], some)
 
 
 def read_numbers(y: Any, X: Any) -> Array:
@@ -381,38 +352,17 @@ def read_numbers(y: Any, X: Any) -> Array:
         )
     if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
         raise ValueError("Input y contains NaN: some of its values are masked. Leave rows out.")
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] > 1:
-        raise ValueError(
-            f"y should be a 1d array, got an array of shape {y.shape} instead. BayesianSVR "
-            "predicts one number a row; fit one model for each column of y."
-        )
-    y = column_or_1d(y, warn=True)
-    if y.dtype.kind == "c":
-        raise ValueError(
-            f"Complex data not supported: y must be real numbers; its type is {y.dtype}."
-        )
-    if y.dtype.kind not in "biuf":
-        numbers = np.full(y.shape, np.nan)
-        for i in np.flatnonzero(~absent(y)):
-            try:
-                numbers[i] = float(y[i])
-            except (TypeError, ValueError) as error:
-                raise ValueError(
-                    f"Unknown label type: y must be numbers; got {y[i]!r:.60}. Classes are for "
-                    "BayesianLinearSVC and BayesianSVC."
-                ) from error
-        y = numbers
-    y = np.asarray(y, dtype=float)
-    if y.shape[0] != X.shape[0]:
-        raise ValueError(
-            f"inconsistent numbers of samples: X has {X.shape[0]} rows but y has {y.shape[0]} "
-            "numbers."
-        )
-    if gone := int(np.isnan(y).sum()):
-        raise ValueError(
-            f"Input y contains NaN: {gone} of {y.size} numbers are missing. Leave such rows out."
-        )
+    y = column_or_1d(np.asarray(y), warn=True)
+    if y.dtype.kind not in "biufc":
+        try:
+            y = np.where(absent(y), np.nan, y).astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Unknown label type: y must be numbers ({error}). Classes are for "
+                "BayesianLinearSVC and BayesianSVC."
+            ) from error
+    y = check_array(y, ensure_2d=False, dtype=float, input_name="y")
+    check_consistent_length(X, y)
     if np.any(np.abs(y) > LARGEST):
         raise ValueError(
             "Input y contains infinity or a value too large: y must be finite, at most "

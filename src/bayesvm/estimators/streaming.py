@@ -20,7 +20,7 @@ from scipy import sparse
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
 from ..data import Blocks, block_rows
-from ..data.labels import check_weights, class_factors, class_masses, plain_labels
+from ..data.labels import check_weights, class_factors, plain_labels
 from ..data.tables import check_in_memory
 from ..inference import VB
 from ..inference.model import Model
@@ -101,10 +101,10 @@ def learn(
 ) -> tuple[Stream, Fit]:
     """The stream and the fit after more rows, all of positive weight."""
     n_classes, n_jobs, rows = len(fit.classes), setup.n_jobs, stream.rows.joined(new)
-    seen = fit.masses + class_masses(new.codes, new.c, n_classes)
+    seen = fit.masses + np.bincount(new.codes, new.c, n_classes)
     is_full = len(rows.c) > buffer
     held = rows.recent(buffer, n_classes) if is_full else rows
-    share = class_masses(held.codes, held.c, n_classes) / np.maximum(seen, 1e-300)
+    share = np.bincount(held.codes, held.c, n_classes) / np.maximum(seen, 1e-300)
 
     # While all rows are held, the model is made anew from them as they grow.
     made, posed = (len(rows.c), np.unique(rows.codes).size), None
@@ -256,7 +256,7 @@ def advance(
     codes = np.searchsorted(known, y)
     c, unit = check_weights(sample_weight, codes), np.ones(codes.size)
     if (weights := estimator.class_weight) is not None:
-        unit = class_factors(weights, class_masses(codes, c, len(known)), known)[codes]
+        unit = class_factors(weights, np.bincount(codes, c, len(known)), known)[codes]
     c = c * unit
     new = StreamRows(X, codes, c, unit).take(np.flatnonzero(c > 0))
     if not new.c.size:
