@@ -8,7 +8,6 @@ from sklearn.datasets import load_breast_cancer, load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
 from bayesvm.plot import (
     CoefficientDisplay,
@@ -34,11 +33,6 @@ def vb(data):
 @pytest.fixture(scope="module")
 def em(data):
     return BayesianLinearSVC(inference="em").fit(*data)
-
-
-@pytest.fixture(scope="module")
-def gibbs(data):
-    return BayesianLinearSVC(inference=Gibbs(30, 10, chains=2), random_state=0).fit(*data)
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +130,6 @@ def test_band_is_what_the_estimator_says(bent, moons):
     wider = DecisionBandDisplay.from_estimator(bent, moons[0], cells=15, level=0.99)
     assert wider.hit is None
     assert wider.open_.sum() > display.open_.sum()
-
-
-def test_band_of_a_point_estimate_has_no_open_part(moons):
-    em = BayesianSVC(2.0 * RBF(0.8), tune=False, inference="em").fit(*moons)
-    assert DecisionBandDisplay.from_estimator(em, *moons, cells=5).open_ is None
 
 
 def test_band_keeps_names_and_needs_two_columns(vb, data):

@@ -45,11 +45,3 @@ def test_scores_over_the_band(model):
     three = FactorSVC(2).fit(X, np.arange(60) % 3)
     with pytest.raises(ValueError, match="got 3 classes and 2 factors"):
         FactorScoreDisplay.from_estimator(three, X, Y)
-
-
-def test_scores_of_frames():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(12)])
-    model = FactorSVC(2, "linear").fit(frame, Y)
-    FactorScoreDisplay.from_estimator(model, frame, Y)
-    assert "gene" in LoadingHeatDisplay.from_estimator(model).names[0]

@@ -3,7 +3,6 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import Gibbs
@@ -64,15 +63,6 @@ def test_several_side_by_side(vb, gibbs):
     assert axes[0].patches[0].get_height() == 0.5
     with pytest.raises(ValueError, match="2 panels"):
         display.plot(plt.subplots()[1])
-
-
-def test_inclusion_of_one_class():
-    X, y = load_iris(return_X_y=True)
-    model = BayesianLinearSVC(LaplaceZero(expected_size=2), random_state=0).fit(X, y)
-    display = InclusionDisplay.from_estimator(model, label=0)
-    expected = model.summary().loc[0, "inclusion"].iloc[1:]
-    np.testing.assert_array_equal(display.inclusion[0], expected)
-    assert display.label == "0"
 
 
 def test_inclusion_needs_a_selection_prior(data):

@@ -1,6 +1,5 @@
 """Missing cells and what fills them in."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
@@ -35,12 +34,3 @@ def test_panels_show_patterns_and_distributions(fitted):
     assert len(display.ax_) == 3
     assert display.ax_[1].get_title() == "x1"
     np.testing.assert_allclose(display.ax_[0].images[0].get_array(), display.patterns)
-
-
-def test_axes_given_are_used(fitted):
-    model, X = fitted
-    _, axes = plt.subplots(1, 3)
-    display = MissingDisplay.from_estimator(model, X, ax=axes)
-    assert display.figure_ is axes[0].figure
-    with pytest.raises(ValueError, match="3 panels"):
-        display.plot(ax=axes[:2])

@@ -1,9 +1,6 @@
 """Boundaries with their vectors, and vectors against error."""
 
-import warnings
-
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
@@ -37,26 +34,6 @@ def test_vectors_are_ringed_and_wrong_signs_marked(model, moons):
     assert display.values[30, 3] == pytest.approx(model.decision_function(at)[0])
     rings = display.ax_.collections[2]
     assert_allclose(rings.get_offsets(), display.vectors)
-
-
-def test_boundaries_need_two_columns():
-    X, y = make_moons(60, noise=0.2, random_state=0)
-    model = PCVC(tune=False).fit(np.column_stack([X, X]), y)
-    with pytest.raises(ValueError, match="two columns and two classes"):
-        VectorDisplay.from_estimator(model, np.column_stack([X, X]), y)
-
-
-def test_frames_keep_their_names(moons):
-    X, y = moons
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    model = PCVC(tune=False, rate=1.0, norm_penalty=1.0).fit(frame, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        display = VectorDisplay.from_estimator(model, frame, y, size=10)
-    with pytest.warns(UserWarning, match="feature names"):
-        plain = VectorDisplay.from_estimator(model, X, y, size=10)
-    assert_allclose(display.values, plain.values)
-    assert_allclose(display.vectors, X[model.support_])
 
 
 def test_machines_inside_others(moons):

@@ -7,7 +7,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm import BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC, plot
+from bayesvm import BayesianLinearSVC, BayesianSVC, FactorSVC, plot
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib.pyplot")
@@ -25,15 +25,9 @@ def searched(model):
     return GridSearchCV(model, {}, cv=2)
 
 
-WRAPS = {
-    "search": lambda model: searched(scaled(model)),
-    "search inside": lambda model: scaled(searched(model)),
-}
-
-
-@pytest.fixture(params=WRAPS)
-def wrap(request):
-    return WRAPS[request.param]
+def wrap(model):
+    """A search in a pipeline."""
+    return scaled(searched(model))
 
 
 def by_hand(model, rows=X, **fit):
@@ -42,6 +36,7 @@ def by_hand(model, rows=X, **fit):
     return model.fit(Z, Y, **fit), Z
 
 
+@pytest.mark.parametrize("wrap", [wrap, lambda model: searched(scaled(model))])
 def test_coefficients(wrap):
     display = plot.CoefficientDisplay.from_estimator(wrap(BayesianLinearSVC()).fit(X, Y))
     want = plot.CoefficientDisplay.from_estimator(by_hand(BayesianLinearSVC())[0])
@@ -50,14 +45,7 @@ def test_coefficients(wrap):
         np.testing.assert_allclose(getattr(display, name), getattr(want, name), rtol=1e-12)
 
 
-def test_probabilities(wrap):
-    display = plot.ProbabilityDisplay.from_estimator(wrap(BayesianLinearSVC()).fit(X, Y), X, Y)
-    want = plot.ProbabilityDisplay.from_estimator(*by_hand(BayesianLinearSVC()), Y)
-    for name in ("proba", "lower", "upper", "hit"):
-        np.testing.assert_allclose(getattr(display, name), getattr(want, name), rtol=1e-9)
-
-
-def test_decision_band_is_over_the_columns_that_the_user_gave(wrap):
+def test_decision_band_is_over_the_columns_that_the_user_gave():
     model = wrap(BayesianSVC(tune=False)).fit(X, Y)
     display = plot.DecisionBandDisplay.from_estimator(model, X, Y, cells=4)
     assert display.names == ("age", "dose")
@@ -67,28 +55,12 @@ def test_decision_band_is_over_the_columns_that_the_user_gave(wrap):
     assert display.open_ is not None
 
 
-def test_inclusion(wrap):
-    models = [wrap(BayesianLinearSVC(prior)).fit(X, Y) for prior in ("laplace_zero", "spike_slab")]
-    assert plot.InclusionDisplay.from_estimators(models).names == ["age", "dose"]
-
-
-def test_relevance(wrap):
-    model = wrap(BayesianSVC("rbf", tune=False)).fit(X, Y)
-    assert plot.RelevanceDisplay.from_estimator(model).names == ["age", "dose"]
-
-
-def test_missing_cells(wrap):
+def test_missing_cells():
     holes = X.mask(RNG.random(X.shape) < 0.1)
     model = wrap(BayesianLinearSVC(missing="model")).fit(holes, Y)
     display = plot.MissingDisplay.from_estimator(model, holes)
     assert display.names == ["age", "dose"]
     assert sum(len(mean) for mean in display.mean) == holes.isna().to_numpy().sum()
-
-
-def test_groups():
-    groups = np.arange(60) % 4
-    model = scaled(MixedSVC()).fit(X, Y, mixedsvc__groups=groups)
-    assert len(plot.GroupDisplay.from_estimator(model).names) == 4
 
 
 def test_factors():

@@ -12,6 +12,7 @@ from ..data.tables import cells_of, column_names, column_of
 from ..inspection.arviz import codes_of, replicates
 from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.tables import tails
+from .coefficients import error_bars
 
 
 @dataclass(repr=False)
@@ -99,7 +100,7 @@ class PredictiveCheckDisplay(Display):
     def plot(self, ax: Any = None, **kwargs: Any) -> PredictiveCheckDisplay:
         """Draw; further arguments are for what was observed, and go to ``Axes.plot``."""
         ax, at = axes_for(self, ax), np.arange(len(self.names))
-        bars = np.maximum([self.mean - self.lower, self.upper - self.mean], 0.0)
+        bars = error_bars(self.mean, self.lower, self.upper)
         style = {"fmt": "_", "color": "0.55", "elinewidth": 5, "alpha": 0.6}
         ax.errorbar(at, self.mean, yerr=bars, label="replicates", **style)
         ax.plot(

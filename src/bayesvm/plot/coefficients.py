@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,21 +24,43 @@ class _Intervals(Display):
     upper: Array | None = None
     xlabel: str = ""
 
-    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
-        """Means as points, with bars where there are intervals, one above the other."""
-        y, bars = np.arange(len(self.names)), None
-        if self.lower is not None and self.upper is not None:
-            # the mean of draws can lie outside an interval of their quantiles
-            bars = np.maximum([self.mean - self.lower, self.upper - self.mean], 0.0)
-        ax.errorbar(self.mean, y, xerr=bars, **({"fmt": "o"} | style))
-        ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-        ax.set(ylim=(-0.5, len(y) - 0.5), xlabel=self.xlabel)
+    @classmethod
+    def _of(cls, names: Iterable[Any], parts: list[Array], xlabel: str, level: float) -> Self:
+        """Of means, with the ends of their intervals unless the fit is a point estimate."""
+        told = f" ({100 * level:g}% interval)" if len(parts) == 3 else ""
+        return cls([str(name) for name in names], *parts, xlabel=xlabel + told)
 
-    def _draw_named(self, ax: Any, style: dict[str, Any]) -> None:
-        """The same with the names on the axis, the first at the top."""
-        self._draw(ax, {"markersize": 4} | style)
-        ax.set_yticks(np.arange(len(self.names)), self.names)
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw, the first at the top; further arguments go to ``Axes.errorbar``."""
+        ax = axes_for(self, ax)
+        draw_intervals(ax, self.names, (self.mean, self.lower, self.upper), kwargs)
+        ax.set_xlabel(self.xlabel)
         ax.invert_yaxis()
+        return self
+
+
+def error_bars(mean: Array, lower: Array | None, upper: Array | None) -> Array | None:
+    """Lengths of bars, not negative where the mean of draws lies outside its interval."""
+    if lower is None or upper is None:
+        return None
+    return np.maximum([mean - lower, upper - mean], 0.0)
+
+
+def draw_intervals(
+    ax: Any, names: Sequence[str] | None, parts: Sequence[Any], style: dict[str, Any]
+) -> None:
+    """Means as points with bars, one above the other, with their names on the axis if given."""
+    mean, at = parts[0], np.arange(len(parts[0]))
+    style = {"fmt": "o", "markersize": 4} | style
+    ax.errorbar(mean, at, xerr=error_bars(*parts), **style)
+    ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
+    ax.set_ylim(-0.5, len(at) - 0.5)
+    ax.set_yticks([] if names is None else at, names)
+
+
+def parts_of(frame: Any) -> list[Array]:
+    """Means in a data frame and, where it has them, the ends of their intervals."""
+    return [frame[name].to_numpy() for name in ("mean", "lower", "upper") if name in frame]
 
 
 @dataclass(repr=False)
@@ -77,26 +99,20 @@ class CoefficientDisplay(_Intervals):
         inside = Inside.fitted(estimator, "coef_")
         model = inside.model
         machine, j, label = machine_for(model, label)
-        mean, scale = np.atleast_2d(model.coef_)[j], machine.model.find("coef")[0].design.scale
-        point = not machine.posterior.has_spread
-        sd = 1.0 if point else np.atleast_2d(model.coef_std_)[j]
-        rank = np.abs(mean) * scale if point else np.abs(mean) / (sd + 1e-300)
-        order = (np.argsort(-rank, kind="stable") if sort else np.arange(mean.size))[:top]
+        scale = machine.model.find("coef")[0].design.scale
+        size, ends = np.abs(np.atleast_2d(model.coef_)[j]), ()
+        if machine.posterior.has_spread:
+            size = size / (np.atleast_2d(model.coef_std_)[j] + 1e-300)
+            ends = model.coef_interval(level)
+        else:
+            size = size * scale
+        order = (np.argsort(-size, kind="stable") if sort else np.arange(size.size))[:top]
+        unit = scale if standardized else np.ones(size.size)
+        parts = [(np.atleast_2d(part)[j] * unit)[order] for part in (model.coef_, *ends)]
         known = inside.names() if names is None else names
-        chosen, unit = [str(known[k]) for k in order], scale[order] if standardized else 1.0
         xlabel = "coefficient" if label is None else f"coefficient for {label!s}"
         xlabel += ", per sd of column" if standardized else ""
-        if point:
-            return cls(chosen, mean[order] * unit, xlabel=xlabel).plot(**kwargs)
-        ends = (np.atleast_2d(end)[j, order] for end in model.coef_interval(level))
-        lower, upper = (end * unit for end in ends)
-        xlabel += f" ({100 * level:g}% interval)"
-        return cls(chosen, mean[order] * unit, lower, upper, xlabel).plot(**kwargs)
-
-    def plot(self, ax: Any = None, **kwargs: Any) -> CoefficientDisplay:
-        """Draw; further arguments go to ``Axes.errorbar``."""
-        self._draw_named(axes_for(self, ax), kwargs)
-        return self
+        return cls._of([known[k] for k in order], parts, xlabel, level).plot(**kwargs)
 
 
 @dataclass(repr=False)
@@ -142,17 +158,8 @@ class EffectsDisplay(_Intervals):
         frame = frame.iloc[order]
         given = dict(zip(model._input_names(), inside.names(made=False), strict=True))
         names = [f"{given.get(name, name)}, {what}" for name, what in frame.index]
-        mean, xlabel = frame["mean"].to_numpy(), f"average change of P({label!s})"
-        if "lower" not in frame:
-            return cls(names, mean, xlabel=xlabel).plot(**kwargs)
-        xlabel += f" ({100 * level:g}% interval)"
-        lower, upper = frame["lower"].to_numpy(), frame["upper"].to_numpy()
-        return cls(names, mean, lower, upper, xlabel).plot(**kwargs)
-
-    def plot(self, ax: Any = None, **kwargs: Any) -> EffectsDisplay:
-        """Draw; further arguments go to ``Axes.errorbar``."""
-        self._draw_named(axes_for(self, ax), kwargs)
-        return self
+        xlabel = f"average change of P({label!s})"
+        return cls._of(names, parts_of(frame), xlabel, level).plot(**kwargs)
 
 
 @dataclass(repr=False)
@@ -197,33 +204,37 @@ class GroupDisplay(_Intervals):
         factor = factors[0] if factor is None and factors else factor
         if factor not in factors:
             raise ValueError(f"factor must be one of {factors}; got {factor!r}.")
-        frame = model.random_effects_
-        if "lower" in frame:
-            frame["lower"], frame["upper"] = model.random_effects_interval(level)
-        if frame.index.nlevels > 3:
-            frame = frame.xs(label, level="class")
-        frame = frame.xs(factor, level="factor")
-        effects = list(dict.fromkeys(frame.index.get_level_values("effect")))
-        effect = effects[0] if effect is None else effect
-        if effect not in effects:
-            raise ValueError(f"effect must be one of {effects}; got {effect!r}.")
-        frame = frame.xs(effect, level="effect").sort_values("mean", kind="stable")
-        ends = [frame[k].to_numpy() if k in frame else None for k in ("lower", "upper")]
+        effect, frame = group_effects(model, factor, effect, level, label)
         xlabel = f"{effect} of {factor} for {label!s}"
-        if ends[0] is not None:
-            xlabel += f" ({100 * level:g}% interval)"
-        names = [str(name) for name in frame.index]
-        return cls(names, frame["mean"].to_numpy(), ends[0], ends[1], xlabel).plot(**kwargs)
+        return cls._of(frame.index, parts_of(frame), xlabel, level).plot(**kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> GroupDisplay:
-        """Draw; further arguments go to ``Axes.errorbar``."""
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw, the first at the bottom; further arguments go to ``Axes.errorbar``."""
         ax, count = axes_for(self, ax), len(self.names)
-        self._draw(ax, {"markersize": 3, "elinewidth": 0.8} | kwargs)
-        named = count <= NAMED
-        ax.set_yticks(np.arange(count) if named else [], self.names if named else [])
-        if not named:
+        style = {"markersize": 3, "elinewidth": 0.8} | kwargs
+        parts = self.mean, self.lower, self.upper
+        draw_intervals(ax, self.names if count <= NAMED else None, parts, style)
+        ax.set_xlabel(self.xlabel)
+        if count > NAMED:
             ax.set_ylabel(f"{count} groups, in order")
         return self
+
+
+def group_effects(
+    model: Any, factor: str, effect: str | None, level: float, label: Any
+) -> tuple[str, Any]:
+    """One effect of the groups of a factor, by default its first, and the groups in order."""
+    frame = model.random_effects_
+    if "lower" in frame:
+        frame["lower"], frame["upper"] = model.random_effects_interval(level)
+    if frame.index.nlevels > 3:
+        frame = frame.xs(label, level="class")
+    frame = frame.xs(factor, level="factor")
+    effects = list(dict.fromkeys(frame.index.get_level_values("effect")))
+    effect = effects[0] if effect is None else effect
+    if effect not in effects:
+        raise ValueError(f"effect must be one of {effects}; got {effect!r}.")
+    return effect, frame.xs(effect, level="effect").sort_values("mean", kind="stable")
 
 
 @dataclass(repr=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..inspection.display import Display, Inside, axes_for
+from .coefficients import draw_intervals
 
 NET = 40  # points along each side of the net on which a boundary is drawn
 
@@ -121,13 +122,11 @@ class TopLoadingDisplay(Display):
         """Draw; further arguments go to ``Axes.errorbar``."""
         count = len(self.factors)
         grid = axes_for(self, ax, (1, count), (3.2 * count, 0.8 + 0.25 * len(self.names[0])))
-        parts = zip(np.ravel(grid), self.names, self.loadings, self.lower, self.upper, self.factors)
-        for panel, names, mean, low, high, k in parts:
-            at = np.arange(len(names))
-            style: dict[str, Any] = {"fmt": "o", "ms": 4, "capsize": 2} | kwargs
-            panel.errorbar(mean, at, xerr=[mean - low, high - mean], **style)
-            panel.axvline(0.0, color="0.7", lw=0.8, zorder=0)
-            panel.set(yticks=at, yticklabels=names, title=f"factor {k}", xlabel="loading")
+        panels = zip(np.ravel(grid), self.factors, self.names, strict=True)
+        parts = zip(self.loadings, self.lower, self.upper, strict=True)
+        for (panel, k, names), intervals in zip(panels, parts, strict=True):
+            draw_intervals(panel, names, intervals, {"capsize": 2} | kwargs)
+            panel.set(title=f"factor {k}", xlabel="loading")
             panel.tick_params(axis="y", labelsize=7)
             panel.invert_yaxis()
         return self

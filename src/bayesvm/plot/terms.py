@@ -15,7 +15,7 @@ from ..estimators.average import editable, with_column
 from ..inspection.display import Display, Inside, machine_for, panels_for
 from ..inspection.tables import pandas_for, tails
 from ..inspection.terms import centred
-from .coefficients import NAMED
+from .coefficients import NAMED, draw_intervals, error_bars, group_effects, parts_of
 
 GRID = 40  # values of each of two columns
 
@@ -91,13 +91,13 @@ class TermDisplay(Display):
         ``points`` are values of a column at which a curve is computed.
         """
         inside = Inside.fitted(estimator, "partial")
-        model, ends = inside.model, tails(level)
+        model = inside.model
         _, j, label = machine_for(model, label)
         known = [t.name for t in model.terms_ if not t.design.is_intercept]
         if unknown := [name for name in terms or () if name not in known]:
             raise ValueError(f"no term is called {unknown}; there are {known}.")
         rows = editable(model._own_columns(inside.rows(X)), pandas_for("TermDisplay"))
-        reader = _Reader(model, rows, j, label, ends)
+        reader = _Reader(model, rows, j, label, level)
         panels = [reader.panel(name, points) for name in (known if terms is None else terms)]
         ylabel = f"added to f for {label!s} ({100 * level:g}% interval)"
         return cls(panels, ylabel).plot(**kwargs)
@@ -121,87 +121,67 @@ class _Reader:
     X: Any  # rows, whose columns can be replaced
     j: int  # number of the machine
     label: Any  # its class
-    ends: tuple[float, float]
+    level: float
 
     def panel(self, name: str, points: int) -> TermPanel:
         term = next(t for t in self.model.terms_ if t.name == name)
         if term.design.is_grouped:
-            return self._groups(name, term)
-        if term.design.has_labels:
-            frame = self.model.summary(self.ends[1] - self.ends[0])
+            factor = self.model.factors_[term.design.factor]
+            _, frame = group_effects(self.model, factor, None, self.level, self.label)
+            kind = "groups"
+        elif term.design.has_labels:
+            kind, frame = "coefficients", self.model.summary(self.level)
             frame = frame.xs(self.label, level="class") if frame.index.nlevels > 2 else frame
             frame = frame.loc[[name]].droplevel("term")
-            return self._tabled(name, "coefficients", frame)
-        return self._smooth(name, points)
-
-    def _tabled(self, name: str, kind: str, frame: Any) -> TermPanel:
-        low, high = (frame[k].to_numpy() if k in frame else None for k in ("lower", "upper"))
-        labels = [str(k) for k in frame.index]
-        return TermPanel(name, kind, labels, frame["mean"].to_numpy(), low, high)
-
-    def _groups(self, name: str, term: Any) -> TermPanel:
-        frame = self.model.random_effects_
-        if "lower" in frame:
-            ends = self.model.random_effects_interval(self.ends[1] - self.ends[0])
-            frame = frame.assign(lower=ends[0], upper=ends[1])
-        frame = frame.xs(self.label, level="class") if frame.index.nlevels > 3 else frame
-        frame = frame.xs(self.model.factors_[term.design.factor], level="factor")
-        first = frame.index.get_level_values("effect")[0]
-        frame = frame.xs(first, level="effect").sort_values("mean", kind="stable")
-        return self._tabled(name, "groups", frame)
+        else:
+            return self._smooth(name, points)
+        return TermPanel(name, kind, [str(k) for k in frame.index], *parts_of(frame))
 
     def _smooth(self, name: str, points: int) -> TermPanel:
         table = self.model._table
-        number = [t.name for t in table.terms].index(name)
-        made, plain = self.model.encoding_.made, table.plain
-        reads = set(table.reads[number].tolist())
-        columns = [int(plain[k]) for k, own in enumerate(made) if reads & set(own)]
+        reads = set(table.reads[[term.name for term in table.terms].index(name)].tolist())
+        made = self.model.encoding_.made
+        columns = [int(table.plain[k]) for k, own in enumerate(made) if reads & set(own)]
         levels, names = self.model._levels_of(table.names), [str(table.names[j]) for j in columns]
-        known = [levels.get(j) for j in columns]
-        if len(columns) == 1 and known[0] is not None:
-            x: Any = list(known[0])
-            rows = self._rows(len(x), {columns[0]: np.array(x, dtype=object)})
-            return TermPanel(name, "levels", [str(v) for v in x], *self._added(name, rows), names)
-        if len(columns) > 2 or any(each is not None for each in known):
-            mean, low, high = self._added(name, self.X)
-            order = np.argsort(mean, kind="stable")
-            low, high = (None if end is None else end[order] for end in (low, high))
-            return TermPanel(name, "rows", np.arange(mean.size), mean[order], low, high, names)
-        spans = [_span(cells_of(column_of(self.X, j)), points) for j in columns]
-        if len(columns) == 1:
-            rows = self._rows(points, {columns[0]: spans[0]})
-            return TermPanel(name, "curve", spans[0], *self._added(name, rows), names)
-        a, b = (np.linspace(span[0], span[-1], GRID) for span in spans)
-        both = np.meshgrid(a, b)
-        rows = self._rows(GRID**2, {j: x.ravel() for j, x in zip(columns, both, strict=True)})
-        added = self._added(name, rows)
-        grids: list[Any] = [None if x is None else x.reshape(GRID, GRID) for x in added]
-        return TermPanel(name, "surface", (a, b), grids[0], grids[1], grids[2], names)
+        coded = levels.keys() & set(columns)
+        if len(columns) > 2 or (coded and len(columns) == 2):
+            parts = self._added(name, self.X)
+            order = np.argsort(parts[0], kind="stable")
+            return TermPanel(
+                name, "rows", np.arange(order.size), *(x[order] for x in parts), names=names
+            )
+        if coded:
+            kind, ends = "levels", [np.array(list(levels[columns[0]]), dtype=object)]
+        else:
+            kind, count = ("curve", points) if len(columns) == 1 else ("surface", GRID)
+            ends = [_span(cells_of(column_of(self.X, j)), count) for j in columns]
+        net = np.meshgrid(*ends)
+        rows = self._rows({j: x.ravel() for j, x in zip(columns, net, strict=True)})
+        parts = [part.reshape(net[0].shape) for part in self._added(name, rows)]
+        shown = {"levels": [str(v) for v in ends[0]], "curve": ends[0], "surface": tuple(ends)}
+        return TermPanel(name, kind, shown[kind], *parts, names=names)
 
-    def _rows(self, n: int, values: dict[int, Array]) -> Any:
+    def _rows(self, values: dict[int, Array]) -> Any:
         """The first row, repeated, with other values in some columns; the rest do not matter."""
-        first = np.zeros(n, dtype=int)
+        first = np.zeros(next(iter(values.values())).size, dtype=int)
         rows = self.X.iloc[first] if hasattr(self.X, "iloc") else self.X[first]
         for j, x in values.items():
             rows = with_column(rows, j, x)
         return rows
 
-    def _added(self, name: str, rows: Any) -> tuple[Array, Array | None, Array | None]:
+    def _added(self, name: str, rows: Any) -> list[Array]:
         """What a term adds to f at rows, less its average over all rows, and its interval."""
         k = [t.name for t in self.model.terms_].index(name)
         both = (self.model._read_new(each) for each in (rows, self.X))
         mean, v = centred(self.model.machines_[self.j], k, *both)
-        if v is None:
-            return mean, None, None
-        low, high = (mean + ndtri(t) * np.sqrt(v) for t in self.ends)
-        return mean, low, high
+        ends = () if v is None else tails(self.level)
+        return [mean, *(mean + ndtri(t) * np.sqrt(v) for t in ends)]
 
 
 def _span(x: Any, points: int) -> Array:
     """Values over the range of a column."""
     x = np.asarray(x, dtype=float)
-    out: Array = np.linspace(np.nanmin(x), np.nanmax(x), points)
-    return out
+    return np.linspace(np.nanmin(x), np.nanmax(x), points)
 
 
 # ----- drawing
@@ -225,21 +205,17 @@ def _surface(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
     ax.set(xlabel=panel.names[0], ylabel=panel.names[1])
 
 
+def _levels(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
+    at, bars = np.arange(len(panel.x)), error_bars(panel.mean, panel.lower, panel.upper)
+    ax.errorbar(at, panel.mean, yerr=bars, **({"fmt": "o", "markersize": 4} | style))
+    ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+    ax.set_xticks(at, panel.x)
+    ax.set_xlabel(panel.names[0])
+
+
 def _points(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
-    at, bars = np.arange(len(panel.x)), None
-    if panel.lower is not None and panel.upper is not None:
-        bars = np.maximum([panel.mean - panel.lower, panel.upper - panel.mean], 0.0)
-    if panel.kind == "levels":
-        ax.errorbar(at, panel.mean, yerr=bars, **({"fmt": "o", "markersize": 4} | style))
-        ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
-        ax.set_xticks(at, panel.x)
-        ax.set_xlabel(panel.names[0])
-        return
-    ax.errorbar(panel.mean, at, xerr=bars, **({"fmt": "o", "markersize": 4} | style))
-    ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    named = len(panel.x) <= NAMED
-    ax.set_ylim(-0.5, len(panel.x) - 0.5)
-    ax.set_yticks(at if named else [], panel.x if named else [])
+    names = panel.x if len(panel.x) <= NAMED else None
+    draw_intervals(ax, names, (panel.mean, panel.lower, panel.upper), style)
     ax.set_xlabel("coefficient, per unit" if panel.kind == "coefficients" else "effect of group")
     if panel.kind == "coefficients":
         ax.invert_yaxis()
@@ -249,7 +225,7 @@ _DRAW = {
     "curve": _curve,
     "rows": _curve,
     "surface": _surface,
-    "levels": _points,
+    "levels": _levels,
     "coefficients": _points,
     "groups": _points,
 }
