@@ -1,17 +1,12 @@
-"""What users see of an estimator: errors that translate, HTML, logs of probabilities."""
-
-from email.message import Message
+"""What users see of an estimator: errors that translate, logs of probabilities."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.utils import estimator_html_repr
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.estimators import base
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 2))
@@ -92,31 +87,3 @@ def test_other_errors_of_parameters_stay():
     for flag in (True, False):
         with pytest.raises(ValueError, match=r"always there.*replacing_svc"):
             BayesianSVC(probability=flag).fit(X, Y)
-
-
-def test_html_says_what_was_fitted_and_escapes_labels():
-    model = BayesianLinearSVC()
-    before = model._repr_mimebundle_()["text/html"]
-    assert "Fitted: " not in before
-    after = model.fit(X, Y)._repr_mimebundle_()["text/html"]
-    assert after.endswith(model._fitted_html())
-    assert model._repr_html_().endswith(model._fitted_html())
-    share = 100 * np.mean(Y == "no")
-    assert (
-        f"Fitted: 60 rows; &lt;i&gt;yes&lt;/i&gt; ({100 - share:.3g} %), no ({share:.3g} %)"
-        in after
-    )
-    assert "<i>yes" not in after
-    with config_context(display="text"):
-        assert "text/html" not in model._repr_mimebundle_()
-        assert not hasattr(model, "_repr_html_")
-
-
-def test_link_to_the_page_of_an_estimator(monkeypatch):
-    pages = Message()
-    monkeypatch.setattr(base, "metadata", lambda name: pages)
-    assert BayesianSVC()._get_doc_link() == ""
-    pages["Project-URL"] = "Documentation, https://pages.example/stable"
-    link = "https://pages.example/stable/generated/bayesvm.BayesianSVC.html"
-    assert BayesianSVC()._get_doc_link() == link
-    assert link in estimator_html_repr(BayesianSVC())

@@ -25,7 +25,6 @@ from ..inference.model import Model, arranged
 from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
-from ..inspection.cells import Imputed, ImputedCells
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.terms import Terms
 from ..terms import Part, TrainingRows, read_terms
@@ -33,10 +32,9 @@ from . import options as check
 from .base import BayesianClassifier
 from .fit import build_problem, choose_engine, closed
 from .formula import terms_of
+from .linear import CellReports
 from .mixed import GroupReports, check_corner, choose_group_prior
 from .predictions import draw_f
-
-NO_CELLS = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
 
 
 @dataclass(frozen=True)
@@ -218,7 +216,7 @@ def learn_length_scales(
 
 
 @dataclass(eq=False, repr=False)
-class AdditiveSVC(GroupReports, BayesianClassifier):
+class AdditiveSVC(GroupReports, CellReports, BayesianClassifier):
     r"""Support vector machine whose predictor is any sum of terms.
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
@@ -237,8 +235,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, each level of which becomes an indicator: columns of text, categories
-        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
+        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error"}, default="auto"
         ``"auto"`` replaces missing cells by the mean of the column, with an indicator where at
         least 1 % are missing; of categories they are a level.  ``"error"`` refuses them.  Those of
@@ -246,9 +243,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
-        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
-        ``"model"`` uses the posterior.  Predictions are the same.
+        Standard deviations of coefficients: robust, or those of the posterior; as in
+        :class:`~bayesvm.BayesianLinearSVC`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.data`, default="auto"
@@ -334,6 +330,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     checkpoint: Any = None
 
     _accept_sparse = False
+    _no_cells = "missing cells are modelled by terms with Missing(Columns(...)); there is none."
     _used: list[str] | None = field(init=False, default=None)  # columns of a formula
     _table: TermTable = field(init=False)
 
@@ -554,28 +551,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return out
 
     @property
-    def imputed_(self) -> Imputed:
-        """Missing cells of the training rows, given the other cells and the labels."""
-        return ImputedCells(self._fitted().machines, NO_CELLS).training(self.fit_.rows)
-
-    def impute(self, X: Any) -> tuple[Array, Array]:
-        """Missing cells of rows without labels, from the other cells of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows, with NaN where cells are missing.
-
-        Returns
-        -------
-        mean, std : arrays of shape (n, n_features)
-            Expected value and standard deviation of each cell; 0 for observed ones.  Columns that
-            name groups are left out, those that no term reads are NaN.
-        """
-        report = ImputedCells(self._fitted().machines, NO_CELLS)
-        table = self._table
-        unread = np.setdiff1d(np.arange(len(table.numbers)), table.read)
-        return report.at(self._read_new(X), unread)
+    def _unread(self) -> Array:  # type: ignore[override]
+        return np.setdiff1d(np.arange(len(self._table.numbers)), self._table.read)
 
     def partial(self, X: Any, return_std: bool = False, *, centred: bool = False) -> Any:
         """What each term adds to f at given rows.

@@ -17,8 +17,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from html import escape
-from importlib.metadata import metadata
 from typing import Any, Self
 
 import numpy as np
@@ -37,7 +35,6 @@ from ..inference import Gibbs
 from ..inference.problem import Problem
 from ..inference.state import State
 from ..inspection import arviz
-from ..inspection.arviz import Draws
 from ..predictive.fitted import Fit, Machine
 from ..predictive.leave_one_out import LooPredictions
 from ..predictive.posterior import GaussianPosterior
@@ -76,6 +73,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     _accept_sparse = True
     _has_effects = False  # of groups; a source may have them
     _has_imputer = False  # missing cells may have a distribution
+    _read_y: Any  # a function of y and X: checked labels or numbers, one for each row
     _stream: Stream | None = None  # of partial_fit
     _given_names: list[str] | None = None  # of columns, by a pipeline, for the fit that follows
     _known_names: list[str] | None = None  # those of the last fit
@@ -121,37 +119,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         for name, changes in inner.items():
             setattr(self, name, changed(name, getattr(self, name), changes))
         return self
-
-    def _get_doc_link(self) -> str:
-        """Address of the estimator's page, if the package's metadata has one."""
-        links = metadata("bayesvm").get_all("Project-URL") or []
-        for label, _, address in (link.partition(", ") for link in links):
-            if label == "Documentation":
-                return f"{address.rstrip('/')}/generated/bayesvm.{type(self).__name__}.html"
-        return ""
-
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._fitted_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        out: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in out:
-            out["text/html"] += self._fitted_html()
-        return out
-
-    def _fitted_html(self) -> str:
-        """One line about the fit; empty before it."""
-        fit = self.__dict__.get("fit_")
-        if fit is None:
-            return ""
-        shares = fit.masses / max(fit.weight, 1e-300)
-        pairs = zip(fit.classes, shares, strict=False)  # a regression has no classes
-        labels = ", ".join(f"{label} ({100 * share:.3g} %)" for label, share in pairs)
-        drawn = fit.machines[0].draws is not None
-        steps = f"{fit.n_iter} {'draws of each chain' if drawn else 'iterations'}"
-        end = "converged" if fit.converged else "not converged"
-        text = "; ".join(filter(None, (f"{fit.weight:.6g} rows", labels, f"{steps}, {end}.")))
-        return f'<p style="font-family:monospace">Fitted: {escape(text)}</p>'
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -201,11 +168,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         return X, self._read_y(y, X) if reset or y is not None else None
 
-    @staticmethod
-    def _read_y(y: Any, X: Any) -> Any:
-        """Checked labels or numbers, one for each row."""
-        raise NotImplementedError
-
     def _kept_missing(self) -> Sequence[int] | None:
         """Columns of numbers whose missing cells are left to the model; ``None`` for all."""
         return None if self._models_missing else ()
@@ -245,15 +207,14 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     def _idle(self) -> dict[str, str]:
         """Parameters that the fit does not use, and the reason of each."""
         idle = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
-        named = isinstance(self.inference, str) and self.inference == "gibbs"
-        if named or isinstance(self.inference, Gibbs):
+        if is_among(self.inference, ("gibbs",)) or isinstance(self.inference, Gibbs):
             why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
             idle |= dict.fromkeys(("max_iter", "tol"), why)
         return idle
 
     def _run(self) -> Run:
         """The fit that begins, its parameters checked."""
-        params, idle = BaseEstimator.get_params(self, deep=False), self._idle()
+        params = BaseEstimator.get_params(self, deep=False)
         check_parameters(params)
         if not self._has_imputer and not is_among(self.missing, ("auto", "error")):
             raise ValueError(
@@ -261,7 +222,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                 "'error'. A distribution of missing cells is learned by BayesianLinearSVC and "
                 "MixedSVC with missing='model', and by AdditiveSVC in a term Missing(Columns(...))."
             )
-        warn_idle(self, idle)
+        warn_idle(self, self._idle())
         return Run(type(self).__name__, params)
 
     def _starts(self, problem: Problem, n_classes: int) -> list[State | None]:
@@ -336,7 +297,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     def _width_note(self) -> str:
         """A note if standard errors are the posterior's although ``width`` is ``"data"``."""
         first, why = self.machines_[0], ""
-        if not isinstance(first, Machine) or not is_among(getattr(self, "width", ""), ("data",)):
+        if not isinstance(first, Machine) or getattr(self, "width", "") != "data":
             return ""
         if first.model.has_gates:
             why = "under a selection prior"
@@ -411,6 +372,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
     _knows_novelty = True  # f is uncertain at rows unlike the training rows
     _draws_f_itself = False  # f is no function of draws of coefficients
+    _drawn: Any  # draws by name for ArviZ, from draws of each machine's coefficients and rows
 
     # ----- reading rows
 
@@ -714,10 +676,6 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
               labels (logistic, probit); ``arviz.loo`` needs it.
         """
         return arviz.to_arviz(self, X, y, groups=groups, n=n)
-
-    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        """Draws by name for ArviZ, from draws of each machine's coefficients; those at rows too."""
-        raise NotImplementedError
 
 
 def baseline_warning(name: str, fit: Fit, min_rows: int = 100, min_gain: float = 2.0) -> str:

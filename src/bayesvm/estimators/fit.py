@@ -298,8 +298,8 @@ class Run(Reporter):
         Links fitted to them hold up to a variance ``far`` of f.
         """
         machines, moments, link = found
-        fit = Fit(machines, data.classes, data.masses, data.chosen, self.stopped)
-        fit = replace(fit, link=link, is_joint=link is not None)
+        fit = Fit(machines, data.classes, data.masses, data.chosen, self.stopped, link=link)
+        fit = replace(fit, is_joint=link is not None)
         return fit.judged(moments, far)
 
 
@@ -311,12 +311,9 @@ def _content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterat
         rows = np.unique(np.linspace(0, X.shape[0] - 1, 1000).astype(np.intp))
         X = problem.blocks.take(rows).X
     numbers = arrays.inner(X)
-    if isinstance(X, Table):
-        yield from (arrays.to_numpy(X.numbers), arrays.to_numpy(X.codes))
-    elif sparse.issparse(numbers):
-        yield from (numbers.data, numbers.indices, numbers.indptr)
-    else:
-        yield arrays.to_numpy(X)
+    is_sparse = sparse.issparse(numbers)
+    parts = [numbers.data, numbers.indices, numbers.indptr] if is_sparse else [numbers]
+    yield from map(arrays.to_numpy, [*parts, *([X.codes] if isinstance(X, Table) else [])])
     yield np.ascontiguousarray(arrays.to_numpy(problem.c))
     yield arrays.to_numpy(y)
     yield [(term.name, term.design, term.prior) for term in problem.model.terms]

@@ -246,8 +246,7 @@ class MixedSVC(GroupReports, LinearClassifier):
     fit_intercept : bool, default=True
         Add an intercept, with a wide prior.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, each level of which becomes an indicator: columns of text, categories
-        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
+        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error", "model"} or an object, default="auto"
         What to do with missing cells, as in :class:`~bayesvm.BayesianLinearSVC`.  With ``"model"``
         columns with slopes must be complete.
@@ -258,9 +257,8 @@ class MixedSVC(GroupReports, LinearClassifier):
         ``"normalised"``; else a link is fitted to leave-one-out moments of rows, with half the
         weight on rows as of a new group.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
-        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
-        ``"model"`` uses the posterior.  Predictions are the same.
+        Standard deviations of coefficients: robust, or those of the posterior; as in
+        :class:`~bayesvm.BayesianLinearSVC`.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional

@@ -20,6 +20,17 @@ def _last_has(name: str) -> Callable[[Any], bool]:
     return check
 
 
+def _at_rows_of_last(name: str, doc: str) -> Any:
+    """A method that passes rows of the user through the steps to the last one's method."""
+
+    def method(self: Any, X: Any, *args: Any, **params: Any) -> Any:
+        inside = Inside.fitted(self)
+        return getattr(inside.model, name)(inside.rows(X), *args, **params)
+
+    method.__name__, method.__doc__ = name, doc
+    return available_if(_last_has(name))(method)
+
+
 class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     """scikit-learn's :class:`~sklearn.pipeline.Pipeline`, with the methods of its last step.
 
@@ -63,38 +74,20 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
             last._given_names = feature_names(self[:-1], None) if len(self) > 1 else None
         return Xt
 
-    def _last(self, name: str, X: Any, *args: Any, **params: Any) -> Any:
-        """A method of the last step at rows of the user."""
-        inside = Inside.fitted(self)
-        return getattr(inside.model, name)(inside.rows(X), *args, **params)
-
-    @available_if(_last_has("predict_interval"))
-    def predict_interval(self, X: Any, *args: Any, **params: Any) -> tuple[Array, Array]:
-        """Lower and upper class probabilities, as of the last step."""
-        low, high = self._last("predict_interval", X, *args, **params)
-        return low, high
-
-    @available_if(_last_has("predict_set"))
-    def predict_set(self, X: Any, *args: Any, **params: Any) -> Array:
-        """Labels that cannot be excluded, as of the last step."""
-        found: Array = self._last("predict_set", X, *args, **params)
-        return found
-
-    @available_if(_last_has("novelty"))
-    def novelty(self, X: Any, *args: Any, **params: Any) -> Array:
-        """How unlike the training rows, as of the last step."""
-        found: Array = self._last("novelty", X, *args, **params)
-        return found
-
-    @available_if(_last_has("average_effects"))
-    def average_effects(self, X: Any, *args: Any, **params: Any) -> Any:
-        """Average effects on probabilities, of the columns that the last step is given."""
-        return self._last("average_effects", X, *args, **params)
-
-    @available_if(_last_has("partial"))
-    def partial(self, X: Any, *args: Any, **params: Any) -> Any:
-        """What each term of :class:`~bayesvm.AdditiveSVC` adds to f."""
-        return self._last("partial", X, *args, **params)
+    predict_interval = _at_rows_of_last(
+        "predict_interval", "Lower and upper class probabilities, as of the last step."
+    )
+    predict_set = _at_rows_of_last(
+        "predict_set", "Labels that cannot be excluded, as of the last step."
+    )
+    novelty = _at_rows_of_last("novelty", "How unlike the training rows, as of the last step.")
+    average_effects = _at_rows_of_last(
+        "average_effects",
+        "Average effects on probabilities, of the columns that the last step is given.",
+    )
+    partial = _at_rows_of_last(
+        "partial", "What each term of :class:`~bayesvm.AdditiveSVC` adds to f."
+    )
 
     @available_if(_last_has("sample_posterior"))
     def sample_posterior(self, n: int = 1000, X: Any = None, **params: Any) -> Any:

@@ -66,18 +66,15 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns and y are
         scaled and not centred.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, each level of which becomes an indicator: columns of text, categories
-        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
+        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error"}, default="auto"
         ``"auto"`` replaces missing cells by the mean of the column, with an indicator where at
         least 1 % are missing; of categories they are a level.  ``"error"`` refuses them.
     standardize : bool, default=True
-        Centre and scale columns (sparse ones are only scaled) and y inside, so that units do not
-        matter; results are reported in those of the input.
+        Centre and scale columns and y inside, so that units do not matter.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
-        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
-        ``"model"`` uses the posterior.  Predictions are the same.
+        Standard deviations of coefficients: robust, or those of the posterior; as in
+        :class:`~bayesvm.BayesianLinearSVC`.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
         by default, ``inf`` for a flat prior.
@@ -108,12 +105,8 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     elbo_, elbo_path_ : float and array
         Lower bound on the log evidence of y under VB, on the scale on which the model is fitted,
         and its history.
-    log_posterior_, log_posterior_path_ : float and array
-        The same of the log posterior density under EM.
-    log_likelihood_path_ : array
-        Log likelihood of the draws under Gibbs, averaged over chains.
-    kkt_residual_, duality_gap_ : float
-        EM: how far from optimal, relative.
+    log_posterior_, log_posterior_path_, log_likelihood_path_, kkt_residual_, duality_gap_
+        Under EM and Gibbs, as of :class:`~bayesvm.BayesianLinearSVC`.
     n_iter_, converged_ : int, bool
         Number of iterations, and whether the stopping rule was met.
 
