@@ -13,7 +13,7 @@ def learned(numbers, cells=None, weights=None, kept=(), names=None):
     numbers, cells = np.asarray(numbers, dtype=float), cells or {}
     cells = {j: np.array(values, dtype=object) for j, values in cells.items()}
     names = names or [f"x{j}" for j in range(numbers.shape[1] + len(cells))]
-    weights = None if weights is None else np.array(weights, dtype=float)
+    weights = np.ones(len(numbers)) if weights is None else np.array(weights, dtype=float)
     code = Encoding.learn(numbers, cells, weights, names, kept)
     return code, code.codes(numbers, cells, names)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,32 +73,19 @@ FLAG = Category(0, (False, True))  # of missing cells
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """How the columns of a table become columns of numbers, learned from training rows.
+    """How the columns of a table become columns of numbers, learned from training rows."""
 
-    Parameters
-    ----------
-    count : int
-        Number of columns of the table.
-    categories : tuple of Category
-        Columns of categories, with their levels.
-    fill : array of shape (count,), optional
-        What a missing cell of a column of numbers becomes: the mean of the training rows.  Without
-        it such cells stay missing.
-    flagged : tuple of int
-        Columns of numbers that have an indicator of missing cells.
-    """
-
-    count: int
+    count: int  # columns of the table
     categories: tuple[Category, ...] = ()
-    fill: Array | None = None
-    flagged: tuple[int, ...] = ()
+    fill: Array | None = None  # (count,), what missing numbers become; without it they stay missing
+    flagged: tuple[int, ...] = ()  # columns of numbers with an indicator of missing cells
 
     @classmethod
     def learn(
         cls,
         numbers: Any,
         cells: dict[int, Array],
-        weights: Array | None,
+        weights: Array,
         names: Sequence[str],
         kept: Sequence[int] | None = (),
     ) -> Encoding:
@@ -108,8 +94,7 @@ class Encoding:
         ``numbers`` are the columns of numbers, ``cells`` those of categories by position.  Missing
         cells of the columns of numbers ``kept`` stay missing; of all of them if it is ``None``.
         """
-        n, count = numbers.shape[0], numbers.shape[1] + len(cells)
-        c = np.ones(n) if weights is None else weights
+        c, count = weights, numbers.shape[1] + len(cells)
         categories: tuple[Category, ...] = ()
         for j, values in cells.items():
             categories += (Category(j, _levels(values, c, names[j])),)
@@ -130,21 +115,19 @@ class Encoding:
         fill[list(kept)] = np.nan
         return cls(count, categories, fill, tuple(flagged.values()))
 
-    @cached_property
-    def _layout(self) -> list[tuple[int, Category | None, int]]:
-        """Input column, category or None, and width, in the order of the columns made."""
+    @property
+    def _parts(self) -> list[tuple[int, Category | None]]:
+        """Columns of the table and what they become, in order: numbers, indicators or flags."""
         by = {category.column: category for category in self.categories}
-        out: list[tuple[int, Category | None, int]] = []
+        parts: list[tuple[int, Category | None]] = []
         for j in range(self.count):
-            category = by.get(j)
-            out.append((j, category, 1 if category is None else category.width))
-            if j in self.flagged:
-                out.append((j, None, 0))
-        return out
+            parts += [(j, by.get(j)), (j, FLAG)] if j in self.flagged else [(j, by.get(j))]
+        return parts
 
-    def __getstate__(self) -> dict[str, Any]:
-        fields = ("count", "categories", "fill", "flagged")
-        return {name: vars(self)[name] for name in fields}
+    @property
+    def _widths(self) -> list[int]:
+        """Number of columns of each part."""
+        return [1 if kind is None else kind.width for _, kind in self._parts]
 
     @property
     def is_plain(self) -> bool:
@@ -155,16 +138,16 @@ class Encoding:
     def made(self) -> tuple[tuple[int, ...], ...]:
         """Columns that each column of the table becomes."""
         out: list[tuple[int, ...]] = [()] * self.count
-        first = 0
-        for j, _, width in self._layout:
-            out[j] += tuple(range(first, first + max(width, 1)))
-            first += max(width, 1)
+        ends = np.cumsum(self._widths).tolist()
+        for (j, _), first, end in zip(self._parts, [0, *ends], ends, strict=False):
+            out[j] += tuple(range(first, end))
         return tuple(out)
 
     @property
     def levels(self) -> list[tuple[int, ...]]:
         """Columns made that are the indicators of all levels of one column of categories."""
-        return [self.made[each.column] for each in self.categories if each.width > 1]
+        made = self.made
+        return [made[each.column] for each in self.categories if each.width > 1]
 
     @property
     def groups(self) -> tuple[int, ...] | None:
@@ -173,8 +156,8 @@ class Encoding:
         Indicators of one column of categories share one, and an indicator of missing cells has its
         own.
         """
-        widths = [max(width, 1) for *_, width in self._layout]
-        if all(width == 1 for width in widths):
+        widths = self._widths
+        if max(widths, default=1) == 1:
             return None
         return tuple(np.repeat(np.arange(len(widths)), widths).tolist())
 
@@ -183,28 +166,21 @@ class Encoding:
         """The unit of each indicator, NaN for columns of numbers; None if there is no indicator."""
         if self.is_plain:
             return None
-        units = [
-            np.full(max(width, 1), category.scale if category else np.nan if width else FLAG.scale)
-            for _, category, width in self._layout
-        ]
-        return np.concatenate(units)
+        units = [np.nan if kind is None else kind.scale for _, kind in self._parts]
+        return np.repeat(units, self._widths)
 
     def names(self, given: Sequence[str]) -> list[str]:
         """Names of the columns made, from those of the table."""
-        if self.is_plain:
-            return list(map(str, given))
-        out: list[str] = []
-        for j, category, width in self._layout:
-            name = str(given[j])
-            if category is not None:
-                out += category.named(name)
-            else:
-                out.append(name if width else f"{name}_missing")
-        return out
+        parts = zip(self.group_names(given), self._parts, strict=True)
+        return [
+            each
+            for name, (_, kind) in parts
+            for each in ([name] if kind is None else kind.named(name))
+        ]
 
     def group_names(self, given: Sequence[str]) -> list[str]:
         """Names of the groups of columns made."""
-        return [str(given[j]) if width else f"{given[j]}_missing" for j, _, width in self._layout]
+        return [f"{given[j]}_missing" if kind is FLAG else str(given[j]) for j, kind in self._parts]
 
     def codes(self, numbers: Any, cells: dict[int, Array], names: Sequence[str]) -> Any:
         """Columns of numbers of rows, which are given as in :meth:`learn`."""
@@ -215,14 +191,14 @@ class Encoding:
         if self.fill is not None and numbers.size and np.isnan(numbers.min()):
             gone = np.isnan(numbers)
             numbers = np.where(gone, self.fill[plain].astype(numbers.dtype), numbers)
-        if not (self.categories or self.flagged):
+        if self.is_plain:
             return numbers
         n, parts = numbers.shape[0], []
-        for j, category, width in self._layout:
-            if category is not None:
-                parts.append(category.indicators(cells[j], names[j]))
+        for j, kind in self._parts:
+            if j in cells:
+                parts.append(kind.indicators(cells[j], names[j]))
             else:
-                column = (numbers if width else gone)[:, np.searchsorted(plain, j)]
+                column = (numbers if kind is None else gone)[:, np.searchsorted(plain, j)]
                 parts.append(np.broadcast_to(column, n)[:, None])
         return np.ascontiguousarray(np.hstack(parts, dtype=float))
 

@@ -19,6 +19,7 @@ from ..core.types import Array
 from .encoding import Encoding
 from .levels import absent
 from .sources import DaskRows, Source, is_dask
+from .weights import check_weights
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 EXACT = 2**53  # whole numbers up to here are floats of double precision
@@ -165,19 +166,8 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
         check_no_cell_missing(cells, names, estimator._of_missing_cells())
     if reset:
         kept = None if complete else estimator._kept_missing()
-        masses = row_masses(weights, X.shape[0])
-        estimator.encoding_ = Encoding.learn(X, cells, masses, names, kept)
+        estimator.encoding_ = Encoding.learn(X, cells, check_weights(weights, X), names, kept)
     return estimator.encoding_.codes(X, cells, names)
-
-
-def row_masses(sample_weight: Any, n: int) -> Array | None:
-    """Weights of rows; none where they are all alike, or wrong, which is found out later."""
-    try:
-        weights = np.asarray(np.real(np.asarray(sample_weight)), dtype=float)
-    except (TypeError, ValueError):
-        return None
-    right = weights.shape == (n,) and np.all(np.isfinite(weights)) and weights.min(initial=0) >= 0
-    return weights if right and weights.sum() > 0 else None
 
 
 def check_table(X: Any, reset: bool = True) -> Any:
@@ -426,23 +416,13 @@ def _of_missing(found: str, count: int, hint: str) -> str:
 
 
 def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
-    """Refuse missing cells in columns that have no distribution for them."""
+    """Refuse missing cells in columns that have no distribution for them, as slopes of groups."""
     some = [j for j in columns if np.isnan(X[:, j]).any()]
     if some:
         raise ValueError(
             f"column {names[some[0]]!r} has missing cells, for which the model has no "
             "distribution; fill them in."
         )
-
-
-def check_slopes(X: Array, own: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse missing cells in columns that have slopes for each group."""
-    for j in {j for e in own for j in e.slopes}:
-        if np.isnan(X[:, j]).any():
-            raise ValueError(
-                f"column {names[j]!r} has missing cells and a slope for each group; a column with "
-                "slopes must be complete. Fill it in, or leave it out of random."
-            )
 
 
 def _columns_with(

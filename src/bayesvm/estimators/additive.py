@@ -18,7 +18,8 @@ from ..data import Blocks, Serial, block_rows, rows_of_all_classes, tables
 from ..data.encoding import Encoding
 from ..data.labels import Training, read_labels
 from ..data.levels import Levels
-from ..data.tables import cells_of, check_no_cell_missing, find_categories, row_masses
+from ..data.tables import cells_of, check_no_cell_missing, find_categories
+from ..data.weights import check_weights
 from ..designs.table import Layout, beside, learn_groups
 from ..inference import VB, Gibbs
 from ..inference.model import Model, arranged
@@ -405,7 +406,7 @@ class AdditiveSVC(GroupReports, CellReports, BayesianClassifier):
         if not self._allows_nan:
             check_no_cell_missing(cells, names, self._of_missing_cells())
         if reset:
-            masses, kept = row_masses(weights, numbers.shape[0]), self._kept_missing()
+            masses, kept = check_weights(weights, numbers), self._kept_missing()
             self.encoding_ = Encoding.learn(numbers, cells, masses, names, kept)
         out: Array = self.encoding_.codes(numbers, cells, names)
         return out

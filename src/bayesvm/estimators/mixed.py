@@ -413,9 +413,8 @@ class MixedSVC(GroupReports, LinearClassifier):
                     "or 'em'; SVI needs all rows of a group at once. Load the rows for that."
                 )
             if self._models_missing:
-                tables.check_slopes(
-                    inner(data.X), [part.effects for part in effects], self._names()
-                )
+                slopes = sorted({j for part in effects for j in part.effects.slopes})
+                tables.check_complete(inner(data.X), slopes, self._names())
             widths = {part.name: part.size * part.effects.r for part in effects}
             K = data.X.shape[1] + bool(self.fit_intercept)
             total = K + sum(widths.values())
