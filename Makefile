@@ -66,7 +66,7 @@ papers: $(VENV)/.demo-stamp ## run the experiments of the papers (ARGS="--quick"
 	MPLBACKEND=Agg $(BIN)/python -m papers run $(PAPER) $(ARGS)
 
 bench: $(BENCH)/.stamp ## run one benchmark: make bench NAME=linear (ARGS= is passed on)
-	PYTHONPATH=. $(BENCH)/bin/python benchmarks/run.py $(NAME) $(ARGS)
+	PYTHONPATH=. $(BENCH)/bin/python benchmarks/$(NAME).py $(ARGS)
 
 clean: ## remove environments, caches and built files
 	rm -rf $(VENV) $(BENCH) $(TORCH) $(OLDEST) $(DOCS) $(MINIMAL) build dist htmlcov .coverage .coverage.* .hypothesis

@@ -1,6 +1,6 @@
 """Kernel machines on a GPU: time, memory, and equality with the CPU.
 
-Needs torch, SciPy and scikit-learn only; runs from a checkout::
+Needs the extra ``gpu``; runs from a checkout::
 
     python benchmarks/gpu.py --out results
 
@@ -21,21 +21,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-try:
-    import array_api_compat  # noqa: F401
-except ImportError:  # scikit-learn brings a copy
-    import importlib
-
-    import sklearn.externals.array_api_compat as held
-
-    sys.modules["array_api_compat"] = held
-    for part in ("torch", "numpy", "common"):
-        try:
-            name = f"sklearn.externals.array_api_compat.{part}"
-            sys.modules[f"array_api_compat.{part}"] = importlib.import_module(name)
-        except ImportError:
-            pass
-
 import numpy as np
 import torch
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
@@ -43,9 +28,8 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from bayesvm import BayesianSVC
 from bayesvm.data import Gpu, block_rows
 from bayesvm.gp.inducing import choose_points
-from bayesvm.inference.problem import Problem
 from bayesvm.kernels import RBF
-from scale_problem import held_out, simulate
+from scale_problem import Passes, held_out, simulate
 
 FIELDS = [
     "what",
@@ -68,31 +52,6 @@ FIELDS = [
 def synchronise(device: str) -> None:
     if device.startswith("cuda"):
         torch.cuda.synchronize()
-
-
-class Clock:
-    """Times passes over all rows inside a fit."""
-
-    def __init__(self, device: str) -> None:
-        self.device, self.times = device, {}
-        self.stats = Problem.stats
-
-    def __enter__(self) -> Clock:
-        clock = self
-
-        def stats(problem: Problem, coef: object, curved: bool = False) -> object:
-            synchronise(clock.device)
-            begun = time.perf_counter()
-            out = clock.stats(problem, coef, curved)
-            synchronise(clock.device)
-            clock.times.setdefault(problem.n, []).append(time.perf_counter() - begun)
-            return out
-
-        Problem.stats = stats
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        Problem.stats = self.stats
 
 
 def scores(model: BayesianSVC, X: object, y: np.ndarray) -> dict[str, float]:
@@ -161,12 +120,12 @@ def main() -> None:
         options = {"tune": False, "random_state": 0, "engine": engine, **options}
         model = BayesianSVC(kernel, inducing=Z, **options)
         synchronise(device)
-        with Clock(device) as clock:
+        with Passes(lambda: synchronise(device)) as passes:
             begun = time.perf_counter()
             model.fit(rows, labels)
             synchronise(device)
             seconds = time.perf_counter() - begun
-        whole = clock.times.get(len(y), [0.0])
+        whole = [seconds for rows, seconds, _ in passes.calls if rows == len(y)] or [0.0]
         peak = torch.cuda.max_memory_allocated() / 2**30 if device.startswith("cuda") else 0.0
         told = {
             "seconds": seconds,

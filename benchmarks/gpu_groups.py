@@ -1,6 +1,6 @@
 """Rows in groups on a GPU: time, and equality with the host.
 
-Needs torch, SciPy and scikit-learn only; runs from a checkout::
+Needs the extra ``gpu``; runs from a checkout::
 
     python benchmarks/gpu_groups.py --out results
 
@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 import torch
 
-import gpu  # noqa: F401  finds scikit-learn's copy of array_api_compat where there is no other
 from bayesvm import MixedSVC
 from bayesvm.data import Gpu
 

@@ -1,22 +1,24 @@
-"""Rows in groups: one fit in a process of its own, and the ladder of problems.
+"""Rows in groups: time, memory, scores and recovery of the effects as rows and groups grow.
 
-Called by ``run.py mixed``; alone, ``python benchmarks/grouped.py bayesvm 1000000 100000`` prints
-the numbers of one fit as JSON.
+    python benchmarks/grouped.py --out grouped.csv
+    python benchmarks/grouped.py --only bayesvm gpboost --groups 500       # a trial
+
+Ten standard normal columns, a random intercept of variance one, labels drawn from the logistic
+model; new rows of the same groups are predicted.  Every fit in a fresh process.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
+from sklearn.metrics import brier_score_loss, log_loss
 
 import machine
-from scores import score
+import pool
 
 COLUMNS = 10
 TEST_ROWS = 100_000
@@ -38,8 +40,11 @@ class Problem(NamedTuple):
 LADDER = [Problem(10 * G, G) for G in (500, 1_000, 10_000, 100_000)] + [
     Problem(1_000_000, G) for G in (1_000, 10_000)
 ]
-QUICK = [Problem(2_000, 200), Problem(10_000, 1_000)]
 MOST = {"statsmodels": 500}  # groups: a thousand take it minutes of CPU time
+FIELDS = [
+    *("library", "rows", "groups", "seconds", "cpu_seconds", "peak_mb", "load"),
+    *("predict_seconds", "error", "log_loss", "brier", "effect_corr"),
+]
 
 
 class Rows(NamedTuple):
@@ -135,37 +140,36 @@ LIBRARIES: dict[str, Callable[[Rows], Fitted]] = {
 }
 
 
-class _Asked:
-    """Probabilities in the manner that the scores want."""
-
-    def __init__(self, p: np.ndarray) -> None:
-        self.p = p
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        return np.column_stack([1 - self.p, self.p])
-
-    def predict(self, X: Any) -> np.ndarray:
-        return (self.p > 0.5).astype(int)
-
-
-def measure(library: str, problem: Problem) -> dict[str, float]:
+def work(library: str, n: int, G: int) -> pool.Row:
     """Time and memory of a fit, scores on new rows, and how well effects are recovered."""
-    rows, new, u = make(problem)
+    rows, new, u = make(Problem(n, G))
     fit = LIBRARIES[library]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        small = make(Problem(WARM, 20))[0]
-        fit(small)
+        fit(make(Problem(WARM, 20))[0])
         model, out = machine.measure(lambda: fit(rows))
         p, asked = machine.measure(lambda: model.proba(new))
-    out |= score(_Asked(np.clip(p, 1e-15, 1 - 1e-15)), new.X, new.y)
+    p = np.clip(p, 1e-15, 1 - 1e-15)
     out["predict_seconds"] = asked["seconds"]
-    effects = model.effects(problem.groups)
-    if np.isfinite(effects).all():
-        out["effect_corr"] = float(np.corrcoef(effects, u)[0, 1])
-    return out
+    out["error"] = float(np.mean((p > 0.5) != new.y))
+    out |= {"log_loss": log_loss(new.y, p), "brier": brier_score_loss(new.y, p)}
+    out["effect_corr"] = float(np.corrcoef(model.effects(G), u)[0, 1])
+    given = {"library": library, "rows": n, "groups": G}
+    return given | {name: f"{value:.6g}" for name, value in out.items()}
+
+
+def main() -> None:
+    parser = pool.arguments(__doc__, "grouped.csv")
+    parser.add_argument("--only", nargs="+", choices=LIBRARIES, default=list(LIBRARIES))
+    parser.add_argument("--groups", nargs="+", type=int, help="problems of so many groups only")
+    args = parser.parse_args()
+    for problem in LADDER:
+        if not args.groups or problem.groups in args.groups:
+            able = [x for x in args.only if problem.groups <= MOST.get(x, problem.groups)]
+            jobs = [(library, *problem) for library in able]
+            for job in jobs:  # one at a time, each in a process of its own
+                pool.run(work, [job], args.out, FIELDS, 1)
 
 
 if __name__ == "__main__":
-    name, n, G = sys.argv[1:4]
-    print(json.dumps(measure(name, Problem(int(n), int(G)))))
+    main()

@@ -50,11 +50,6 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def restrict(count: int) -> None:
-    """Keep this process to its first ``count`` cores; before numpy is imported, so BLAS sees it."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
-
-
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():

@@ -1,15 +1,13 @@
 """Simulated classification problems with fixed seeds.
 
 Labels come from a logistic model whose Bayes error is set, so no classifier can reach zero and the
-best possible log loss is known.  Problems are made once, written to files, and read back by each
-process that is timed.
+best possible log loss is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,8 +47,6 @@ class Problem:
 
     def make(self) -> Data:
         """Simulate; the same call gives the same numbers."""
-        if self.kind == "rings":
-            return Data(*_rings(self, self.rows, 2), *_rings(self, self.test_rows, 3))
         rows = _dense(self) if self.kind == "dense" else _sparse(self)
         scale, shift = _noise(rows((self.seed, 1, 0), PILOT)[1], self.bayes_error, self.positives)
         train = _label(rows, self.rows, self.seed, 2, scale, shift)
@@ -114,14 +110,6 @@ def _sparse(problem: Problem) -> Source:
     return rows
 
 
-def _rings(problem: Problem, count: int, part: int) -> tuple[np.ndarray, np.ndarray]:
-    """Breiman's ringnorm: a wide Gaussian around a narrow one; Bayes error 1.3 % in 20 columns."""
-    draw, p = np.random.default_rng((problem.seed, part)), problem.columns
-    y = draw.integers(2, size=count)
-    Z = draw.standard_normal((count, p))
-    return np.where(y[:, None] == 1, Z + 2.0 / np.sqrt(p), 2.0 * Z), y
-
-
 def _noise(f: np.ndarray, bayes_error: float, positives: float) -> tuple[float, float]:
     """Scale and shift of the predictor that give the wanted Bayes error and share of ones."""
     f = (f - f.mean()) / f.std()
@@ -162,65 +150,3 @@ def _label(
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
         return X, np.concatenate(labels)
     return np.concatenate(parts), np.concatenate(labels)
-
-
-# ---------------------------------------------------------------------------------------------
-# Files
-
-
-def save(data: Data, folder: Path) -> None:
-    """Write a problem as plain arrays."""
-    for name, value in data._asdict().items():
-        if sparse.issparse(value):
-            for part in ("data", "indices", "indptr"):
-                np.save(folder / f"{name}.{part}.npy", getattr(value, part))
-            np.save(folder / f"{name}.shape.npy", np.array(value.shape))
-        else:
-            np.save(folder / f"{name}.npy", value)
-
-
-def load(folder: Path) -> Data:
-    """Read a problem into memory."""
-
-    def read(name: str) -> Any:
-        if (folder / f"{name}.npy").exists():
-            return np.load(folder / f"{name}.npy")
-        data, indices, indptr, shape = (
-            np.load(folder / f"{name}.{part}.npy")
-            for part in ("data", "indices", "indptr", "shape")
-        )
-        return sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-
-    return Data(*(read(name) for name in Data._fields))
-
-
-# ---------------------------------------------------------------------------------------------
-# The problems of each benchmark
-
-LINEAR = (
-    Problem(1_000_000, 100, 50_000),
-    Problem(100_000, 1_000, 20_000),
-    Problem(200_000, 20_000, 40_000, kind="sparse"),
-)
-LINEAR_QUICK = (
-    Problem(100_000, 100, 20_000),
-    Problem(20_000, 500, 4_000),
-    Problem(20_000, 5_000, 4_000, kind="sparse"),
-)
-SCALING = tuple(
-    Problem(n, p, 20_000)
-    for n, p in (
-        (10_000, 100), (30_000, 100), (100_000, 100), (300_000, 100), (1_000_000, 100),
-        (100_000, 10), (100_000, 30), (100_000, 300), (100_000, 1_000),
-    )
-)  # fmt: skip
-SCALING_QUICK = (
-    Problem(3_000, 30, 2_000),
-    Problem(10_000, 30, 2_000),
-    Problem(30_000, 30, 2_000),
-    Problem(10_000, 10, 2_000),
-    Problem(10_000, 100, 2_000),
-)
-VECTOR = tuple(Problem(n, 20, 10_000, kind="rings") for n in (300, 1_000, 3_000))
-VECTOR_QUICK = (Problem(200, 20, 2_000, kind="rings"), Problem(400, 20, 2_000, kind="rings"))
-POSTERIOR = Problem(1_000, 20, 1_000)

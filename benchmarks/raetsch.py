@@ -1,8 +1,8 @@
 """BayesianSVC and a grid search with Platt's method on Raetsch's thirteen sets; linear machines.
 
     python benchmarks/raetsch.py --jobs 16 --realisations 5:25 --out results.csv
-    python benchmarks/raetsch.py --methods linear,linear_hinge,linear_logistic,logistic_cv
-    python benchmarks/raetsch.py --report results.csv
+    python benchmarks/raetsch.py --methods linear,logistic_cv
+    python benchmarks/raetsch_pages.py benchmarks/results/*/raetsch.csv    # tables in the pages
 
 Reads ``$BAYESVM_DATA/raetsch``.  One row of the CSV for every (set, realisation, method); rows that
 are there already are not computed again.  Realisations 0 to 4 chose the defaults: report others.
@@ -11,7 +11,6 @@ are there already are not computed again.  Realisations 0 to 4 chose the default
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 import time
@@ -27,7 +26,6 @@ import pool
 import tabular_models
 from bayesvm import BayesianSVC
 from bayesvm.inference import VB
-from bayesvm.kernels import RBF
 from papers.tenfold import grid_and_platt
 
 SETS = [  # the slowest first, so that no process is left alone with one at the end
@@ -50,22 +48,12 @@ def load(name: str, k: int) -> tuple[np.ndarray, ...]:
     return x[train[k]], t[train[k]], x[test[k]], t[test[k]]
 
 
-METHODS: dict[str, Any] = {  # options of BayesianSVC, given the number of columns
-    "ours": lambda p: {},
-    "ours_cv": lambda p: {"tune": "cv"},
-    "ours_shared": lambda p: {"kernel": RBF(float(np.sqrt(p)))},  # never one scale a column
-    "ours_matern": lambda p: {"kernel": "matern"},
-    "ours_hinge": lambda p: {"likelihood": "hinge"},
-    "ours_logistic": lambda p: {"likelihood": "logistic"},
-    "ours_augmented": lambda p: {"inference": VB(bound="augmented")},
-    "papers": lambda p: {
-        "tune": "bound",
-        "inference": VB(bound="augmented"),
-        "probability": "probit",
-    },
+METHODS: dict[str, Any] = {  # options of BayesianSVC
+    "ours": {},
+    "papers": {"tune": "bound", "inference": VB(bound="augmented"), "probability": "probit"},
     "svc": None,
 }
-LINEAR = ("linear", "linear_hinge", "linear_logistic", "logistic_cv")  # as in the tabular sets
+LINEAR = ("linear", "logistic_cv")  # as in the tabular sets
 
 
 def fit(method: str, X: np.ndarray, y: np.ndarray) -> tuple[Any, str]:
@@ -75,7 +63,7 @@ def fit(method: str, X: np.ndarray, y: np.ndarray) -> tuple[Any, str]:
     if method == "svc":
         model, best = grid_and_platt(X, y)
         return model, str(best)
-    model = BayesianSVC(random_state=0, **METHODS[method](X.shape[1])).fit(X, y)
+    model = BayesianSVC(random_state=0, **METHODS[method]).fit(X, y)
     theta = " ".join(f"{v:.4g}" for v in np.exp(model.kernel_.theta))
     return model, f"{theta} | {model.machines_[0].link} | {model.n_iter_}"
 
@@ -119,56 +107,6 @@ def run(args: argparse.Namespace) -> None:
         here = range(5 if name in FEW and first > 5 else first, min(last, realisations(name)))
         jobs += [(name, k, m) for k in here for m in args.methods.split(",")]
     pool.run(work, jobs, args.out, FIELDS, args.jobs, args.seconds, cost)
-    report(args.out, args.baseline)
-
-
-def report(path: Path, baseline: str = "svc") -> None:
-    """Means by set and method, and paired comparisons with the baseline."""
-    table: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    with path.open() as file:
-        for row in csv.DictReader(file):
-            held = table.setdefault((row["set"], row["method"]), {})
-            held[row["realisation"]] = {
-                k: float(row[k]) for k in ("error", "brier", "log_loss", "fit_s")
-            }
-    methods = sorted({m for _, m in table})
-    for method in methods:
-        print(f"\n{method} against {baseline}: means, paired difference (standard error)")
-        print(
-            f"{'set':14s} {'#':>3s}  {'error':>6s} {'base':>6s} {'difference':>16s}"
-            f"  {'brier':>6s} {'base':>6s}  {'logloss':>7s} {'base':>7s} {'difference':>16s}"
-            f"  {'fit s':>6s} {'base':>6s}"
-        )
-        tally = {"error": [0, 0, 0], "log_loss": [0, 0, 0]}
-        gaps: dict[str, list[float]] = {"error": [], "log_loss": [], "ratio": []}
-        for name in SETS:
-            ours, base = table.get((name, method), {}), table.get((name, baseline), {})
-            common = sorted(set(ours) & set(base))
-            if not common:
-                continue
-            a = {k: np.array([ours[r][k] for r in common]) for k in ours[common[0]]}
-            b = {k: np.array([base[r][k] for r in common]) for k in a}
-            cells = []
-            for k in ("error", "log_loss"):
-                gap = a[k] - b[k]
-                se = gap.std(ddof=1) / np.sqrt(gap.size) if gap.size > 1 else np.nan
-                tally[k][0 if gap.mean() < -se else 2 if gap.mean() > se else 1] += 1
-                gaps[k].append(gap.mean())
-                cells.append(f"{gap.mean():+8.4f} ({se:.4f})")
-            gaps["ratio"].append(np.log(a["log_loss"].mean() / b["log_loss"].mean()))
-            print(
-                f"{name:14s} {len(common):3d}  {a['error'].mean():6.4f} {b['error'].mean():6.4f} "
-                f"{cells[0]:>16s}  {a['brier'].mean():6.4f} {b['brier'].mean():6.4f}  "
-                f"{a['log_loss'].mean():7.4f} {b['log_loss'].mean():7.4f} {cells[1]:>16s}  "
-                f"{a['fit_s'].mean():6.2f} {b['fit_s'].mean():6.2f}"
-            )
-        if gaps["error"]:
-            print(
-                f"mean error {np.mean(gaps['error']):+.4f}, mean log loss "
-                f"{np.mean(gaps['log_loss']):+.4f}, relative log loss "
-                f"{np.expm1(np.mean(gaps['ratio'])):+.1%}; lower / within one standard error / "
-                f"higher: error {tally['error']}, log loss {tally['log_loss']}"
-            )
 
 
 if __name__ == "__main__":
@@ -178,7 +116,4 @@ if __name__ == "__main__":
         "--realisations", default="25:100", help="first:last, last excluded; of image, splice 5 on"
     )
     parser.add_argument("--methods", default="ours,svc", help=", ".join((*METHODS, *LINEAR)))
-    parser.add_argument("--baseline", default="svc")
-    parser.add_argument("--report", type=Path, help="only print the table of this file")
-    given = parser.parse_args()
-    report(given.report, given.baseline) if given.report else run(given)
+    run(parser.parse_args())

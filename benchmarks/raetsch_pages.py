@@ -2,9 +2,7 @@
 
     python benchmarks/raetsch_pages.py benchmarks/results/*/raetsch.csv
 
-A later file replaces what an earlier one has of our methods on a set, and adds to the others.  The
-first one's ``ours`` is the version before, to which the last one's is compared; the table of
-variants is of that version.
+A later file replaces what an earlier one has of our methods on a set, and adds to the others.
 A page marks the place of a table by ``<!-- raetsch: name -->`` and ``<!-- end -->``; what stands
 between is replaced.  So no number of the study is typed by hand.
 """
@@ -25,22 +23,6 @@ PLACE = re.compile(r"(<!-- raetsch: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BASE = "svc"
 FRESH = 25  # first realisation that no choice has seen; image and splice have only twenty
 THREE = ["banana", "german", "splice"]  # 2, 20 and 60 columns
-VARIANTS = {
-    "ours": "`BayesianSVC()`",
-    "ours_augmented": '`VB(bound="augmented")`',
-    "ours_shared": "one length scale for all columns",
-    "ours_cv": '`tune="cv"`',
-    "ours_matern": '`kernel="matern"`',
-    "ours_hinge": '`likelihood="hinge"`',
-    "ours_logistic": '`likelihood="logistic"`',
-    "papers": 'the papers\' way: `tune="bound"`, `VB(bound="augmented")`, `probability="probit"`',
-}
-
-OTHERS = {
-    "logistic_cv": "`LogisticRegressionCV`",
-    "linear_hinge": '`likelihood="hinge"`',
-    "linear_logistic": '`likelihood="logistic"`',
-}
 
 Scores = dict[tuple[str, str], dict[int, dict[str, float]]]
 
@@ -58,17 +40,10 @@ def read(path: Path) -> Scores:
 class Pair:
     """A method and the baseline on the realisations that both have seen."""
 
-    def __init__(
-        self,
-        scores: Scores,
-        name: str,
-        method: str,
-        only: set[int] | None = None,
-        base: str = BASE,
-    ):
+    def __init__(self, scores: Scores, name: str, method: str, base: str = BASE):
         ours, base_ = scores[name, method], scores[name, base]
         both = set(ours) & set(base_)
-        common = sorted(both & only if only else {k for k in both if k >= FRESH} or both)
+        common = sorted({k for k in both if k >= FRESH} or both)
         self.count = len(common)
         self.a = {k: np.array([ours[r][k] for r in common]) for k in ours[common[0]]}
         self.b = {k: np.array([base_[r][k] for r in common]) for k in ours[common[0]]}
@@ -114,11 +89,9 @@ def full(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-def _summary(
-    scores: Scores, method: str, only: set[int] | None = None, base: str = BASE
-) -> list[str]:
+def _summary(scores: Scores, method: str, base: str = BASE) -> list[str]:
     both = [s for s in _sets(scores) if {(s, method), (s, base)} <= set(scores)]
-    pairs = [Pair(scores, s, method, only, base) for s in both]
+    pairs = [Pair(scores, s, method, base) for s in both]
     ratio = [np.log(x.a["log_loss"].mean() / x.b["log_loss"].mean()) for x in pairs]
     cells = [f"{100 * np.mean([x.gap('error')[0] for x in pairs]):+.2f}"]
     cells.append(f"{np.expm1(np.mean(ratio)):+.1%}")
@@ -140,23 +113,6 @@ def summary(scores: Scores) -> str:
     return "\n".join([*HEAD, f"| {' | '.join(_summary(scores, 'ours'))} |"])
 
 
-def variants(scores: Scores) -> str:
-    """All variants, on the realisations that every one of them has seen.
-
-    They are of the first version, and so is the default beside them.
-    """
-    scores = scores | {(s, "ours"): v for (s, m), v in scores.items() if m == "before"}
-    tried = [m for m in VARIANTS if any(method == m for _, method in scores)]
-    seen = [set(v) for (_, m), v in scores.items() if m in (*tried, BASE)]
-    only = set.intersection(*seen)
-    if not only:
-        return ""
-    lines = [f"| variant {HEAD[0]}", f"|---{HEAD[1]}"]
-    for method in tried:
-        lines.append(f"| {VARIANTS[method]} | {' | '.join(_summary(scores, method, only))} |")
-    return "\n".join(lines)
-
-
 def three(scores: Scores) -> str:
     """Three sets, both ways."""
     lines = [
@@ -176,51 +132,21 @@ def three(scores: Scores) -> str:
     return "\n".join(lines)
 
 
-def before(scores: Scores) -> str:
-    """The default against the default of the version before, on the same realisations."""
-    if not any(m == "before" for _, m in scores):
-        return ""
-    lines = [
-        "| set | splits | error | before | difference (se) | log loss | before | difference (se) |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name in _sets(scores):
-        x = Pair(scores, name, "ours", base="before")
-        cells = [f"{name} | {x.count}", _both(x, "error"), _both(x, "log_loss")]
-        lines.append(f"| {' | '.join(cells)} |")
-    cells = _summary(scores, "ours", base="before")[:-1]  # times are of two machines
-    total = ["", HEAD[0].removesuffix(" time |"), HEAD[1].removesuffix("---|")]
-    total.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, *total])
-
-
 def linear(scores: Scores) -> str:
-    """The linear default against its peers."""
-    lines = [f"| `BayesianLinearSVC()` against {HEAD[0]}", f"|---{HEAD[1]}"]
-    for other, words in OTHERS.items():
-        if {"linear", other} <= {m for _, m in scores}:
-            lines.append(f"| {words} | {' | '.join(_summary(scores, 'linear', base=other))} |")
-    return "\n".join(lines)
+    """The linear default against its peer."""
+    cells = _summary(scores, "linear", base="logistic_cv")
+    head = [f"| `BayesianLinearSVC()` against {HEAD[0]}", f"|---{HEAD[1]}"]
+    return "\n".join([*head, f"| `LogisticRegressionCV` | {' | '.join(cells)} |"])
 
 
-TABLES = {
-    "full": full,
-    "summary": summary,
-    "variants": variants,
-    "three": three,
-    "before": before,
-    "linear": linear,
-}
+TABLES = {"full": full, "summary": summary, "three": three, "linear": linear}
 
 
 def gather(paths: Sequence[Path]) -> Scores:
-    """All files, the later before the earlier; ``before`` is ``ours`` of the first of several."""
+    """All files, the later before the earlier."""
     scores: Scores = {}
     for path in paths:
-        found = read(path)
-        if scores and any(m == "ours" for _, m in found):
-            scores |= {(s, "before"): v for (s, m), v in scores.items() if m == "ours"}
-        for (name, method), rows in found.items():
+        for (name, method), rows in read(path).items():
             own = method.startswith(("ours", "linear"))  # two versions are not mixed
             scores[name, method] = rows if own else scores.get((name, method), {}) | rows
     return scores

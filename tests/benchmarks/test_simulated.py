@@ -7,7 +7,6 @@ from scipy.stats import multivariate_normal
 
 import grouped_scores
 import rare
-import rough
 
 
 def test_share_of_positives():
@@ -33,20 +32,6 @@ def test_expected_log_loss_is_least_at_the_truth():
     by_hand = np.mean([-(t * np.log(a) + (1 - t) * np.log(1 - a)) for t, a in zip(p, q)])
     assert rare.expected_log_loss(f, q) == pytest.approx(by_hand)
     assert rare.expected_log_loss(f, p) < by_hand
-
-
-def test_the_field_has_the_covariance_of_a_matern_process(monkeypatch):
-    """Frequencies average to the kernel exp(-r / scale), up to Monte Carlo error."""
-    monkeypatch.setattr(rough, "FEATURES", 50)
-    scale = 0.1
-    again = [rough.field(0, scale, 6.0)[1] for _ in range(2)]
-    np.testing.assert_array_equal(*again)
-    rng = np.random.default_rng(1)
-    z, g = rng.standard_normal((2, 200_000)), np.abs(rng.standard_normal(200_000))
-    step = np.array([0.05, 0.02])
-    values = np.cos(step @ (z / g / scale))
-    wanted = np.exp(-np.linalg.norm(step) / scale)
-    assert abs(values.mean() - wanted) < 4 * values.std() / np.sqrt(len(values))
 
 
 def test_new_groups_are_new_and_known_ones_known():

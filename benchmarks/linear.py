@@ -1,12 +1,12 @@
 """Default linear fits beside scikit-learn's logistic regression, in one run.
 
-    python benchmarks/linear_speed.py [--share 0.2] [--only 18 100] [--out FILE]
+    python benchmarks/linear.py [--share 0.2] [--only 18 100] [--out FILE]
 
 For each size: seconds of the clock and of the processor of ``BayesianLinearSVC()`` and of
-``LogisticRegression()`` with one BLAS thread and with all, log losses at held-out rows, the number
-of passes over all rows, and one product ``C.T @ C`` of the size.  Dense problems of
-``problems.py`` have columns on unlike scales, for which logistic regression gets a scaler, inside
-the clock; others are given to it as they are.  ``--share`` makes all problems smaller.
+``LogisticRegression()`` with one BLAS thread and with all, log losses at held-out rows, and one
+product ``C.T @ C`` of the size.  Dense problems of ``problems.py`` have columns on unlike scales,
+for which logistic regression gets a scaler, inside the clock; others are given to it as they are.
+``--share`` makes all problems smaller.
 """
 
 from __future__ import annotations
@@ -29,11 +29,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.inference import problem as passes
 from problems import Problem
 from scale_problem import held_out, simulate
-
-COUNTED = ("stats", "pull", "slopes", "gram", "products", "contributions", "moments", "predictor")
 
 
 def independent(n: int, p: int) -> tuple[Any, ...]:
@@ -74,27 +71,6 @@ def clocked(fn: Callable[[], Any]) -> tuple[Any, float, float]:
     return out, time.perf_counter() - wall, time.process_time() - cpu
 
 
-def counted(n: int, fit: Callable[[], Any]) -> int:
-    """Passes over n rows in a fit."""
-    count, old = [0], {name: getattr(passes.Problem, name) for name in COUNTED}
-
-    def counting(plain: Any) -> Any:
-        def visit(self: Any, *args: Any, **options: Any) -> Any:
-            count[0] += self.n == n
-            return plain(self, *args, **options)
-
-        return visit
-
-    for name, plain in old.items():
-        setattr(passes.Problem, name, counting(plain))
-    try:
-        fit()
-    finally:
-        for name, plain in old.items():
-            setattr(passes.Problem, name, plain)
-    return count[0]
-
-
 def compared(name: str, data: tuple[Any, ...]) -> dict[str, Any]:
     """One row of the table."""
     X, y, X_test, y_test = data
@@ -122,7 +98,6 @@ def compared(name: str, data: tuple[Any, ...]) -> dict[str, Any]:
     }  # fmt: skip
     found: dict[str, Any] = {"problem": name, "rows": X.shape[0]}
     found |= {k: f"{v:.5g}" for k, v in numbers.items()}
-    found["passes"] = counted(X.shape[0], lambda: BayesianLinearSVC().fit(X, y))
     return found | {"cores": os.cpu_count(), "load": f"{os.getloadavg()[0]:.1f}"}
 
 
