@@ -220,19 +220,8 @@ def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
 class Fitter:
     """Fits pipelines, whose cleaners are fitted, to rows of a table, until the time is up.
 
-    Parameters
-    ----------
-    rows : Labelled
-        Training rows.
-    clock : Clock
-        Ends fits when the time is up.
-    step : callable
-        Shows what is being done.
-    max_rows : int, default=2500
-        Size of the subset of rows by which a linear and a kernel machine are compared.
-    margin : float, default=0.03
-        The kernel machine is chosen if its log loss is lower than the log loss of the linear
-        machine by this share at least.
+    On more than ``max_rows`` rows a linear and a kernel machine are compared by a subset of this
+    size.  The kernel machine is chosen if its log loss is lower by the share ``margin`` at least.
     """
 
     def __init__(

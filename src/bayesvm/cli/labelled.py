@@ -14,30 +14,14 @@ from ..data.cleaning_columns import Finding, Number, as_text
 
 @dataclass(frozen=True)
 class Labelled:
-    """Training rows of a table, and what was found in those left out.
+    """Training rows of a table, and what was found in those left out."""
 
-    Parameters
-    ----------
-    X : pandas.DataFrame
-        Columns to predict from.
-    y : array of shape (n,)
-        Labels: whole numbers, or text.
-    rows : array of shape (n,)
-        Positions of the rows in the table.
-    weights : array of shape (n,), optional
-        Weights of the rows.
-    groups : pandas.DataFrame, optional
-        Columns of groups.
-    findings : tuple of Finding
-        Why rows were left out.
-    """
-
-    X: pd.DataFrame
-    y: Array
-    rows: Array
+    X: pd.DataFrame  # columns to predict from
+    y: Array  # labels: whole numbers, or text
+    rows: Array  # positions in the table
     weights: Array | None = None
     groups: pd.DataFrame | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()  # why rows were left out
 
     def take(self, some: Array) -> Labelled:
         """Rows by their positions."""

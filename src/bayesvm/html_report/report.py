@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
-from ..core.types import Array
 from ..data.atomic import replace_file
 from ..estimators.average import editable
 from ..inspection.display import Inside
@@ -202,7 +200,6 @@ def report(
     tails(level)
     model = getattr(model, "best_estimator_", model)
     inside = Inside.fitted(model, "predict_proba")
-    check_is_fitted(inside.model)
     data = read_rows(inside, X, y, groups, sample_weight)
     return Maker(model, inside, data, held_out, level, record).made(title, file)
 
@@ -387,7 +384,7 @@ class Maker:
         path = model.fit_.path if isinstance(model.fit_.path, list) else [model.fit_.path]
         names = [words.plain(k, 24) for k in self.classes]
         paths = [np.asarray(each, float) for each in path]
-        if picture := figures.convergence(paths, names, self.objective):
+        if picture := figures.convergence(paths, names, objective_of(model)):
             drawn["convergence"] = picture
         found = getattr(self.record, "findings", None)
         for step in (step for steps in self.inside.before for step in steps):
@@ -396,11 +393,6 @@ class Maker:
             names = ["column", "problem", "action", "kind"]
             rows = [tuple(each)[:4] for each in found]
             parts["findings"] = pandas_for("report").DataFrame(rows, columns=names)
-
-    @property
-    def objective(self) -> str:
-        kind = self.inner.fit_.kind
-        return OBJECTIVES.get(kind, kind.replace("_", " "))
 
     def leaks(self) -> list[tuple[str, str, bool]]:
         """Columns that may give the label away, why, and whether they were left out."""
@@ -465,7 +457,7 @@ class Maker:
             "converged": bool(model.converged_),
             "n_iter": int(model.n_iter_),
             "objective": float(fit.bound),
-            "kind": self.objective,
+            "kind": objective_of(model),
             "level": words.percent(self.level, 0),
             "params": {k: words.plain(repr(v), 100)
                        for k, v in model.get_params(deep=False).items()},
@@ -479,6 +471,12 @@ class Maker:
 
 # ---------------------------------------------------------------------------------------------
 # The page
+
+
+def objective_of(model: Any) -> str:
+    """What the fit has maximised, in words."""
+    kind = model.fit_.kind
+    return OBJECTIVES.get(kind, kind.replace("_", " "))
 
 
 def render(report: Report) -> str:
@@ -529,5 +527,5 @@ def extent(frame: Any) -> tuple[float, float]:
 
 def extremes(frame: Any, most: int = 6) -> Any:
     """The lowest and the highest effects of groups."""
-    order: Array = np.argsort(frame["mean"].to_numpy(), kind="stable")
-    return frame.iloc[order if order.size <= 2 * most else np.r_[order[:most], order[-most:]]]
+    frame = frame.sort_values("mean", kind="stable")
+    return frame if len(frame) <= 2 * most else frame.iloc[np.r_[:most, -most:0]]

@@ -16,7 +16,7 @@ from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import precision_recall_curve, roc_curve
+from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
@@ -70,40 +70,28 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Predictions of rows by models that were not fitted to them.
+    """Predictions of rows by models that were not fitted to them."""
 
-    Parameters
-    ----------
-    rows : array of shape (n,)
-        Positions of the rows in the table.
-    codes, folds, weights : arrays of shape (n,)
-        Classes by position, number of the fold that left each row out, weights.
-    units : array of shape (n,)
-        What was sampled independently: rows, or groups of them, by number.
-    proba : dict of arrays of shape (n, n_classes)
-        By name of the model: this one and simple ones.
-    total : int
-        Rows of the whole table.
-    how : {"folds", "groups", "new"}
-        Left out by folds of rows or of groups, or never part of the training rows.
-    fitted : Predictions, optional
-        The same rows as predicted by the model itself.
-    """
-
-    rows: Array
-    codes: Array
-    folds: Array
+    rows: Array  # their positions in the table
+    codes: Array  # classes by position
+    folds: Array  # number of the fold that left each row out
     weights: Array
-    units: Array
-    proba: Mapping[str, Array]
-    total: int
-    how: str = "folds"
-    fitted: Predictions | None = None
+    units: Array  # what was sampled independently: rows, or groups of them, by number
+    proba: Mapping[str, Array]  # by this model and simple ones, (n, n_classes)
+    total: int  # rows of the whole table
+    how: str = "folds"  # of rows, of "groups", or "new": never part of the training rows
+    fitted: Predictions | None = None  # of the same rows by the model itself
 
     @property
     def P(self) -> Array:
         """Probabilities by this model."""
         return self.proba[MODEL]
+
+    def take(self, some: Array) -> HeldOut:
+        """Rows by their positions."""
+        names = ("rows", "codes", "folds", "weights", "units")
+        each: dict[str, Any] = {name: getattr(self, name)[some] for name in names}
+        return replace(self, proba={name: P[some] for name, P in self.proba.items()}, **each)
 
 
 def thinned(codes: Array, most: int) -> Array:
@@ -238,29 +226,24 @@ def held_out(
     draws, ``most_slow``.
     """
     inner = Inside.of(model).model
-    found = None if new else recorded(kept, data)
-    if found is not None:
-        some = thinned(found.codes, most)
-        names = ("rows", "codes", "folds", "weights", "units")
-        each: dict[str, Any] = {name: getattr(found, name)[some] for name in names}
-        found = replace(found, proba={name: P[some] for name, P in found.proba.items()}, **each)
+    if new:
+        some = thinned(data.codes, most)
+        part = data.take(some)
+        fitted, rows = predict(model, part, level), np.arange(some.size)
+        shares = np.tile(inner.fit_.masses / inner.fit_.masses.sum(), (some.size, 1))
+        proba = {MODEL: fitted.P, BASE: shares}
+        return HeldOut(some, part.codes, np.zeros_like(rows), part.mass, rows, proba,
+                       data.codes.size, "new", fitted)  # fmt: skip
+    if (found := recorded(kept, data)) is not None:
+        found = found.take(thinned(found.codes, most))
     else:
         drawn = getattr(inner.machines_[0], "draws", None) is not None
         slow = drawn or hasattr(inner, "kernel_") or hasattr(inner, "n_vectors_")
-        some = thinned(data.codes, most_slow if slow and not new else most)
-        if new:
-            zero, part = np.zeros(some.size, int), data.take(some)
-            found = HeldOut(some, part.codes, zero, part.mass, np.arange(some.size), {},
-                            data.codes.size, "new")  # fmt: skip
-        elif (found := cross_validated(model, data.take(some))) is not None:
-            found = replace(found, rows=some[found.rows], total=data.codes.size)
-    if found is None:
-        return None
-    fitted, proba = predict(model, data.take(found.rows), level), found.proba
-    if new:
-        shares = inner.fit_.masses / inner.fit_.masses.sum()
-        proba = {MODEL: fitted.P, BASE: np.tile(shares, (some.size, 1))}
-    return replace(found, fitted=fitted, proba=proba)
+        some = thinned(data.codes, most_slow if slow else most)
+        if (found := cross_validated(model, data.take(some))) is None:
+            return None
+        found = replace(found, rows=some[found.rows], total=data.codes.size)
+    return replace(found, fitted=predict(model, data.take(found.rows), level))
 
 
 def as_frame(X: Any, model: Any) -> Any:
@@ -407,7 +390,7 @@ def thresholds(held: HeldOut) -> Any:
 
 def confusion(held: HeldOut, classes: Array) -> Any:
     """Rows by true class (lines) and most probable class (columns), as a data frame."""
-    pd, K = pandas_for("confusion"), len(classes)
-    counts = np.bincount(held.codes * K + held.P.argmax(axis=1), minlength=K * K)
+    pd, given = pandas_for("confusion"), held.P.argmax(axis=1)
+    counts = confusion_matrix(held.codes, given, labels=np.arange(len(classes)))
     index, columns = pd.Index(classes, name="true"), pd.Index(classes, name="given")
-    return pd.DataFrame(counts.reshape(K, K), index=index, columns=columns)
+    return pd.DataFrame(counts, index=index, columns=columns)
