@@ -10,13 +10,14 @@ from tests.problems import frozen
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.estimators.predictions import moments
 from bayesvm.inference import Gibbs
-from bayesvm.predictive.links import (
-    CalibratedLink,
-    SoftmaxLink,
-    bent,
-    floored,
-    stretched,
-)
+from bayesvm.predictive.links import CalibratedLink, SoftmaxLink, floored
+
+
+def curve(s, q, skew, tail=0.0):
+    """Log odds as in the docstring of the link."""
+    log_cosh = np.logaddexp(0.5 * s, -0.5 * s) - np.log(2.0)
+    r = (s * np.cosh(skew) + 2.0 * np.sinh(skew) * log_cosh) / np.sqrt(q)
+    return np.sinh(np.exp(tail) * np.arcsinh(r))
 
 
 def rows(n=80, seed=0, sharp=1.5):
@@ -30,7 +31,7 @@ def rows(n=80, seed=0, sharp=1.5):
 def curved_rows(n=300, seed=0, skew=0.6):
     rng = np.random.default_rng(seed)
     m, v = 2.0 * rng.standard_normal(n) - 0.5, rng.exponential(size=n)
-    y = np.where(rng.random(n) < expit(bent(m, skew) / np.sqrt(1 + 0.4 * v)), 1.0, -1.0)
+    y = np.where(rng.random(n) < expit(curve(m, 1 + 0.4 * v, skew)), 1.0, -1.0)
     return y, m, v, np.ones(n)
 
 
@@ -65,7 +66,7 @@ def penalised_loss(x, y, m, v, c):
     share = (c * t).sum() / n
     x = np.append(x, np.zeros(5 - len(x)))
     a, b, kappa = np.exp(x[0]), x[1], np.exp(x[2])
-    z = stretched(bent(a * m + b, x[3]) / np.sqrt(1 + kappa * a**2 * v), x[4])
+    z = curve(a * m + b, 1 + kappa * a**2 * v, x[3], x[4])
     p = floored(expit(z), n, 2)
     loss = -(c * (t * np.log(p) + (1 - t) * np.log1p(-p))).sum()
     means = [np.log(2), np.log(share / (1 - share)), np.log(0.4), 0.0, 0.0]
@@ -85,7 +86,6 @@ LOPSIDED = (np.r_[1.0, -np.ones(60)], np.r_[-2.0, np.linspace(-4, 1, 60)], np.on
 POINTS = (rows()[0], rows()[1], np.zeros(80), np.ones(80))
 CASES = {
     "noisy": rows(),
-    "many": rows(4000, 1),
     "separable": SEPARABLE,
     "lopsided": LOPSIDED,
     "no-variance": POINTS,
@@ -138,25 +138,6 @@ def test_rare_labels_are_as_frequent_as_they_are(share):
 # ----- five numbers
 
 
-def test_the_skewness_of_many_rows_is_found():
-    for skew in (-0.8, 0.0, 0.8):
-        link = CalibratedLink.fit(*curved_rows(20_000, 1, skew), curved=True)
-        assert (link.skew, link.tail) == pytest.approx((skew, 0.0), abs=0.15)
-
-
-def test_the_tail_of_many_rows_is_found():
-    """The log odds where most rows are: slope and tail can replace each other in part."""
-    rng = np.random.default_rng(0)
-    m, v, c = 2.0 * rng.standard_normal(40_000), np.full(40_000, 0.01), np.ones(40_000)
-    for tail in (-0.4, 0.3):
-        truth = stretched(m, tail)
-        y = np.where(rng.random(m.size) < expit(truth), 1.0, -1.0)
-        link = CalibratedLink.fit(y, m, v, c, curved=True)
-        gap = expit(link.logit(m, v)) - expit(truth)
-        assert np.abs(gap).max() < 0.03
-        assert np.sign(link.tail) == np.sign(tail)
-
-
 @pytest.mark.parametrize("curved", [False, True])
 def test_flipped_labels_scales_and_weights(curved):
     y, m, v, _ = curved_rows()
@@ -170,16 +151,6 @@ def test_flipped_labels_scales_and_weights(curved):
     np.testing.assert_allclose(scaled.logit(10 * m + 3, 100 * v), want, atol=tolerance)
     copies = CalibratedLink.fit(y[again], m[again], v[again], np.ones(again.size), curved=curved)
     np.testing.assert_allclose(copies.logit(m, v), want, atol=tolerance)
-
-
-@pytest.mark.parametrize("curved", [False, True])
-def test_a_useless_f_gives_about_the_share_of_the_label(curved):
-    rng = np.random.default_rng(0)
-    y = np.where(rng.random(600) < 0.3, 1.0, -1.0)
-    m, v, c = rng.standard_normal(600) - 0.1 * y, np.full(600, 0.1), np.ones(600)
-    p = CalibratedLink.fit(y, m, v, c, curved=curved).proba(m, v)
-    np.testing.assert_allclose(p, np.mean(y > 0), atol=0.04)
-    assert (np.argsort(p) == np.argsort(m)).all()  # rows are still ranked
 
 
 def test_the_share_of_a_label_is_not_known_exactly():
@@ -214,10 +185,9 @@ def test_log_odds_of_two_slopes_are_found_and_the_boundary_stays_linear():
 # ----- several classes
 
 
-@pytest.mark.parametrize("classes", [3, 7])
-def test_link_of_least_loss_is_found(classes):
+def test_link_of_least_loss_is_found():
     """The loss written out again, and a search without derivatives' help."""
-    codes, m, v, c = class_rows(60, classes, seed=classes)
+    codes, m, v, c, classes = *class_rows(60, 4, seed=4), 4
     unit = np.sqrt(np.mean([np.cov(m[:, k], aweights=c, ddof=0) for k in range(classes)]))
     sums = np.array([c[codes == k].sum() for k in range(classes)])
     left = 0.1 / (sums + 0.2)
@@ -280,10 +250,8 @@ def three_classes(n=90, seed=0):
     "options",
     [
         {},
-        {"n_inducing": 20},
         {"inference": "em"},
         {"inference": Gibbs(draws=200, burn_in=50)},
-        {"n_inducing": 20, "approximation": "fitc"},
     ],
 )
 def test_kernel_machines_have_one_link_over_classes(options):

@@ -8,7 +8,7 @@ from scipy.special import expit, logit, logsumexp, ndtri
 from tests.problems import make_problem
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.core.types import Coef
+from bayesvm.core.types import Coef, Local
 from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.linalg.covariances import FullCovariance
@@ -42,7 +42,7 @@ def test_slopes_are_those_of_a_row_left_out(likelihood):
     S = coef.cov.dense()
     for x, label in zip(C, y, strict=True):
         m, v = x @ coef.mean, x @ S @ x
-        own = lik.expected(label, np.array(m), np.array(v))
+        own = Local(*(x[0] for x in lik.expected(np.array([label]), m[None], v[None])))
         without = np.linalg.inv(np.linalg.inv(S) - own.h * np.outer(x, x))  # for a fixed site
         at = coef.mean - without @ x * own.g
         g = own.g - own.h * (x @ at - m)  # of its quadratic

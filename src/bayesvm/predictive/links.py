@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize, root
+from scipy.optimize import minimize
 from scipy.special import betaincinv, expit, log_expit, log_ndtr, logsumexp, ndtri
 from scipy.special import softmax as shares
 
@@ -186,16 +186,14 @@ class CalibratedLink(Link):
         # the loss may have a minimum on either side of no skewness
         starts = np.outer([-1.0, 1.0], np.eye(5)[3]) if curved else np.zeros((1, 3))
         found, loss = penalised_fit(logs, mean[free], sd[free], t, c, starts)
-        x = np.append(found, mean[found.size :])
+        x, cov = np.append(found, mean[found.size :]), np.zeros((5, 5))
         z, D = log_odds(x, m, v)
-        p, gap, P = expit(z), x - mean, np.diag(sd**-2)
-        F = (D * (c * p * (1.0 - p))) @ D.T
-        V, cov = np.linalg.inv((F + P)[free, free]), np.zeros((5, 5))
-        cov[free, free] = np.outer(gap, gap)[free, free] + V
-        cov[free, free] = V @ (F + P @ cov @ P)[free, free] @ V
+        p, gap, P = expit(z), found - mean[free], np.diag(sd[free] ** -2)
+        F = (D[free] * (c * p * (1.0 - p))) @ D[free].T
+        V = np.linalg.inv(F + P)
+        cov[free, free] = V @ (F + P @ (np.outer(gap, gap) + V) @ P) @ V
         a = float(np.exp(x[0])) / unit
-        b, kappa = float(x[1]) - a * centre, float(np.exp(x[2]))
-        skew, tail = map(float, x[3:])
+        b, kappa, skew, tail = float(x[1]) - a * centre, float(np.exp(x[2])), *map(float, x[3:])
         return cls(a, b, kappa * a * a, skew, tail, float(c.sum()), centre, cov, loss)
 
     @property
@@ -211,8 +209,8 @@ class CalibratedLink(Link):
 
     def logit(self, m: Array, v: Array) -> Array:
         # the offset is added to m, so that the sign is that of m + offset
-        s, root = self.a * (m + self.offset), np.sqrt(1.0 + self.c * v)
-        return stretched(bent(s, self.skew) / root, self.tail)
+        s, q = self.a * (m + self.offset), 1.0 + self.c * v
+        return sinh_arcsinh(s, q, self.skew, self.tail)[0]
 
     def score(self, m: Array, v: Array) -> Array:
         return self.logit(m, v) / self.a
@@ -228,7 +226,8 @@ class CalibratedLink(Link):
         the log odds change most for their covariance.
         """
         x, cov = self.parameters, np.zeros((5, 5)) if self.cov is None else self.cov
-        z, D = log_odds(x, f[1] - self.centre, np.zeros_like(f[1]))
+        m, none = f[1] - self.centre, np.zeros_like(f[1])
+        z, D = log_odds(x, m, none)
         moves, rise = cov @ D, np.exp(x[0]) * D[1]  # rise: of the log odds in f
         ends = []
         for k in (0, 2):
@@ -236,51 +235,37 @@ class CalibratedLink(Link):
             sd = (f[k] - f[1]) / far
             size = np.sqrt((rise * sd) ** 2 + np.einsum("ij,ij->j", D, moves))
             steps = np.sqrt(self.counted) * far / np.where(size > 0.0, size, 1.0)
-            log_a, b, _, skew, tail = x[:, None] + steps * moves
-            s = np.exp(log_a) * (f[1] + steps * rise * sd * sd - self.centre) + b
-            ends.append(stretched(bent(s, skew), tail))
+            ends.append(log_odds(x[:, None] + steps * moves, m + steps * rise * sd * sd, none)[0])
         return np.stack([np.minimum(ends[0], z), z, np.maximum(ends[1], z)])
 
 
 def log_odds(x: Array, m: Array, v: Array) -> tuple[Array, Array]:
     """Log odds of :class:`CalibratedLink`, ``(n,)``, and their derivatives in x, ``(5, n)``.
 
-    x = (log a, b, log kappa, delta, tau) with c = kappa a^2, and m is measured from the centre.
+    x = (log a, b, log kappa, delta, tau), numbers or of shape ``(n,)``, with c = kappa a^2, and m
+    is measured from the centre.
     """
-    a, b, skew, power = np.exp(x[0]), x[1], x[3], np.exp(x[4])
-    even, odd = np.cosh(skew), np.sinh(skew)
+    a = np.exp(x[0])
     q = 1.0 + np.exp(x[2]) * a * a * v
-    s, inverse, share = a * m + b, 1.0 / np.sqrt(q), 1.0 - 1.0 / q
-    curve = 2.0 * log_cosh(s)
-    r = (s * even + curve * odd) * inverse
-    rise, turn = (even + odd * np.tanh(0.5 * s)) * inverse, (s * odd + curve * even) * inverse
-    far = np.arcsinh(r)
-    up = np.exp(np.clip(power * far, -LARGE, LARGE))
-    z, last = 0.5 * (up - 1.0 / up), (0.5 * power) * (up + 1.0 / up)
-    steep = last / np.sqrt(1.0 + r * r)
-    slope, part = steep * rise, steep * r * share
-    return z, np.stack([slope * a * m - part, slope, -0.5 * part, steep * turn, last * far])
+    z, D = sinh_arcsinh(a * m + x[1], q, x[3], x[4])
+    by_c = D[1] * (1.0 - 1.0 / q)
+    return z, np.stack([D[0] * a * m + 2.0 * by_c, D[0], by_c, D[2], D[3]])
 
 
-def log_cosh(s: Array) -> Array:
-    """log cosh(s / 2)."""
-    size = np.abs(s)
-    out: Array = 0.5 * size + np.log1p(np.exp(-size)) - np.log(2.0)
-    return out
+def sinh_arcsinh(s: Array, q: Array, skew: Any, tail: Any) -> tuple[Array, Array]:
+    """The curve of :class:`CalibratedLink` at s and q = 1 + cv, and its derivatives, ``(4, n)``.
 
-
-def bent(s: Array, skew: Array | float) -> Array:
-    """Log odds of a skewed link without variance and tails."""
-    out: Array = s * np.cosh(skew) + log_cosh(s) * (2.0 * np.sinh(skew))
-    return out
-
-
-def stretched(r: Array, tail: Array | float) -> Array:
-    """Log odds with tails."""
-    if np.ndim(tail) == 0 and tail == 0.0:
-        return r
-    out: Array = np.sinh(np.clip(np.arcsinh(r) * np.exp(tail), -LARGE, LARGE))
-    return out
+    They are those in s, log q, delta and tau.
+    """
+    even, odd, power = np.cosh(skew), np.sinh(skew), np.exp(tail)
+    bend = np.abs(s) + 2.0 * (np.log1p(np.exp(-np.abs(s))) - np.log(2.0))  # 2 log cosh(s / 2)
+    root = np.sqrt(q)
+    r = (s * even + bend * odd) / root
+    far = np.clip(power * np.arcsinh(r), -LARGE, LARGE)
+    z, steep = np.sinh(far), np.cosh(far)
+    by_r = power * steep / np.hypot(1.0, r)
+    by_s, by_skew = (even + odd * np.tanh(0.5 * s)) / root, (s * odd + bend * even) / root
+    return z, np.stack([by_r * by_s, -0.5 * by_r * r, by_r * by_skew, steep * far])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -369,32 +354,27 @@ class SoftmaxLink(ClassLink):
             s = s if s > 1e-12 * float(np.abs(m).max()) else 1.0  # rounding
         m, v = m.T / s, v.T / s**2
 
-        def simple(x: Array) -> tuple[Array, Callable[[Array], Array]]:
+        def shared(x: Array) -> tuple[Array, Callable[[Array], Array]]:
             q = 1.0 + np.exp(x[1]) * v
             inverse = 1.0 / np.sqrt(q)
             by_a = np.exp(x[0]) * m * inverse
             z = by_a + x[2:, None] * inverse
-
-            def pullback(e: Array) -> Array:
-                by_c = -0.5 * np.vdot(e, z * (1.0 - 1.0 / q))
-                return np.r_[np.vdot(e, by_a), by_c, (e * inverse).sum(axis=1)]
-
-            return z, pullback
+            by_c = -0.5 * z * (1.0 - 1.0 / q)
+            return z, lambda e: np.r_[np.vdot(e, by_a), np.vdot(e, by_c), (e * inverse).sum(axis=1)]
 
         def mean_field(x: Array) -> tuple[Array, Callable[[Array], Array]]:
             out, D = np.empty_like(m), np.empty((2, *m.shape))
-            for k in range(K):
+            for k in range(K):  # one class at a time: pairs of classes take too much memory
                 q = 1.0 + np.exp(x[1]) * (v + v[k])
                 z = np.exp(x[0]) * (m - m[k]) / np.sqrt(q)
-                out[k], p = -logsumexp(z, axis=0), shares(z, axis=0)
-                D[0, k] = -(p * z).sum(axis=0)
-                D[1, k] = 0.5 * (p * z * (1.0 - 1.0 / q)).sum(axis=0)
+                out[k], pz = -logsumexp(z, axis=0), shares(z, axis=0) * z
+                D[:, k] = -pz.sum(axis=0), 0.5 * (pz * (1.0 - 1.0 / q)).sum(axis=0)
             return out, lambda e: np.einsum("ikn,kn->i", D, e)
 
         mean = np.r_[np.log([1.0 if averaged else 2.0, 0.4]), np.zeros(K)]
         sd, free = np.r_[0.5, 1.5, np.full(K, 4.0)], slice(2 if averaged else 2 + K)
         t = targets(codes, c, K, 0.0 if averaged else 0.1)
-        logs = mean_field if averaged else simple
+        logs = mean_field if averaged else shared
         x, loss = penalised_fit(logs, mean[free], sd[free], t, c, np.zeros((1, mean[free].size)))
         a, weight = map(float, np.exp(x[:2]))
         b = np.zeros(K) if averaged else x[2:]
@@ -408,12 +388,9 @@ class SoftmaxLink(ClassLink):
         if not self.averaged or not np.any(v):
             out: Array = (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
             return out
-        each = []
-        for k in range(m.shape[-1]):
-            own = slice(k, k + 1)
-            z = self.a * (m - m[..., own]) / np.sqrt(1.0 + self.c * (v + v[..., own]))
-            each.append(-logsumexp(z, axis=-1))
-        return np.stack(each, axis=-1)
+        ones = (slice(k, k + 1) for k in range(m.shape[-1]))
+        gaps = ((m - m[..., k]) / np.sqrt(1.0 + self.c * (v + v[..., k])) for k in ones)
+        return np.stack([-logsumexp(self.a * gap, axis=-1) for gap in gaps], axis=-1)
 
 
 def class_odds(logs: Array) -> Array:
@@ -494,15 +471,13 @@ def penalised_fit(
         return value + 0.5 * float(u @ u), sd * pullback(slope) + u
 
     bounds, options = [(-6.0, 6.0)] * mean.size, {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 500}
-    best: Any = None
     with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
-        for u in starts:
-            found = minimize(loss, u, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
-            best = found if best is None or found.fun < best.fun else best
-        # the rounding of the loss hides half of the digits, which the gradient has
-        exact = root(lambda u: loss(u)[1], best.x)
-    close = exact.success and np.allclose(exact.x, best.x, atol=1e-4)
-    return mean + sd * (exact.x if close else best.x), float(best.fun)
+        searches = [
+            minimize(loss, u, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+            for u in starts
+        ]
+    best = min(searches, key=lambda search: search.fun)
+    return mean + sd * best.x, float(best.fun)
 
 
 def targets(codes: Array, c: Array, classes: int, softened: float) -> Array:
