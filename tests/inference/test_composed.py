@@ -13,9 +13,9 @@ from tests.inference.test_missing import mixture_of_hinge
 from tests.problems import Z, frozen, plain, z_score
 
 from bayesvm.core.types import Design, Term
-from bayesvm.data import Blocks, Serial, Threads
+from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept, Missing, Table, Unstructured
-from bayesvm.inference import VB, Gibbs
+from bayesvm.inference import Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.latent import start_latents
 from bayesvm.inference.model import Model, arranged
@@ -164,23 +164,6 @@ def test_arrow_and_dense_forms_agree(prior):
     np.testing.assert_allclose(a.coef.cov.diag(), b.coef.cov.diag(), atol=1e-10)
     for x, z in zip(a.latents[2].cells, b.latents[2].cells, strict=True):
         np.testing.assert_allclose(x.mean, z.mean, atol=1e-9)
-
-
-@pytest.mark.parametrize("size", [1, 7, 30])
-def test_blocks_change_nothing(size):
-    kind = {"prior": LaplaceZero(0.4), "slopes": True, "crossed": True, "weighted": True}
-    whole = iterate(composed(30, 9, **kind), 10)
-    cut = composed(30, 9, size=size, **kind)
-    parts = iterate(replace(cut, engine=Threads(2)), 10)
-    np.testing.assert_allclose(parts.coef.mean, whole.coef.mean, rtol=1e-7, atol=1e-9)
-
-
-def test_accelerated_fits_reach_a_stationary_point():
-    problem = composed(60, 3, prior=Ridge(), slopes=True, crossed=True)
-    run = VB(tol=1e-10).fit(problem, np.random.default_rng(0))
-    assert run.converged
-    after = sweep(problem, run.state).state
-    assert 0 <= bound_of(problem, after) - run.bound + 1e-7 < 1e-5
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from tests.papers import convex, oracle, polson
 from tests.problems import certify, frozen, make_problem, simulate
 
 from bayesvm.core.types import Coef
-from bayesvm.data import Threads
 from bayesvm.inference import EM, VB
 from bayesvm.inference.em import objective
 from bayesvm.inference.state import State
@@ -157,27 +156,6 @@ def test_objective_is_the_certified_minimum(name, intercept, weighted):
     assert constant - found.bound == pytest.approx(J, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", ["tall", "wide", "separable", "tiny"])
-def test_dual_variables_meet_the_optimality_conditions(name):
-    """Duals within their box, complementary to rounding, and a gap of rounding size."""
-    n, p, noise = CASES[name]
-    X, y, c = simulate(n, p, seed=n + p, noise=noise, weighted=True)
-    form = "factored" if p > n else "dense"
-    problem = make_problem(X, y, c, prior=Fixed(0.4), intercept=Fixed(0.01), form=form)
-    found = fit(problem)
-    assert found.certificate.kkt < 1e-7
-    assert abs(found.certificate.gap) < 1e-8
-    theta, phi = found.state.coef.mean, found.dual
-    u = 1 - y * (ones(X) @ theta)
-    assert ((phi >= 0) & (phi <= 2 * c)).all()
-    assert (np.abs(u[(phi > 1e-6) & (phi < 2 * c - 1e-6)]) < 1e-6).all()
-    assert (phi[u > 1e-6] > 2 * c[u > 1e-6] - 1e-6).all()
-    assert (phi[u < -1e-6] < 1e-6).all()
-    P = np.array([0.01, *[0.4] * p])
-    force = (ones(X) * (y * phi)[:, None]).sum(axis=0)
-    np.testing.assert_allclose(P * theta, force, atol=1e-6 * max(1, np.abs(force).max()))
-
-
 def test_the_smoothing_bounds_the_error():
     """J* <= J(theta_eps) <= J* + eps sum c; 10% for stopping short."""
     X, y, c = simulate(80, 4, 3, weighted=True)
@@ -200,36 +178,6 @@ def test_known_answer(accelerate):
     J = value(problem, found.state.coef.mean, P)
     assert pytest.approx(oracle.EM_RIDGE_OBJECTIVE, abs=7e-6) == J  # eps sum c
     assert found.state.coef.mean[1] == pytest.approx(oracle.EM_RIDGE_SLOPE, abs=3e-3)
-
-
-@pytest.mark.parametrize("accelerate", [False, True])
-def test_objective_never_rises_within_a_level(accelerate):
-    X, y, c = simulate(60, 8, 5, weighted=True)
-    problem = make_problem(X, y, c, prior=Fixed(0.3), intercept=Fixed(0.01))
-    seen = {}
-
-    def watch(progress, state):
-        seen.setdefault(progress.stage, []).append(progress.bound)
-
-    EM(accelerate=accelerate).fit(problem, RNG, watch=watch)
-    assert len(seen) == 10  # 1e-1 ... 1e-10
-    for bounds in seen.values():
-        size = max(1.0, np.abs(bounds).max())
-        assert np.diff(bounds).min(initial=0.0) >= -1e-12 * size
-
-
-def test_forms_blocks_and_engines_agree():
-    X, y, c = simulate(60, 8, 6, weighted=True)
-    options = {"prior": Fixed(0.3), "intercept": Fixed(0.01)}
-    reference = fit(make_problem(X, y, c, **options)).state.coef.mean
-    for way in (
-        {"form": "factored"},
-        {"form": "diagonal"},
-        {"size": 7},
-        {"size": 7, "engine": Threads(2)},
-    ):
-        found = fit(make_problem(X, y, c, **options, **way)).state.coef.mean
-        np.testing.assert_allclose(found, reference, atol=1e-6)
 
 
 # ----- certificates
@@ -314,12 +262,6 @@ def test_collapse_of_the_joint_mode_is_warned_of():
     with pytest.warns(RuntimeWarning, match="collapsed to zero.*inference='vb'"):
         found = fit(problem, learn="mode")
     assert np.abs(found.state.coef.mean[1:]).max() < 0.01  # f is within 0.05 of a constant
-
-
-def test_no_warning_where_nothing_collapses(recwarn):
-    X, y, c = simulate(100, 5, 12, weighted=True)
-    fit(make_problem(X, y, c, prior=Ridge(a=2.0, b=1.0), intercept=Fixed(0.01)), learn="mode")
-    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
 
 
 def test_an_unknown_way_to_learn_is_refused():

@@ -1,12 +1,10 @@
 """Gibbs sampling against quadrature, with standard errors from the effective number of draws."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit, ndtr
 from tests.papers import exact, oracle
 from tests.problems import Z, frozen, make_problem, simulate
 
@@ -60,10 +58,9 @@ def assert_moments(theta, mean):
 # ----- the hinge against quadrature
 
 
-@pytest.mark.parametrize("scale_move", [False, True])
-@pytest.mark.parametrize("c", [None, oracle.WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize(("c", "scale_move"), [(None, False), (oracle.WEIGHTS, True)])
 def test_fixed_prior(c, scale_move):
-    """4 settings x 6 moments, |z| < 4.5."""
+    """2 settings x 6 moments, |z| < 4.5."""
     P = np.diag([0.25, 1.0])
     problem = make_problem(SLOPE, oracle.Y, c, prior=Fixed(1.0), intercept=B0)
     draws = sample(problem, seed=1, scale_move=scale_move)
@@ -71,10 +68,9 @@ def test_fixed_prior(c, scale_move):
     assert (r_hat(draws.theta) < 1.05).all()
 
 
-@pytest.mark.parametrize("scale_move", [False, True])
-@pytest.mark.parametrize("c", [None, oracle.WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize(("c", "scale_move"), [(None, False), (oracle.WEIGHTS, True)])
 def test_inverse_gamma_prior(c, scale_move):
-    """4 settings x 8 moments, the precision and the log variance among them, |z| < 4.5."""
+    """2 settings x 8 moments, the precision and the log variance among them, |z| < 4.5."""
     problem = make_problem(SLOPE, oracle.Y, c, prior=IG, intercept=B0)
     draws = sample(problem, seed=2, scale_move=scale_move)
     posterior = exact.variance_prior(oracle.X, oracle.Y, 4.0, A=IG.a, B=IG.b, c=c)
@@ -86,24 +82,15 @@ def test_inverse_gamma_prior(c, scale_move):
     assert_moment(np.log(variance), expected)
 
 
-@pytest.mark.parametrize("scale_move", [False, True])
-@pytest.mark.parametrize("c", [None, oracle.WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize(("c", "scale_move"), [(None, False), (oracle.WEIGHTS, True)])
 def test_half_cauchy_prior(c, scale_move):
-    """4 settings x 7 moments; the scale by its shrinkage 1 / (1 + sigma^2 / s0^2), |z| < 4.5."""
+    """2 settings x 7 moments; the scale by its shrinkage 1 / (1 + sigma^2 / s0^2), |z| < 4.5."""
     problem = make_problem(SLOPE, oracle.Y, c, prior=Ridge(half_cauchy=1.5), intercept=B0)
     draws = sample(problem, seed=3, scale_move=scale_move)
     posterior = exact.variance_prior(oracle.X, oracle.Y, 4.0, s0=1.5, c=c)
     assert_moments(draws.theta, posterior.mean)
     shrinkage = 1 / (1 + draws.hyper["coef"][..., 0] / 1.5**2)
     assert_moment(shrinkage, posterior.mean(lambda b0, u: exact.shrinkage_given_slope(u, 1.5)))
-
-
-def test_thinned_draws_have_the_same_law():
-    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0)
-    draws = sample(problem, seed=4, draws=500, thin=3)
-    assert draws.theta.shape == (4, 500, 2)
-    posterior = exact.variance_prior(oracle.X, oracle.Y, 4.0, A=IG.a, B=IG.b)
-    assert_moments(draws.theta, posterior.mean)
 
 
 # ----- true likelihoods against quadrature
@@ -121,11 +108,12 @@ def smooth_posterior(lik, x, y, c, log_prior):
     return lambda g: float(p @ g(b0, u))
 
 
-@pytest.mark.parametrize("scale_move", [False, True])
-@pytest.mark.parametrize("c", [np.ones(6), np.array([1.0, 2, 1, 3, 1, 2])], ids=["equal", "copies"])
+@pytest.mark.parametrize(
+    ("c", "scale_move"), [(np.ones(6), False), (np.array([1.0, 2, 1, 3, 1, 2]), True)]
+)
 @pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
 def test_true_likelihoods(lik, c, scale_move):
-    """8 settings x 6 moments, fixed prior, whole weights, |z| < 4.5."""
+    """4 settings x 6 moments, fixed prior, whole weights, |z| < 4.5."""
 
     def log_prior(b0, u):
         return stats.norm.logpdf(b0, scale=2.0) + stats.norm.logpdf(u)
@@ -148,52 +136,6 @@ def test_true_likelihoods_with_a_learned_scale(lik):
     assert_moments(draws.theta, mean)
     expected = mean(lambda b0, u: exact.precision_given_slope(u, IG.a, IG.b))
     assert_moment(1 / draws.hyper["coef"][..., 0], expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
-def test_simulation_based_calibration(lik):
-    """Data from the model, ranks of the truth among 19 thinned draws: uniform on 0..19.
-
-    300 data sets, 3 quantities; chi-square of 19 degrees at level 1e-5 each.  Draws are every
-    tenth of a chain whose autocorrelation time is below five.
-    """
-    rng = np.random.default_rng(7)
-    link = {Logistic: expit, Probit: ndtr}[type(lik)]
-    X = rng.standard_normal((12, 2))
-    ranks = []
-    for k in range(300):
-        variance = IG.b / rng.gamma(IG.a)
-        theta = np.array([2.0, variance**0.5, variance**0.5]) * rng.standard_normal(3)
-        y = np.where(rng.random(12) < link(theta[0] + X @ theta[1:]), 1.0, -1.0)
-        problem = make_problem(X, y, prior=IG, intercept=B0, likelihood=lik)
-        found = sample(problem, seed=k, draws=19, thin=10, burn_in=50, chains=1)
-        drawn = np.column_stack([found.theta[0][:, :2], found.hyper["coef"][0][:, 0]])
-        ranks.append((drawn < [theta[0], theta[1], variance]).sum(axis=0))
-    for column in np.array(ranks).T:
-        counts = np.bincount(column, minlength=20)
-        assert stats.chisquare(counts).pvalue > 1e-5
-
-
-# ----- wide problems
-
-
-def test_dual_form_draws_from_the_same_law_as_the_dense_form():
-    """20 x 30: means and second moments of f at 6 rows and of the log scale, two seeds each.
-
-    13 differences of two independent averages, |z| < 4.5.
-    """
-    X, y, c = simulate(20, 30, seed=8, weighted=True)
-    options = {"prior": Ridge(a=2.0, b=1.0), "intercept": Fixed(0.1)}
-    dense = sample(make_problem(X, y, c, **options), seed=9, draws=600)
-    dual = sample(make_problem(X, y, c, form="factored", **options), seed=10, draws=600)
-    C = np.column_stack([np.ones(6), X[:6]])
-    pairs = [(np.log(dense.hyper["coef"][..., 0]), np.log(dual.hyper["coef"][..., 0]))]
-    for row, power in itertools.product(C, (1, 2)):
-        pairs.append(((dense.theta @ row) ** power, (dual.theta @ row) ** power))
-    for a, b in pairs:
-        error = np.sqrt(a.var() / float(ess(a)) + b.var() / float(ess(b)))
-        assert abs(a.mean() - b.mean()) < Z * error
 
 
 # ----- the sweep
@@ -257,17 +199,6 @@ def test_the_scale_move_leaves_the_posterior_invariant():
     assert change[..., 0].std() > 0.1  # it does move
 
 
-def test_the_scale_move_pays_when_classes_separate():
-    """60 x 30 separable, IG(1, 1): at least five times as many effective draws of the scale."""
-    X, y, _ = simulate(60, 30, seed=13, noise=0.0)
-    problem = make_problem(X, y, prior=Ridge(a=1.0, b=1.0), intercept=Fixed(0.01))
-    sizes = []
-    for move in (False, True):
-        draws = sample(problem, 14, draws=400, chains=2, scale_move=move)
-        sizes.append(float(ess(np.log(draws.hyper["coef"][..., 0]))))
-    assert sizes[1] > 5 * sizes[0]
-
-
 @pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
 def test_engine_and_workers_do_not_change_a_draw(lik):
     X, y, c = simulate(50, 4, seed=15)
@@ -322,11 +253,6 @@ def test_kept_log_probabilities_are_those_of_the_kept_draws():
     f = draws.theta @ np.column_stack([np.ones(15), X]).T
     expected = (c * Hinge().log_prob(y, f)).sum(axis=-1)
     np.testing.assert_allclose(draws.log_prob, expected, rtol=1e-10)
-
-
-def test_fixed_priors_keep_no_hyperparameters():
-    problem = make_problem(SLOPE, oracle.Y, prior=Fixed(1.0), intercept=B0)
-    assert sample(problem, draws=5, burn_in=2).hyper == {}
 
 
 def test_a_given_start_is_used():

@@ -24,8 +24,7 @@ from bayesvm.inference.problem import Problem
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.svi import given_shared
 from bayesvm.likelihoods import Hinge, Logistic
-from bayesvm.predictive.diagnostics import ess
-from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
+from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
 
 SPECS = {
     "intercepts": [(0, 6, (), True)],
@@ -112,19 +111,6 @@ def test_accelerated_fits_end_at_the_same_place(name, prior):
     np.testing.assert_allclose(runs[0].state.coef.mean, runs[1].state.coef.mean, atol=1e-4)
 
 
-@pytest.mark.slow
-def test_a_selecting_chain_does_not_depend_on_the_form():
-    """Spike and slab with crossed factors, groups integrated out or not: means, |z| < 4.5."""
-    both = [
-        sample(problem("crossed", form=form, prior=SpikeSlab(inclusion=0.5)), seed=k, chains=2)
-        for k, form in enumerate(("arrow", "dense"))
-    ]
-    means = [draws.theta.mean(axis=(0, 1)) for draws in both]
-    errors = [draws.theta.var(axis=(0, 1)) / np.maximum(ess(draws.theta), 4) for draws in both]
-    z = (means[0] - means[1]) / np.sqrt(errors[0] + errors[1])
-    assert (np.abs(z) < Z).all()
-
-
 # ----- limits
 
 
@@ -144,18 +130,6 @@ def test_one_group_in_all_is_a_wider_intercept():
     share = np.array([1.0, 0, 0, 1.0]) @ one.state.coef.cov.dense() @ [1.0, 0, 0, 1.0]
     assert share == pytest.approx(plain.state.coef.cov.dense()[0, 0], rel=1e-7)
     assert one.bound == pytest.approx(plain.bound, abs=1e-8)
-
-
-def test_one_group_per_row_is_a_column_per_row():
-    n = 25
-    X, y, c = simulate_groups(n, 2, (n,), seed=5, weighted=True)
-    own = make_grouped(X, y, c, groups=[(grouped(0, n), Fixed(2.0))], prior=Fixed(0.7))
-    wide = np.hstack([X.numbers, one_hot(X.codes[:, 0], n)])
-    prior = Fixed(np.array([0.7, 0.7, *[2.0] * n]))
-    dual = make_problem(wide, y, c, prior=prior, intercept=Fixed(0.25), form="factored")
-    for (a, bound), (b, expected) in zip(iterates(own, 30), iterates(dual, 30), strict=True):
-        np.testing.assert_allclose(a.coef.mean, b.coef.mean, atol=1e-10)
-        assert bound == pytest.approx(expected, abs=1e-9)
 
 
 def test_groups_that_may_not_differ_are_no_groups():

@@ -1,15 +1,11 @@
 """Moves of indicators on the pseudo-likelihood, against enumeration of all models."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
-from scipy.special import expit
 from tests.papers import exact_selection, oracle
 from tests.problems import Z, make_problem, simulate
 
-from bayesvm.inference import Gibbs
 from bayesvm.inference.inclusion_moves import Guide, Mover, can_move, move_indicators
 from bayesvm.likelihoods import Logistic
 from bayesvm.predictive.diagnostics import ess
@@ -60,17 +56,6 @@ def test_probabilities_of_each_column_against_enumeration():
         assert abs(z_of((draws[:, j] != 0) * 1.0, exact[j])) < Z
 
 
-@pytest.mark.slow
-def test_probabilities_of_each_column_by_gibbs():
-    problem, exact = unequal()
-    draws = Gibbs(2000, 100, 2).fit(problem, np.random.default_rng(3))
-    on = (draws.theta != 0).astype(float)
-    for j in range(2):
-        spread = on[..., j].std() / np.sqrt(ess(on[..., j, None])[0])
-        assert abs(on[..., j].mean() - exact[j]) < Z * spread
-    np.testing.assert_allclose(draws.inclusion.mean(axis=0), exact, atol=0.02)
-
-
 def test_proposals_follow_the_density_of_the_line():
     """The acceptance ratio hardly depends on the coefficient, and is the odds of the model."""
     X, y, _ = simulate(60, 3, seed=2)
@@ -112,25 +97,3 @@ def test_who_can_move():
     assert can_move(make_problem(X, y, prior=SpikeSlab(0.3)))
     assert can_move(make_problem(X, y, prior=SpikeSlab(0.3), likelihood=Logistic()))
     assert not can_move(make_problem(X, y, prior=Ridge()))
-
-
-@pytest.mark.slow
-def test_logistic_moves_against_enumeration():
-    """Another likelihood: all 2^2 models of two columns, by quadrature on a grid."""
-    X, y, _ = simulate(25, 2, seed=4)
-    problem = make_problem(X, y, prior=SpikeSlab(0.4, nu=1.5), likelihood=Logistic())
-    grid = np.linspace(-9.0, 9.0, 361)
-    weight = {}
-    for on in itertools.product([False, True], repeat=2):
-        axes = [grid if a else np.zeros(1) for a in on]
-        theta = np.array(list(itertools.product(*axes)))
-        fit = np.log(expit(y[:, None] * (X @ theta.T))).sum(axis=0)
-        size = sum(on)
-        slab = -0.5 * (theta**2).sum(axis=1) / 2.25 - size * np.log(1.5 * np.sqrt(2 * np.pi))
-        step = (grid[1] - grid[0]) ** size
-        weight[on] = np.exp(fit + slab).sum() * step * 0.4**size * 0.6 ** (2 - size)
-    total = sum(weight.values())
-    draws = moved(problem, 6000, 1)
-    for on, w in weight.items():
-        x = ((draws != 0) == np.array(on)).all(axis=1) * 1.0
-        assert abs(z_of(x, w / total)) < Z

@@ -5,7 +5,7 @@ from scipy import stats
 from tests.papers import exact, oracle
 from tests.problems import make_problem
 
-from bayesvm.inference import VB, Gibbs
+from bayesvm.inference import VB
 from bayesvm.inference.draws import Position, Run
 from bayesvm.inference.independence_metropolis import Proposal, accept, leap, tight_gaussian
 from bayesvm.likelihoods import Hinge
@@ -104,18 +104,6 @@ def test_the_tight_gaussian_has_the_posteriors_spread():
     )
     np.testing.assert_allclose(np.sqrt(coef.cov.diag()) / want, [0.963, 0.944], atol=2e-3)
     np.testing.assert_allclose(np.sqrt(start.cov.diag()) / want, [0.730, 0.746], atol=1e-3)
-
-
-def test_leaps_raise_the_effective_size():
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((400, 6))
-    y = np.sign(X @ rng.standard_normal(6) + rng.logistic(size=400))
-    problem = make_problem(X, y, prior=Fixed(1.0), intercept=Fixed(0.01))
-    plain, leaping = (
-        ess(Gibbs(600, 200, 2, leaps=k).fit(problem, np.random.default_rng(0)).theta).min()
-        for k in (0, 8)
-    )
-    assert leaping > 1.5 * plain
 
 
 def test_a_hopeless_proposal_is_not_used():

@@ -101,17 +101,6 @@ def test_weights_of_both_kinds_end_where_the_transcript_does():
     np.testing.assert_allclose(run.state.coef.mean, last.mu, atol=1e-5)
 
 
-def test_a_row_that_counts_twice_is_the_row_twice():
-    X, y, _ = with_holes(25, 3, seed=3)
-    k = np.where(np.arange(25) % 3 == 0, 2, 1)
-    twice = np.repeat(np.arange(25), k)
-    counted = missing_problem(X, y, k.astype(float), copies=k.astype(float))
-    repeated = missing_problem(X[twice], y[twice])
-    for a, b in zip(iterates(counted, 12), iterates(repeated, 12), strict=True):
-        np.testing.assert_allclose(a.coef.mean, b.coef.mean, rtol=1e-9, atol=1e-11)
-        assert bound_of(counted, a) == pytest.approx(bound_of(repeated, b), rel=1e-11)
-
-
 PRIORS = [Ridge(), Fixed(0.5), SpikeSlab(0.3), LaplaceZero(0.4)]
 LIKELIHOODS = [Hinge(), Logistic(), Probit()]
 
@@ -260,40 +249,6 @@ def test_gibbs_against_quadrature():
     cell = draws.start.latents[1].cells[0]
     # averages only are kept of entries: a sixth of the draws as if they were independent
     assert abs(cell.mean[0, 0] - exact["d"]) < Z * np.sqrt(cell.cov[0, 0, 0] / 4000)
-
-
-@pytest.mark.slow
-def test_gibbs_against_importance_sampling_with_two_columns():
-    D = np.array(
-        [[0.4, 1.1], [np.nan, -0.7], [-1.2, np.nan], [0.9, 0.2], [np.nan, np.nan], [-0.3, -1.4]]
-    )
-    y = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0])
-    imputer = Unstructured(psi=1.0, mean_variance=4.0, extra_df=2.0)
-    problem = missing_problem(D, y, prior=Fixed(1.0), intercept=Fixed(1.0), imputer=imputer)
-    coef, _, latents = VB().fit(problem, np.random.default_rng(0)).state
-    q = latents[1].params
-    names, log_w = exact_missing.importance(
-        D, y, 1.0, np.eye(2), 4.0, 4.0, coef.mean, 2.5 * coef.cov.dense(),
-        (q.mean, 0.6 * q.scale, 0.6 * q.df), 400_000, np.random.default_rng(1),
-    )  # fmt: skip
-    chains = Gibbs(draws=8000, burn_in=200, chains=3).fit(problem, np.random.default_rng(2))
-    for j in range(3):
-        mean, error, size = exact_missing.weighted(names[f"theta{j}"], log_w)
-        assert size > 5000
-        assert_moment(chains.theta[..., j], mean, error)
-        second, error, _ = exact_missing.weighted(names[f"theta{j}"] ** 2, log_w)
-        assert_moment(chains.theta[..., j] ** 2, second, error)
-    params = [pair.params[1] for pair in chains.pairs]
-    for j in range(2):
-        mean, error, _ = exact_missing.weighted(names[f"mu{j}"], log_w)
-        assert_moment(np.array([[p.mean[j] for p in params]]), mean, error)
-    mean, error, _ = exact_missing.weighted(names["logdet"], log_w)
-    assert_moment(np.array([[np.linalg.slogdet(p.scale)[1] for p in params]]), mean, error)
-    for cells in chains.start.latents[1].cells:
-        for i, where, at, cov in zip(*cells, strict=True):
-            for k, j in enumerate(where):
-                mean, error, _ = exact_missing.weighted(names[f"d{i}{j}"], log_w)
-                assert abs(at[k] - mean) < Z * np.sqrt(cov[k, k] / 3000 + error**2)
 
 
 @pytest.mark.slow

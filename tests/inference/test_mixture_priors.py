@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logit
 from tests.papers import bridge, exact_selection, laplace_zero, lasso_lp, oracle
-from tests.problems import Z, certify, make_problem, simulate
+from tests.problems import Z, make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.draws import Position
-from bayesvm.inference.em import expecting, objective
 from bayesvm.inference.progress import Monitor, silent
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import searched, sweep
@@ -105,7 +104,7 @@ PRIORS = [
     prior=st.sampled_from(PRIORS),
     noise=st.sampled_from([0.0, 1.0]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_plain_sweeps_never_lower_the_bound(seed, n, p, prior, noise):
     X, y, c = simulate(n, p, seed, noise=noise, weighted=True)
     problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1))
@@ -114,7 +113,7 @@ def test_plain_sweeps_never_lower_the_bound(seed, n, p, prior, noise):
 
 
 @given(seed=st.integers(0, 10_000), prior=st.sampled_from(PRIORS), wide=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_accelerated_fits_are_no_worse_and_stationary(seed, prior, wide):
     X, y, c = simulate(12 if wide else 40, 20 if wide else 4, seed, weighted=True)
     problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1))
@@ -180,13 +179,12 @@ def test_em_reaches_the_linear_programme(n, p, noise, nu):
     assert (run.dual <= 2 * c + 1e-9).all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_scales_of_columns_do_not_matter(seed):
+def test_scales_of_columns_do_not_matter():
     """Columns with scales from 0.1 to 1e9, against the same programme in columns of equal scale.
 
     The force on the largest column is a sum over rows of terms of 1e9 that must come out within 1.
     """
-    X, y, c = simulate(1000, 8, seed=seed, weighted=True)
+    X, y, c = simulate(1000, 8, seed=0, weighted=True)
     scale = np.geomspace(0.1, 1e9, 8)
     grown = make_problem(X * scale, y, c, prior=Lasso(nu=1.0), intercept=Fixed(1e-6))
     run = EM().fit(grown, np.random.default_rng(0))
@@ -294,17 +292,6 @@ def test_lasso_with_another_likelihood_is_stationary(likelihood):
     assert on.any()
 
 
-def test_a_wrong_answer_has_a_bad_certificate():
-    X, y, c = simulate(60, 5, seed=6)
-    problem = make_problem(X, y, c, prior=Lasso(nu=0.3), intercept=Fixed(1e-6))
-    run = EM().fit(problem, np.random.default_rng(0))
-    coef, priors, _ = run.state
-    wrong = expecting(problem.model, State(coef._replace(mean=coef.mean + 0.1), priors))
-    cert, _ = certify(problem, wrong, 1e-6)
-    assert cert.kkt > 1e-3
-    assert objective(problem, wrong) < run.bound - 1e-3
-
-
 # ----- Gibbs
 
 
@@ -335,10 +322,9 @@ def test_bridge_gibbs_with_unknown_power():
         assert abs(z_of(x, oracle.BRIDGE_EXACT[name])) < Z, name
 
 
-@pytest.mark.parametrize("form", ["dense", "factored"])
-def test_spike_slab_gibbs_against_enumeration(form):
+def test_spike_slab_gibbs_against_enumeration():
     X, y = oracle.SELECTION_X, oracle.SELECTION_Y
-    problem = make_problem(X, y, prior=SpikeSlab(oracle.SELECTION_PI, nu=1.0), form=form)
+    problem = make_problem(X, y, prior=SpikeSlab(oracle.SELECTION_PI, nu=1.0))
     draws = Gibbs(1500, 200, 2).fit(problem, np.random.default_rng(3))
     on = draws.theta != 0
     for j in range(3):
@@ -353,44 +339,6 @@ def test_laplace_zero_gibbs_known_inclusion():
     assert abs(z_of((draws.theta[..., 1] != 0) * 1.0, oracle.ALG3_EXACT["inclusion"])) < Z
     assert abs(z_of(draws.theta[..., 1], oracle.ALG3_EXACT["slope"])) < Z
     assert abs(z_of(draws.theta[..., 0], oracle.ALG3_EXACT["b0"])) < Z
-
-
-@pytest.mark.slow
-def test_selection_by_long_chains():
-    """Model probabilities within 0.005 of enumeration, Laplace-zero inclusion within 0.005."""
-    X, y = oracle.SELECTION_X, oracle.SELECTION_Y
-    problem = make_problem(X, y, prior=SpikeSlab(oracle.SELECTION_PI, nu=1.0))
-    draws = Gibbs(60_000, 500, 4).fit(problem, np.random.default_rng(3), n_jobs=2)
-    np.testing.assert_allclose(draws.inclusion.mean(0), oracle.SELECTION_INCLUSION, atol=0.005)
-    answer = exact_selection.enumerate_models(
-        X, y, exact_selection.gaussian_slab(np.ones(3)), exact_selection.bernoulli_model(0.3)
-    )
-    on = (draws.theta != 0).reshape(-1, 3)
-    for gamma, p in zip(answer.gamma, answer.probability, strict=True):
-        assert abs((on == gamma).all(axis=1).mean() - p) < 0.005
-    problem = make_problem(SLOPE, oracle.Y, prior=ALG3, intercept=B0)
-    draws = Gibbs(40_000, 500, 4).fit(problem, np.random.default_rng(4), n_jobs=2)
-    assert draws.inclusion.mean(0)[1] == pytest.approx(0.7904, abs=0.005)
-
-
-def test_chains_start_apart():
-    """Even chains from no columns, odd ones from many: R-hat can then tell."""
-    X, y, _ = simulate(30, 5, seed=1)
-    problem = make_problem(X, y, prior=SpikeSlab(0.5), intercept=Fixed(0.1))
-    seen = []
-    original = Gibbs.sweep
-
-    def spy(self, problem, at, rng, key, *guide):
-        if key[-1] == 0:
-            seen.append(np.count_nonzero(at.theta))
-        return original(self, problem, at, rng, key, *guide)
-
-    Gibbs.sweep = spy
-    try:
-        Gibbs(3, 2, 4).fit(problem, np.random.default_rng(0))
-    finally:
-        Gibbs.sweep = original
-    assert seen == [0, 6, 0, 6]
 
 
 def test_selection_chains_resume():

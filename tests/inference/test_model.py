@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.problems import make_problem, plain, simulate
+from tests.problems import make_problem, simulate
 
 from bayesvm.core.random import stream
-from bayesvm.core.types import Coef, Own, Term
+from bayesvm.core.types import Coef, Own
 from bayesvm.data import Threads
-from bayesvm.designs import Intercept
-from bayesvm.inference.model import Model
 from bayesvm.likelihoods import Hinge
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge
@@ -46,12 +44,6 @@ def test_each_prior_sees_its_own_coefficients():
     assert model.bound(COEF, priors) == pytest.approx(total + entropy, rel=1e-13)
 
 
-def test_start_is_nowhere():
-    start = problem().model.start()
-    assert not start.mean.any()
-    assert not start.cov.diag().any()
-
-
 @pytest.mark.parametrize("engine", [None, Threads(2)])
 def test_questions_to_all_rows(engine):
     p = problem(engine=engine, size=7)
@@ -81,21 +73,6 @@ def test_thinned_rows_are_some_of_the_rows():
     np.testing.assert_array_equal(some.y, Y[rows])
 
 
-def test_every_row_may_be_among_the_thinned():
-    """Counts of 2,000 subsets against their mean; z of the largest of about 30 stays below 4.5.
-
-    Rows of one stretch share a draw, so counts vary less than those of independent ones.
-    """
-    rng, n, keep, times = np.random.default_rng(0), problem().n, 7, 2000
-    counts = np.zeros(n)
-    for _ in range(times):
-        counts[np.isin(problem().blocks.X[:, 0], problem().thinned(keep, rng).blocks.X[:, 0])] += 1
-    lengths = np.diff(np.arange(keep + 1) * n // keep)
-    share = np.repeat(1 / lengths, lengths)
-    z = (counts - times * share) / np.sqrt(times * share * (1 - share))
-    assert np.abs(z).max() < 4.5
-
-
 def test_draws_belong_to_blocks_not_to_their_order():
     """Block b of sweep t has a generator of its own, derived from the key."""
     p, theta = problem(size=7), np.linspace(-1, 1, 5)
@@ -107,9 +84,3 @@ def test_draws_belong_to_blocks_not_to_their_order():
     drawn = Hinge().draw(Y[last.at], ONES[28:] @ theta, WEIGHTS[last.at], rng)
     rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)
     np.testing.assert_allclose(a, rest.draw(theta, (1, 2, 3)).g + ONES[28:].T @ drawn.g)
-
-
-def test_one_term_is_enough():
-    model = Model((Term("only", Intercept(), Fixed(1.0)),), Hinge())
-    assert model.width == 1
-    assert plain(3).width == 3

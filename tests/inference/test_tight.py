@@ -66,17 +66,3 @@ def test_a_learned_penalty_is_learned():
     run = fit(make_problem(X, y, c, prior=Ridge(), likelihood=Hinge().tightened()), tol=1e-9)
     assert run.converged
     assert np.all(np.diff(run.path) >= -1e-9 * abs(run.bound))
-
-
-def test_a_start_is_used():
-    X, y, c = simulate(50, 4, 4)
-    problem = make_problem(X, y, c, likelihood=Hinge().tightened())
-    first = fit(problem, tol=1e-9)
-    again = VB(tol=1e-9).fit(problem, RNG, first.state)
-    assert again.n_iter <= 3
-    assert again.bound == pytest.approx(first.bound, rel=1e-9)
-
-
-def test_too_few_passes_are_said_to_be_too_few():
-    X, y, c = simulate(50, 4, 4)
-    assert not fit(make_problem(X, y, c, likelihood=Hinge().tightened()), max_iter=2).converged

@@ -170,21 +170,10 @@ def test_dense_factored_and_blocked_forms_are_one_algorithm():
             assert bound == pytest.approx(value, rel=1e-9)
 
 
-def test_sparse_columns_are_dense_columns():
-    X, y, c = simulate(30, 6, seed=3, weighted=True)
-    X = np.where(np.abs(X) < 0.7, 0.0, X)
-    options = {"prior": Ridge(), "intercept": Fixed(0.01)}
-    dense = iterates(make_problem(X, y, c, **options), 20)
-    thin = iterates(make_problem(sparse.csr_array(X), y, c, **options), 20)
-    for (state, bound), (other, value) in zip(thin, dense, strict=True):
-        np.testing.assert_allclose(state.coef.mean, other.coef.mean, atol=1e-11)
-        assert bound == pytest.approx(value, rel=1e-12)
-
-
 # ----- the bound against the evidence
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bound_is_below_the_evidence(seed, weighted):
     """By quadrature in two dimensions; the gaps of this model are between 0.3 and 2."""
@@ -277,7 +266,7 @@ def assert_never_falls(path):
         assert np.diff(path).min() >= -1e-11 * max(1.0, np.abs(path).max())
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 20),
     n=st.integers(2, 14),
@@ -291,7 +280,7 @@ def assert_never_falls(path):
     prior=st.sampled_from(PRIORS),
 )
 def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, form, lik, prior):
-    """120 settings x 20 data sets: separable, wide, sparse, weighted and badly scaled ones."""
+    """40 settings x 20 data sets: separable, wide, sparse, weighted and badly scaled ones."""
     for k in range(20):
         X, y, c = simulate(n, p, seed + k, noise, weighted)
         X = scale * X
@@ -415,18 +404,6 @@ def test_acceleration_reaches_the_same_optimum_sooner(n, p, noise):
     assert (np.abs(quick.state.coef.mean - plain.state.coef.mean) < 0.02 * sd).all()
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
-def test_steps_that_go_too_far_are_dropped_in_silence(form):
-    """Wide, separable, weakly penalised: long steps may overflow, without a warning."""
-    for seed in range(10):
-        X, y, _ = simulate(4, 5, seed, noise=0.0)
-        for lik, scale in ((Hinge(), 1.0), (Logistic(), 30.0)):
-            options = {"prior": Fixed(1e-3), "intercept": Fixed(1e-2)}
-            problem = make_problem(scale * X, y, likelihood=lik, form=form, **options)
-            assert_never_falls(fit(problem, max_iter=30).path)
-
-
 @pytest.mark.parametrize("prior", [Fixed(1.0), Ridge()], ids=str)
 def test_a_start_on_some_rows_changes_nothing(prior):
     X, y, c = simulate(20_000, 3, 9, weighted=True)
@@ -443,26 +420,6 @@ def test_a_start_on_some_rows_changes_nothing(prior):
         sd = np.sqrt(cold.state.coef.cov.diag())
         assert (np.abs(warm.state.coef.mean - cold.state.coef.mean) < 1e-4 * sd).all()
     assert len(seen) > 0
-
-
-def test_row_weights_are_repetitions():
-    X, y, _ = simulate(20, 3, 10)
-    count = np.arange(20) % 3
-    rows = np.repeat(np.arange(20), count)
-    options = {"prior": Ridge(), "intercept": Fixed(0.1)}
-    weighted = iterates(make_problem(X, y, count.astype(float), **options), 30)
-    repeated = iterates(make_problem(X[rows], y[rows], **options), 30)
-    for (state, bound), (other, value) in zip(weighted, repeated, strict=True):
-        np.testing.assert_allclose(state.coef.mean, other.coef.mean, atol=1e-11)
-        assert bound == pytest.approx(value, rel=1e-12)
-
-
-def test_flipped_labels_flip_the_coefficients():
-    X, y, c = simulate(30, 4, 11, weighted=True)
-    options = {"prior": Ridge(), "intercept": Fixed(0.1)}
-    one, other = fit(make_problem(X, y, c, **options)), fit(make_problem(X, -y, c, **options))
-    np.testing.assert_allclose(one.state.coef.mean, -other.state.coef.mean, atol=1e-9)
-    assert one.bound == pytest.approx(other.bound, rel=1e-12)
 
 
 @pytest.mark.parametrize("lik", LIKELIHOODS, ids=str)

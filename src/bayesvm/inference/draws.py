@@ -185,13 +185,13 @@ class Record:
     def __init__(
         self, model: Model, priors: States, burn_in: int, draws: int, thin: int, chains: int = 1
     ) -> None:
-        self.model, self.burn_in, self.thin = model, burn_in, thin
+        self.names, self.burn_in, self.thin = model.names, burn_in, thin
         self.t = 0  # draws made, burn-in and thinned ones included
         size = burn_in + draws
         self.theta, self.fit = np.empty((size, model.width)), np.empty(size)
         self.hyper = {
-            term.name: np.empty((size, numbers))
-            for term, s in zip(model.terms, priors, strict=True)
+            name: np.empty((size, numbers))
+            for name, s in zip(model.names, priors, strict=True)
             if (numbers := sum(np.size(x) for x in s if np.ndim(x) != 1))
         }
         self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
@@ -218,10 +218,10 @@ class Record:
         m = run.fit.size
         rows = slice(first, first + m)
         self.theta[rows], self.fit[rows] = run.theta, run.fit
-        for term, s in zip(self.model.terms, run.priors, strict=True):
-            if m and term.name in self.hyper:
+        for name, s in zip(self.names, run.priors, strict=True):
+            if m and name in self.hyper:
                 kept = [np.reshape(x, (m, -1)) for x in s if np.ndim(x) != 2]
-                self.hyper[term.name][rows] = np.hstack(kept)
+                self.hyper[name][rows] = np.hstack(kept)
 
     def note(self, at: Position) -> None:
         """Keep the chances by which a sweep decided, the scale that it drew, and now and then its
@@ -251,8 +251,8 @@ class Record:
     def burnt(self, like: States) -> Run:
         """The second half of the burn-in, for priors whose states are nothing but numbers."""
         rows = slice(self.burn_in // 2, self.burn_in)
-        terms = zip(self.model.terms, like, strict=True)
-        priors = tuple(s and type(s)(*self.hyper[t.name][rows].T) for t, s in terms)
+        terms = zip(self.names, like, strict=True)
+        priors = tuple(s and type(s)(*self.hyper[name][rows].T) for name, s in terms)
         return Run(self.theta[rows], priors, self.fit[rows])
 
     def draws(self, last: Position) -> Draws:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -99,14 +100,13 @@ class Gibbs:
         watch: Watch = silent,
         n_jobs: int | None = None,
     ) -> Draws:
-        """Run the chains; the checkpoint of the watch keeps them as they grow."""
+        """Draws of all chains."""
         model, known = problem.model, problem
         if self.rao_blackwell and model.has_gates:
             raise ValueError(
                 "Gibbs(rao_blackwell=True) is for priors without selection; inclusion "
                 "probabilities of selection priors are averages of conditional ones anyway."
             )
-        store = watch.store if isinstance(watch, Monitor) else None
         if start is None and model.has_gates:  # from no columns at all, and from many
             start = State(model.start(), model.init(), start_latents(problem))
         if model.likelihood.is_learned:
@@ -116,16 +116,30 @@ class Gibbs:
             start = VB(tol=1e-5).fit(problem, rng).state
         if model.is_latent and not start.latents:
             start = start._replace(latents=start_latents(problem))
-        seed, (problem, shared) = int(rng.integers(2**32)), for_chains(problem)
         drawn = known.model.likelihood if model.likelihood.is_learned else None
-        chain = partial(self._chain, problem, start, drawn, seed)
-        alone = n_jobs if not shared and store is None else None
-        parts = run_chains(chain, self.chains, alone, watch, store)
+        problem, shared = for_chains(problem)
+        return self.run(problem, self.sweep, start, rng, watch, None if shared else n_jobs, drawn)
+
+    def run(
+        self,
+        problem: Problem,
+        sweep: Callable[..., Position],
+        start: State,
+        rng: np.random.Generator,
+        watch: Watch = silent,
+        n_jobs: int | None = None,
+        likelihood: Likelihood | None = None,
+    ) -> Draws:
+        """Chains of sweeps that start around a state; a checkpoint keeps them as they grow."""
+        seed, store = int(rng.integers(2**32)), watch.store if isinstance(watch, Monitor) else None
+        chain = partial(self._chain, problem, sweep, start, likelihood, seed)
+        parts = run_chains(chain, self.chains, n_jobs if store is None else None, watch, store)
         return Draws.joined(parts, start)
 
     def _chain(
         self,
         problem: Problem,
+        sweep: Callable[..., Position],
         start: State,
         likelihood: Likelihood | None,
         seed: int,
@@ -158,7 +172,7 @@ class Gibbs:
                 burnt, tries = record.burnt(at.priors), 0
                 proposal = learn(problem, start.coef, burnt, stream(seed, "leaps", k))
             if proposal is None or ahead == 0:
-                at = self.sweep(problem, at, rng, (seed, k, record.t), guide)
+                at = sweep(problem, at, rng, (seed, k, record.t), guide)
                 record.add(Run.of(at))
                 record.note(at)
             else:

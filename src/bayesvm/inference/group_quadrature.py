@@ -239,6 +239,7 @@ class _Posterior:
 
     def __init__(self, problem: Problem) -> None:
         self.model, self.rows = problem.model, group_rows(problem)
+        self.prior = self.model.terms[-1].prior  # of the effects
         self.p, self.r = self.rows.A.shape[1], self.rows.Z.shape[1]
 
     def start(self, state: State | None) -> Mode:
@@ -248,9 +249,12 @@ class _Posterior:
         over an eighth of a group's standard deviation.
         """
         coef, priors, _ = state or State(self.model.start(), self.model.init())
+        s = priors[-1]
+        L = np.linalg.cholesky(s.covariance if self.prior.is_blocked else [[s.variance]])
+        L[np.diag_indices(self.r)] = np.log(np.diag(L))
         beta, effects = coef.mean[: self.p].copy(), coef.mean[self.p :].reshape(-1, self.r)
         k = 40 if self.rows.likelihood.is_kinked else 5
-        return Mode(beta, self.entries(priors[-1]), priors, self.rows, k, effects)
+        return Mode(beta, L[np.tril_indices(self.r)], priors, self.rows, k, effects)
 
     def precision(self, priors: tuple[Any, ...]) -> Array:
         """Prior precisions of the shared coefficients, ``(p,)``."""
@@ -265,35 +269,29 @@ class _Posterior:
 
     def with_covariance(self, s: Any, Sigma: Array) -> Any:
         """The state of the prior of the effects with this covariance."""
-        blocked = self.model.terms[-1].prior.is_blocked
-        return s._replace(covariance=Sigma) if blocked else s._replace(variance=float(Sigma[0, 0]))
+        if self.prior.is_blocked:
+            return s._replace(covariance=Sigma)
+        return s._replace(variance=float(Sigma[0, 0]))
 
-    def entries(self, s: Any) -> Array:
-        """The parameters phi of a state of the prior of the effects."""
-        blocked = self.model.terms[-1].prior.is_blocked
-        L = np.linalg.cholesky(s.covariance if blocked else np.array([[s.variance]]))
-        L[np.diag_indices(self.r)] = np.log(np.diag(L))
-        return L[np.tril_indices(self.r)]
-
-    def log_prior(self, s: Any) -> Callable[[Array], float]:
+    def log_prior(self, s: Any, phi: Array) -> float:
         """Log density of phi: of the precision matrix, and the Jacobian of the factor."""
-        r, none, prior = self.r, Own(np.empty(0), np.empty(0)), self.model.terms[-1].prior
-        powers = r - np.arange(r) + 1.0 - 2.0 * (r + 1.0)
+        L = cholesky_factor(phi, self.r)
+        powers = self.r - np.arange(self.r) + 1.0 - 2.0 * (self.r + 1.0)
+        none = Own(np.empty(0), np.empty(0))
+        log_prob = self.prior.log_prob(self.with_covariance(s, L @ L.T), none)
+        return float(log_prob) + float(powers @ np.log(np.diag(L)))
 
-        def density(phi: Array) -> float:
-            L = cholesky_factor(phi, r)
-            log_prob = prior.log_prob(self.with_covariance(s, L @ L.T), none)
-            return float(log_prob) + float(powers @ np.log(np.diag(L)))
-
-        return density
-
-
-def _differences(fun: Callable[[Array], float], x: Array, e: float = 1e-3) -> tuple[Array, Array]:
-    """Gradient and Hessian of a function of few numbers by central differences."""
-    steps = e * np.eye(x.size)
-    at = np.array([[fun(x + a + b) - fun(x + a - b) for b in steps] for a in (*steps, *-steps)])
-    up, down = at[: x.size], at[x.size :]
-    return np.diag(up + down) / (4 * e), (up - down) / (4 * e * e)
+    def prior_derivatives(self, s: Any, phi: Array, e: float = 1e-3) -> tuple[Array, Array]:
+        """Gradient and Hessian of the log density of phi by central differences."""
+        steps = e * np.eye(phi.size)
+        at = np.array(
+            [
+                [self.log_prior(s, phi + a + b) - self.log_prior(s, phi + a - b) for b in steps]
+                for a in (*steps, *-steps)
+            ]
+        )
+        up, down = at[: phi.size], at[phi.size :]
+        return np.diag(up + down) / (4 * e), (up - down) / (4 * e * e)
 
 
 def find_mode(
@@ -304,32 +302,28 @@ def find_mode(
     max_iter: int = 100,
     tol: float = 1e-3,
     max_nodes: int = 4096,
-    loosest: float = 2.0,
-) -> Mode | None:
+) -> Mode:
     """The mode of beta and phi together, or of beta with phi ``held``, by Newton's method.
 
     Steps that lower the log posterior are halved, and after three of these there are twice the
     nodes.  It ends when a step would gain less than ``tol`` nats and the learned precisions of the
-    coefficients move by less than 1 %, with twice the nodes along each axis too; ``None`` if that
-    takes a grid of more than ``max_nodes``.  Standard deviations along the axes of phi count as
-    ``loosest`` at most.
+    coefficients move by less than 1 %, with twice the nodes along each axis too.  A grid of more
+    than ``max_nodes`` raises LinAlgError.
     """
     beta, phi, priors, rows, k, effects, *_ = at
-    p, density = beta.size, posterior.log_prior(priors[-1])
-    is_kinked = rows.likelihood.is_kinked
+    p, is_kinked = beta.size, rows.likelihood.is_kinked
     checked, stopped, is_settled = is_kinked, False, False
     last, step, halved, history = None, np.zeros(p + phi.size), 0, []
     for _ in range(max_iter):
         P = posterior.precision(priors)
         sums = group_sums(rows, beta, phi, k, effects)
-        value = sums.value - 0.5 * float(P @ beta**2) + density(phi)
+        value = sums.value - 0.5 * float(P @ beta**2) + posterior.log_prior(priors[-1], phi)
         if last is not None and not value > last[0] - tol:  # too long a step, or too coarse a rule
             halved, step = halved + 1, 0.5 * step
             beta, phi = last[1] + step[:p], last[2] + step[p:]
             if halved == 3:
                 k, halved, (_, beta, phi), last = 2 * k, 0, last, None
-            if k**posterior.r > max_nodes:
-                return None
+                _check_nodes(k**posterior.r, max_nodes)
             continue
         effects, total, H = sums.mode, sums.scores.sum(axis=0), sums.hessian.copy()
         total[:p] -= P * beta
@@ -342,10 +336,10 @@ def find_mode(
             if is_kinked:
                 given = np.linalg.inv(sums.gram + np.diag(P))
                 rows = rows._replace(v=np.einsum("ij,jk,ik->i", rows.A, given, rows.A)[:, None])
-            gradient, bend = _differences(density, phi)
+            gradient, bend = posterior.prior_derivatives(priors[-1], phi)
             total[p:] += gradient
             H[p:, p:] -= bend
-            cov = _inverse(H, p, loosest)
+            cov = _inverse(H, p)
             step = cov @ total
             learned = posterior.updated(priors, beta + step[:p], np.diag(cov)[:p])
         gain = 0.5 * float(total @ step)
@@ -356,11 +350,10 @@ def find_mode(
         if stopped or (is_settled and checked):
             break
         if is_settled:  # with more nodes at the same place
-            if (2 * k) ** posterior.r > max_nodes:
-                if held:
-                    break
-                return None
+            if held and (2 * k) ** posterior.r > max_nodes:
+                break
             k, checked, last = 2 * k, True, None
+            _check_nodes(k**posterior.r, max_nodes)
             continue
         checked, halved, last = is_kinked, 0, None if is_kinked else (value, beta, phi)
         f = rows.A @ step[:p]  # a step moves f by at most two in the root mean square
@@ -372,10 +365,15 @@ def find_mode(
     return Mode(beta, phi, priors, rows, k, effects, sums, cov, step[:p], ascent)
 
 
-def _inverse(H: Array, p: int, loosest: float) -> Array:
+def _check_nodes(nodes: int, most: int) -> None:
+    if nodes > most:
+        raise np.linalg.LinAlgError("no rule of so many nodes is fine enough")
+
+
+def _inverse(H: Array, p: int, loosest: float = 2.0) -> Array:
     """The inverse of a precision of (beta, phi), which may be indefinite in phi.
 
-    The Schur complement of phi has eigenvalues of at least ``1 / loosest**2``.
+    Standard deviations along the principal axes of phi are ``loosest`` at most.
     """
     inner = np.linalg.inv(H[:p, :p])
     follow = -inner @ H[:p, p:]  # how beta follows phi
@@ -383,28 +381,6 @@ def _inverse(H: Array, p: int, loosest: float) -> Array:
     own = (vectors / np.maximum(values, loosest**-2)) @ vectors.T
     across = follow @ own
     return np.block([[inner + across @ follow.T, across], [across.T, own]])
-
-
-class Point(NamedTuple):
-    """The Gaussian of beta given phi, and of the effects given beta and phi."""
-
-    log_density: float
-    beta: Array  # (p,)
-    cov: Array  # (p, p)
-    mean: Array  # (G, r)
-    own: Array  # (G, r, r)
-    slope: Array  # (G, r, p)
-
-
-def _point(posterior: _Posterior, top: Mode, phi: Array, near: Array) -> Point:
-    """The mode of beta given phi, from a value nearby, and the log density of phi."""
-    found = find_mode(posterior, top._replace(beta=near, phi=phi), held=True)
-    if found is None:
-        raise np.linalg.LinAlgError("no rule of so many nodes is fine enough")
-    sums, cov, slope = found.sums, found.cov, found.sums.slope[..., : posterior.p]
-    log_density = found.ascent.bound + found.ascent.change + 0.5 * np.linalg.slogdet(cov)[1]
-    mean = sums.mean + slope @ found.step
-    return Point(log_density, found.beta + found.step, cov, mean, sums.cov, slope)
 
 
 class Marginal(NamedTuple):
@@ -421,11 +397,11 @@ class Marginal(NamedTuple):
 
 def _marginal(posterior: _Posterior, top: Mode, loosest: float = 2.0) -> Marginal:
     p, sums, P = posterior.p, top.sums, posterior.precision(top.priors)
-    bend = -_differences(posterior.log_prior(top.priors[-1]), top.phi)[1]
+    if np.linalg.eigvalsh(top.cov[p:, p:])[-1] >= 0.99 * loosest**2:
+        return Marginal(top.beta, P, sums.hessian[:p, :p], sums.scores[:, :p])
+    bend = -posterior.prior_derivatives(top.priors[-1], top.phi)[1]
     whole = np.append(P, np.maximum(np.diag(bend), 0.0))
-    if np.linalg.eigvalsh(top.cov[p:, p:])[-1] < 0.99 * loosest**2:
-        return Marginal(top.beta, whole, sums.hessian, sums.scores)
-    return Marginal(top.beta, P, sums.hessian[:p, :p], sums.scores[:, :p])
+    return Marginal(top.beta, whole, sums.hessian, sums.scores)
 
 
 class Integrated(NamedTuple):
@@ -437,25 +413,23 @@ class Integrated(NamedTuple):
     ascent: Ascent  # to the mode
 
 
-def can_integrate(problem: Problem, entries: int = 2**25) -> bool:
-    """Whether the effects are of one factor, at most three a group, with a learned covariance.
+def _attempt(problem: Problem, search: Callable[[_Posterior], Any], entries: int = 2**25) -> Any:
+    """What a search finds; ``None`` where it has no meaning, or numbers overflow.
 
-    The columns are gathered in memory, so that they have at most so many ``entries``.
+    Effects must be of one factor, at most three a group, with a learned covariance.  The columns
+    are gathered in memory, so that they have at most so many ``entries``.
     """
     model = problem.model
     if len(model.grouped) != 1 or model.is_latent or model.has_gates or model.has_residual:
-        return False
+        return None
     prior, r = model.terms[-1].prior, model.terms[-1].design.r
-    known = prior.is_learned and r <= 3 and (r == 1 or prior.is_blocked)
-    held = problem.n * (model.slices[-1].start + r) <= entries
-    return known and held and not (r > 1 and model.likelihood.is_kinked)
-
-
-def _finite(search: Callable[[], Any]) -> Any:
-    """What a search finds; ``None`` where numbers overflow or a precision is singular."""
+    is_known = prior.is_learned and r <= 3 and (r == 1 or prior.is_blocked)
+    is_small = problem.n * (model.slices[-1].start + r) <= entries
+    if not (is_known and is_small) or (r > 1 and model.likelihood.is_kinked):
+        return None
     try:
         with np.errstate(invalid="raise", over="raise", divide="raise"):
-            return search()
+            return search(_Posterior(problem))
     except (np.linalg.LinAlgError, FloatingPointError):
         return None
 
@@ -463,12 +437,11 @@ def _finite(search: Callable[[], Any]) -> Any:
 def marginal(problem: Problem, state: State) -> Marginal | None:
     """Derivatives with the effects integrated out; ``None`` where that cannot be done."""
 
-    def search() -> Marginal | None:
-        posterior = _Posterior(problem)
-        top = find_mode(posterior, posterior.start(state))
-        return None if top is None else _marginal(posterior, top)
+    def search(posterior: _Posterior) -> Marginal:
+        return _marginal(posterior, find_mode(posterior, posterior.start(state)))
 
-    return _finite(search) if can_integrate(problem) else None
+    found: Marginal | None = _attempt(problem, search)
+    return found
 
 
 def integrate_groups(
@@ -476,12 +449,32 @@ def integrate_groups(
 ) -> Integrated | None:
     """The posterior with the effects integrated out; ``None`` where that cannot be done."""
 
-    def search() -> Integrated | None:
-        posterior = _Posterior(problem)
+    def search(posterior: _Posterior) -> Integrated:
         top = find_mode(posterior, posterior.start(start), False, watch, max_iter)
-        return None if top is None else _explore(posterior, top)
+        return _explore(posterior, top)
 
-    return _finite(search) if can_integrate(problem) else None
+    found: Integrated | None = _attempt(problem, search)
+    return found
+
+
+class Point(NamedTuple):
+    """The Gaussian of beta given phi, and of the effects given beta and phi."""
+
+    log_density: float
+    beta: Array  # (p,)
+    cov: Array  # (p, p)
+    mean: Array  # (G, r)
+    own: Array  # (G, r, r)
+    slope: Array  # (G, r, p)
+
+
+def _point(posterior: _Posterior, top: Mode, phi: Array, near: Array) -> Point:
+    """The mode of beta given phi, from a value nearby, and the log density of phi."""
+    found = find_mode(posterior, top._replace(beta=near, phi=phi), held=True)
+    sums, cov, slope = found.sums, found.cov, found.sums.slope[..., : posterior.p]
+    log_density = found.ascent.bound + found.ascent.change + 0.5 * np.linalg.slogdet(cov)[1]
+    mean = sums.mean + slope @ found.step
+    return Point(log_density, found.beta + found.step, cov, mean, sums.cov, slope)
 
 
 def _explore(
@@ -495,28 +488,27 @@ def _explore(
 
     Points are ``spacing`` standard deviations of phi apart, up to the first whose log density is
     ``depth`` nats or more below the highest.  A trapezoidal sum over them is right to one percent
-    for a Gaussian.
+    for a Gaussian.  After a stop there is the mode alone.
     """
-    p, r, phi = posterior.p, posterior.r, top.phi
+    p, r, phi, stopped = posterior.p, posterior.r, top.phi, top.ascent.stopped
     values, vectors = np.linalg.eigh(top.cov[p:, p:])
     follow = np.linalg.solve(top.cov[p:, p:], top.cov[p:, :p])  # (d, p), how beta follows phi
     centre = _point(posterior, top, phi, top.beta)
     cov, own, u = np.zeros((p, p)), np.zeros_like(centre.own), centre.mean.copy()
     across, beta = np.zeros((*u.shape, p)), centre.beta.copy()
     rng, drawn = np.random.default_rng(0), np.tile(phi, (draws, 1))
-    axes = [] if top.ascent.stopped else list((vectors * np.sqrt(values)).T)
+    axes = list((vectors * np.sqrt(values)).T)
     for a in axes:
-        at, points = [0.0], [centre]
-        for sign in (-1, 1):
-            near, s = centre.beta, 0.0
-            while True:
-                s += sign * spacing
-                near = near + sign * spacing * (a @ follow)
-                one = _point(posterior, top, phi + s * a, near)
-                near = one.beta
-                at, points = (at + [s], points + [one]) if sign > 0 else ([s] + at, [one] + points)
-                if one.log_density < max(x.log_density for x in points) - depth:
-                    break
+        found = {0: centre}
+        for sign in () if stopped else (-1, 1):
+            j, highest = 0, centre.log_density
+            while j == 0 or found[j].log_density >= highest - depth:
+                near = found[j].beta + sign * spacing * (a @ follow)
+                j += sign
+                found[j] = _point(posterior, top, phi + j * spacing * a, near)
+                highest = max(one.log_density for one in found.values())
+        at = np.sort(list(found))
+        points = [found[j] for j in at]
         logs = np.array([x.log_density for x in points])
         share = np.exp(logs - logs.max())
         share /= share.sum()
@@ -531,28 +523,20 @@ def _explore(
             across += k * dm[..., None] * db + even * lean
             own += k * dm[..., None] * dm[:, None]
             own += even * (x.own + lean @ np.swapaxes(x.slope, 1, 2))
-        levels = rng.permutation(draws) if r > 1 else np.arange(draws)
-        drawn += _quantiles(np.array(at), logs, draws)[levels, None] * a
-    if not axes:
-        lean = centre.slope @ centre.cov
-        cov, across = centre.cov, lean
-        own = centre.own + lean @ np.swapaxes(centre.slope, 1, 2)
+        if not stopped:
+            levels = rng.permutation(draws) if r > 1 else np.arange(draws)
+            drawn += _quantiles(at * spacing, logs, draws)[levels, None] * a
     L = np.array([cholesky_factor(x, r) for x in drawn])
     Sigmas = L @ np.swapaxes(L, 1, 2)
     mean_precision = np.linalg.inv(Sigmas).mean(axis=0)
     last = posterior.with_covariance(top.priors[-1], np.linalg.inv(mean_precision))
-    state = State(_arrow(beta, u, cov, across, own), (*top.priors[:-1], last))
-    return Integrated(state, Sigmas, _marginal(posterior, top), top.ascent)
-
-
-def _arrow(beta: Array, u: Array, cov: Array, across: Array, own: Array) -> Coef:
-    """The Gaussian of beta and the effects from covariances of both, and between them."""
+    # the Gaussian of beta and the effects, by that of the effects given beta
     slope = np.swapaxes(np.linalg.solve(cov, np.swapaxes(across, 1, 2)), 1, 2)
-    given = own - slope @ np.swapaxes(across, 1, 2)  # of effects given beta
-    R = np.linalg.cholesky(np.linalg.inv(given))
+    R = np.linalg.cholesky(np.linalg.inv(own - slope @ np.swapaxes(across, 1, 2)))
     groups = Eliminated(R, -np.swapaxes(R, 1, 2) @ slope, None)
-    L = np.linalg.cholesky(np.linalg.inv(cov))
-    return Coef(np.concatenate([beta, u.ravel()]), ArrowCovariance(L, groups))
+    arrow = ArrowCovariance(np.linalg.cholesky(np.linalg.inv(cov)), groups)
+    state = State(Coef(np.concatenate([beta, u.ravel()]), arrow), (*top.priors[:-1], last))
+    return Integrated(state, Sigmas, _marginal(posterior, top), top.ascent)
 
 
 def _quantiles(x: Array, log_density: Array, n: int) -> Array:

@@ -65,6 +65,11 @@ class Model:
         sized = (t._replace(prior=t.prior.sized(weight, t.design.width)) for t in self.terms)
         return replace(self, terms=tuple(sized))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the states of priors."""
+        return tuple(term.name for term in self.terms)
+
     def find(self, name: str) -> tuple[Term, slice]:
         """A term and where its coefficients are."""
         pairs = zip(self.terms, self.slices, strict=True)

@@ -44,7 +44,7 @@ import numpy as np
 
 from ..core.arrays import double, like
 from ..core.distributions import slice_sample
-from ..core.precision import Precision, joined, split
+from ..core.precision import Precision, joined, parted, split
 from ..core.random import stream
 from ..core.types import Array, Block, Coef, Own, Rows, Stats
 from ..likelihoods.logistic import Logistic
@@ -52,10 +52,10 @@ from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..linalg.covariances import ClassCovariance, Point, covariance
 from ..linalg.forms import ByClass, sandwich
 from ..priors import Prior
-from .draws import Draws, Position, Record, Run, for_chains, run_chains
+from .draws import Draws, Position, for_chains
 from .model import Model, States
 from .problem import Problem, gather
-from .progress import Ascent, Monitor, Progress, Watch, silent
+from .progress import Ascent, Progress, Watch, silent
 from .state import State
 from .vb import VB, fit_gaussian, maximise_mean, settle_hyperparameters
 
@@ -81,6 +81,10 @@ class ClassModel(Model):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.__dict__["width"] *= self.classes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{term.name}/{k}" for k in range(self.classes) for term in self.terms)
 
     def init(self) -> States:
         return (super().init(),) * self.classes
@@ -306,9 +310,9 @@ def fit_em(
 
 
 def sweep(
-    problem: Problem, scheme: Any, at: list[Position], rng: np.random.Generator, key: Any
-) -> list[Position]:
-    r"""One sweep over all classes.
+    scheme: Any, problem: ClassProblem, at: Position, rng: np.random.Generator, key: Any, _: Any
+) -> Position:
+    r"""One sweep over all classes; states of priors are those of one class after another.
 
     It draws the coefficients of one class after the other, each by a Polya-Gamma variable for every
     row: given the others the class has a binary logistic likelihood of
@@ -316,10 +320,11 @@ def sweep(
     Then it draws what the classes have in common, which the likelihood does not see, stretches all
     coefficients with their scales, and draws the scales.
     """
-    model, read, form, K = problem.model, problem.rows, problem.form, len(at)
-    together = of_classes(problem, K).model
-    priors, thetas = [here.priors for here in at], np.stack([here.theta for here in at])
-    P = [model.precision(each) for each in priors]
+    model, K, T = problem.model, problem.model.classes, len(problem.model.terms)
+    priors: States = tuple(at.priors[k * T : (k + 1) * T] for k in range(K))
+    thetas = at.theta.reshape(K, -1).copy()
+    P = parted(model.precision(priors), K)
+    read, form = problem.rows, problem.form
     for k in range(K):
 
         def visit(b: Block, y: Array, c: Array, k: int = k) -> Any:
@@ -341,15 +346,14 @@ def sweep(
         return float(problem.sum(visit, problem.y, problem.c))
 
     if scheme.scale_move:
-        drawn = together.places(tuple(priors), Coef(thetas.ravel(), Point(thetas.size)), 1.0)
+        drawn = model.places(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
         along = [prior.stretch(s, own) for _, prior, s, own in drawn]
         t = slice_sample(lambda t: log_likelihood(math.exp(t)) + sum(f(t) for f in along), 0.0, rng)
         thetas *= math.exp(t)
-        priors = [tuple(p.stretched(s, t) for p, s, _ in model.parts(each)) for each in priors]
-    fit = log_likelihood(1.0)
-    drawn = together.places(tuple(priors), Coef(thetas.ravel(), Point(thetas.size)), 1.0)
-    new = together.spread({at: prior.draw(s, own.mean, rng) for at, prior, s, own in drawn})
-    return [Position(theta, each, fit) for theta, each in zip(thetas, new, strict=True)]
+        priors = tuple(tuple(p.stretched(s, t) for p, s, _ in model.parts(each)) for each in priors)
+    drawn = model.places(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
+    new = model.spread({at: prior.draw(s, own.mean, rng) for at, prior, s, own in drawn})
+    return Position(thetas.ravel(), sum(new, ()), log_likelihood(1.0))
 
 
 def common_draw(thetas: Array, P: Sequence[Any], rng: np.random.Generator) -> Array:
@@ -383,41 +387,22 @@ def draw_classes(
     states = [state for state in starts if state is not None]
     if len(states) < n_classes or states[0].coef.cov.is_point:
         states = list(fit_vb(problem, n_classes, VB()).run.state)
-    seed, store = int(rng.integers(2**32)), watch.store if isinstance(watch, Monitor) else None
     problem, shared = for_chains(problem)
-    chain = partial(_chain, problem, scheme, states, seed)
-    alone = n_jobs if not shared and store is None else None
-    parts = run_chains(chain, scheme.chains, alone, watch, store)
-    return [Draws.joined([part[k] for part in parts], state) for k, state in enumerate(states)]
-
-
-def _chain(
-    problem: Problem,
-    scheme: Any,
-    starts: Sequence[State],
-    seed: int,
-    number: int,
-    watch: Watch = silent,
-    store: Any = None,
-) -> tuple[list[Draws], bool]:
-    """One chain, and whether a callback has stopped it."""
-    rng, stop, name = stream(seed, "chain", number), False, f"gibbs/chain{number}"
-    at = [Position(s.coef.mean + s.coef.cov.sample(1, rng)[0], s.priors) for s in starts]
-    sizes = (scheme.burn_in, scheme.draws, scheme.thin, scheme.chains)
-    records = [Record(problem.model, state.priors, *sizes) for state in starts]
-    total = scheme.burn_in + scheme.draws * scheme.thin
-    for k, record in enumerate(records):
-        if held := {} if store is None else store.get(f"{name}/class{k}"):
-            at[k] = record.load(held, at[k], rng)
-    while records[0].t < total and not stop:
-        at = sweep(problem, scheme, at, rng, (seed, number, records[0].t))
-        for record, here in zip(records, at, strict=True):
-            record.add(Run.of(here))
-        done = Progress(f"gibbs, chain {number + 1}", records[0].t, total, at[0].fit, np.nan)
-        stop = watch(done, at)
-        for k, record in enumerate(records if store is not None else ()):
-            make = partial(record.arrays, at[k], rng)
-            store.put(f"{name}/class{k}", make, now=stop or record.t == total)
-    kept = [record.draws(here) for record, here in zip(records, at, strict=True)]
-    mean = np.mean([draws.theta for draws in kept], axis=0)
-    return [draws._replace(theta=draws.theta - mean) for draws in kept], stop
+    together, terms = of_classes(problem, n_classes), problem.model.terms
+    cov = ClassCovariance(tuple(state.coef.cov for state in states))
+    mean = np.concatenate([state.coef.mean for state in states])
+    priors = tuple(s for state in states for s in state.priors)
+    plain, move = replace(scheme, leaps=0), partial(sweep, scheme)
+    start = State(Coef(mean, cov), priors)
+    found = plain.run(together, move, start, rng, watch, None if shared else n_jobs)
+    theta = found.theta.reshape(*found.theta.shape[:2], n_classes, -1)
+    theta = theta - theta.mean(axis=2, keepdims=True)
+    return [
+        Draws(
+            theta[:, :, k],
+            {t.name: found.hyper[key] for t in terms if (key := f"{t.name}/{k}") in found.hyper},
+            found.log_prob,
+            state,
+        )
+        for k, state in enumerate(states)
+    ]
