@@ -219,7 +219,7 @@ def test_what_is_wrong_is_said(tmp_path):
         (X[0], r"got rows of shape \(3,\)\."),
         ((X, Y[:5]), r"got rows of shape \(700, 3\) and labels of shape \(5,\)"),
         ((X, X), r"and labels of shape \(700, 3\)"),
-        (X[:, :2], r"got 3 columns first and 2 in a later item of shape \(700, 2\)"),
+        (X[:, :2], r"must have the same columns; got widths \[2, 3\]"),
     ],
 )
 def test_items_that_are_no_rows_are_refused(item, message):

@@ -27,17 +27,9 @@ SAVE_SECONDS = 5.0  # from one writing to the next
 
 
 class Checkpoint:
-    """A file that holds the state of a fit.
+    """A file that holds the state of a fit, and ``about``, what must be equal for it to belong.
 
-    It is a plain ``.npz`` of numbers, replaced in one move; reading it runs no code.  Beside the
-    state it holds what it belongs to.
-
-    Parameters
-    ----------
-    path : str or path
-        Where; symbolic links are followed.
-    about : dict of str
-        What must be equal for the file to belong to a fit, by name.
+    It is a plain ``.npz`` of numbers, replaced in one move; reading it runs no code.
     """
 
     prefix = ""

@@ -136,10 +136,9 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 del columns[name]
                 findings.append(Finding(name, f"the same as {twin!r}", "left out", "duplicate"))
         if y is not None:
-            for leak, is_left_out in leaks({name: values[name] for name in columns}, y, use):
-                findings.append(leak)
-                if is_left_out:
-                    del columns[leak.column]
+            found, leaking = leaks({name: values[name] for name in columns}, y, use)
+            findings += found
+            columns = {name: column for name, column in columns.items() if name not in leaking}
         if self.reference:
             for name, column in columns.items():
                 if isinstance(column, Levels):
@@ -296,15 +295,11 @@ def learn_column(
     if missing == x.size:
         problem = "it is empty" if cells.isna().all() else "no cell can be read"
         return None, [*found, Finding(name, problem, "left out", "empty")]
-    if not use:
-        constant = f"all cells are {x[0]:.6g}"
-        row_number = "every row has its own whole number, as in a list of rows"
-        for applies, problem, kind in (
-            (np.all(x == x[0]), constant, "constant"),
-            (isinstance(column, Number) and numbers_rows(name, x), row_number, "id"),
-        ):
-            if applies:
-                return None, [*found, Finding(name, problem, "left out", kind)]
+    if not use and np.all(x == x[0]):
+        return None, [*found, Finding(name, f"all cells are {x[0]:.6g}", "left out", "constant")]
+    if not use and isinstance(column, Number) and numbers_rows(name, x):
+        problem = "every row has its own whole number, as in a list of rows"
+        return None, [*found, Finding(name, problem, "left out", "id")]
     if isinstance(column, Date):
         column = column.with_parts(cells)
         parts = ", ".join(("year", *column.parts))
@@ -367,17 +362,17 @@ def _learn_levels(
 ) -> tuple[Levels | None, list[Finding]]:
     """Levels of a column of text, those of fewer than ``least`` rows or beyond ``most`` pooled."""
     n, k, missing = int(counts.sum()), len(texts), int(np.sum(codes < 0))
-    several, problem = n > 20, f"{k} different texts in {n} rows"
+    problem = f"{k} different texts in {n} rows"
     words = np.array([len(text.split()) for text in texts]) @ counts / n
-    free = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
-    for applies, reason, how, kind in (
-        (k == 1 and not missing, f"all cells are {examples(texts)}", "left out", "constant"),
-        (several and k > n / 2 and words >= 4, f"{problem}, {words:.0f} words on average", free,
-         "free text"),
-        (several and k > 0.9 * n, problem, "left out: it looks like an identifier", "id"),
-    ):  # fmt: skip
-        if applies and not use:
-            return None, [Finding(name, reason, how, kind)]
+    if not use and k == 1 and not missing:
+        problem = f"all cells are {examples(texts)}"
+        return None, [Finding(name, problem, "left out", "constant")]
+    if not use and n > 20 and k > n / 2 and words >= 4:
+        problem = f"{problem}, {words:.0f} words on average"
+        how = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
+        return None, [Finding(name, problem, how, "free text")]
+    if not use and n > 20 and k > 0.9 * n:
+        return None, [Finding(name, problem, "left out: it looks like an identifier", "id")]
     found = []
     if missing:
         how = "left empty: such cells are unknown" if missing < least else "a level of their own"
@@ -407,28 +402,27 @@ def _learn_levels(
 # Columns that give the label away
 
 
-def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> list[tuple[Finding, bool]]:
-    """Columns that alone give the label away, or nearly, and whether each is left out.
+def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> tuple[list[Finding], set[str]]:
+    """Findings on columns that alone give the label away, or nearly, and those to leave out.
 
     None is left out that is named in ``use``, or if all columns give the label away.
     """
     codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
     errors = {name: errors_alone(values, codes) for name, values in columns.items()}
-    leaking = [name for name, share in errors.items() if share <= 0.01]
-    found: list[tuple[Finding, bool]] = []
+    leaking = {name for name, share in errors.items() if share <= 0.01}
+    left_out = leaking.difference(use) if len(leaking) < len(errors) else set()
+    found = []
     for name, share in errors.items():
-        is_left_out = name in leaking and name not in use and len(leaking) < len(errors)
         if name in leaking:
             how = "kept; is it known when new rows are predicted?"
-            if is_left_out:
+            if name in left_out:
                 how = "left out as a leak; to keep it, name it in use (--use)"
-            leak = Finding(name, "this column alone gives the label away", how, "leak")
-            found.append((leak, is_left_out))
+            found.append(Finding(name, "this column alone gives the label away", how, "leak"))
         elif share <= 0.2:
             problem = f"suspiciously good: alone it avoids {100 * (1 - share):.0f} % of the errors"
             how = "kept; check that it is known when new rows are predicted"
-            found.append((Finding(name, problem, how, "near leak"), False))
-    return found
+            found.append(Finding(name, problem, how, "near leak"))
+    return found, left_out
 
 
 def errors_alone(

@@ -73,18 +73,10 @@ def examples(texts: Iterable[str], most: int = 2) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers, and how they are written where they are text.
+    """A column of numbers, and how they are written where they are text."""
 
-    Parameters
-    ----------
-    decimal : {".", ","}
-        The sign between units and tenths.
-    unit : str
-        What follows the numbers of all cells, such as ``%`` or ``kg``; empty if nothing does.
-    """
-
-    decimal: str = "."
-    unit: str = ""
+    decimal: str = "."  # between units and tenths, or ","
+    unit: str = ""  # what follows the numbers of all cells, such as % or kg
 
     @staticmethod
     def of(texts: Sequence[str], counts: Array, least: float = 0.95) -> Number | None:
@@ -139,19 +131,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Date:
-    """A column of dates: the year with its fraction, and parts that vary.
+    """A column of dates: the year with its fraction, and parts that vary."""
 
-    Parameters
-    ----------
-    format : str, optional
-        How dates are written, as :func:`pandas.to_datetime` takes it; ``None`` if they are not
-        text.
-    parts : tuple of str
-        Of ``month``, ``weekday`` and ``hour``.
-    """
-
-    format: str | None = None
-    parts: tuple[str, ...] = ()
+    format: str | None = None  # as pandas.to_datetime takes it; None if they are not text
+    parts: tuple[str, ...] = ()  # of "month", "weekday" and "hour"
 
     @staticmethod
     def of(texts: Sequence[str], counts: Array, least: float = 0.95) -> Date | None:
@@ -221,23 +204,15 @@ class Date:
 
 @dataclass(frozen=True)
 class Levels:
-    """A column of categories.
+    """A column of categories; with ``shares``, as indicators of all levels but the commonest.
 
-    Parameters
-    ----------
-    levels : tuple of str
-        Levels that are distinguished, by frequency.
-    shares : tuple of float
-        Of the levels, and of ``other`` and of missing cells after them, among the training rows;
-        given if the column becomes indicators of all levels but the commonest.  Cells that are none
-        of these have the shares for indicators.
-    pooled : tuple of str
-        Marks of levels that were rare in training and are pooled as ``other``: not their names,
-        which may be those of people.
+    ``shares`` are those of the levels, of ``other`` and of missing cells among the training rows.
+    Cells that are none of these have the shares for indicators.
     """
 
-    levels: tuple[str, ...]
+    levels: tuple[str, ...]  # by frequency
     shares: tuple[float, ...] = ()
+    # marks of rare levels, pooled as "other"; their names may be those of people
     pooled: tuple[str, ...] = ()
 
     @property

@@ -18,24 +18,12 @@ class Placed(dict[str, Array]):
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Grouping factors and the labels of their groups; ``a + b`` joins those of two sets of rows.
+    """Grouping factors and the labels of their groups; ``a + b`` joins two sets of rows."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the factors.
-    labels : tuple of arrays
-        Distinct labels of each factor, sorted: the code of a group is its position.
-    missing : tuple of int
-        Number of rows without a label, by factor.
-    n : int
-        Number of rows.
-    """
-
-    names: tuple[str, ...] = ()
-    labels: tuple[Array, ...] = ()
-    missing: tuple[int, ...] = ()
-    n: int = 0
+    names: tuple[str, ...] = ()  # of the factors
+    labels: tuple[Array, ...] = ()  # of each factor, distinct and sorted: codes are positions
+    missing: tuple[int, ...] = ()  # number of rows without a label, by factor
+    n: int = 0  # number of rows
 
     @classmethod
     def of(cls, groups: Any, n: int) -> Levels:

@@ -219,28 +219,21 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
                     "tuple, not a list."
                 ) from error
             y = None if chunk.y is None else np.asarray(chunk.y)
+            if rows.ndim != 2 or (y is not None and y.shape != rows.shape[:1]):
+                raise ValueError(
+                    f"{EXPECTED}; got rows of shape {rows.shape}"
+                    + ("." if y is None else f" and labels of shape {y.shape}.")
+                )
             yield Chunk(rows, y, chunk.groups)
 
-    n, p = 0, None
-    labelled: set[bool] = set()
-    grouped: set[bool] = set()
-    for X, y, groups in read():
-        if X.ndim != 2 or (y is not None and y.shape != X.shape[:1]):
-            raise ValueError(
-                f"{EXPECTED}; got rows of shape {X.shape}"
-                + ("." if y is None else f" and labels of shape {y.shape}.")
-            )
-        if p is not None and p != X.shape[1]:
-            raise ValueError(
-                f"all rows must have the same columns; got {p} columns first and {X.shape[1]} "
-                f"in a later item of shape {X.shape}."
-            )
-        n, p = n + X.shape[0], X.shape[1]
-        labelled.add(y is not None)
-        grouped.add(groups is not None)
-    if not n or p is None:
+    found = [(X.shape, y is not None, groups is not None) for X, y, groups in read()]
+    shapes, labelled, grouped = zip(*found, strict=True) if found else ([], [], [])
+    n, widths = sum(shape[0] for shape in shapes), {shape[1] for shape in shapes}
+    if not n:
         raise ValueError("the iterator gave no rows.")
+    if len(widths) > 1:
+        raise ValueError(f"all items must have the same columns; got widths {sorted(widths)}.")
     for what, some in (("labels", labelled), ("groups", grouped)):
-        if len(some) > 1:
+        if len(set(some)) > 1:
             raise ValueError(f"some items have {what} and some have none; give them with all.")
-    return Source(read, (n, p), None, labelled.pop(), grouped.pop())
+    return Source(read, (n, widths.pop()), None, labelled[0], grouped[0])

@@ -23,68 +23,31 @@ FORMAT = 2
 
 @dataclass(frozen=True, eq=False)
 class LeftOutPredictions:
-    """Predictions of training rows, each by a fit to other folds; cleaning was part of each fit.
+    """Predictions of training rows, each by a fit to other folds; cleaning was part of each fit."""
 
-    Parameters
-    ----------
-    rows : array of shape (n,)
-        Positions of the rows in the table, from 0.
-    codes : array of shape (n,)
-        Positions of their labels among the classes of the model.
-    folds : array of shape (n,)
-        Number of the fold in which each row was left out.
-    weights : array of shape (n,)
-        Weights of the rows.
-    proba : dict of arrays of shape (n, n_classes)
-        Probabilities by ``"model"``, ``"logistic regression"`` and ``"base rate"``.
-    """
-
-    rows: Array
-    codes: Array
-    folds: Array
-    weights: Array
+    rows: Array  # (n,), positions in the table
+    codes: Array  # (n,), positions of the labels among the classes of the model
+    folds: Array  # (n,), the fold in which each row was left out
+    weights: Array  # (n,)
+    # (n, n_classes), by "model", "logistic regression" and "base rate"
     proba: dict[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """How a model was fitted to a table.
+    """How a model was fitted to a table."""
 
-    Parameters
-    ----------
-    data : str
-        Name of the file of the table, without folders.
-    target : str
-        Column of the labels.
-    rows : int
-        Number of training rows.
-    findings : tuple of Finding
-        What was found in the table, and what was done about it.
-    groups, id, keep : tuple of str
-        Columns of groups, of what identifies rows, and others that predictions keep.
-    weight : str
-        Column of weights, empty if there is none.
-    level : float
-        Posterior mass of intervals.
-    seconds : float
-        Duration of the fit.
-    date : str
-        When, in UTC.
-    left_out : LeftOutPredictions, optional
-        Predictions of training rows left out.
-    """
-
-    data: str
-    target: str
-    rows: int
-    findings: tuple[Finding, ...] = ()
-    groups: tuple[str, ...] = ()
-    id: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
-    weight: str = ""
-    level: float = 0.9
-    seconds: float = 0.0
-    date: str = ""
+    data: str  # name of the file of the table, without folders
+    target: str  # column of the labels
+    rows: int  # number of training rows
+    findings: tuple[Finding, ...] = ()  # in the table, and what was done about them
+    groups: tuple[str, ...] = ()  # columns of groups
+    id: tuple[str, ...] = ()  # columns that identify rows
+    keep: tuple[str, ...] = ()  # other columns that predictions keep
+    weight: str = ""  # column of weights
+    level: float = 0.9  # posterior mass of intervals
+    seconds: float = 0.0  # duration of the fit
+    date: str = ""  # in UTC
     left_out: LeftOutPredictions | None = None
 
 
@@ -109,10 +72,8 @@ HARMLESS = {
 
 def _is_ours(name: str) -> bool:
     """Whether a type is a class of this package, and not something it merely imports."""
-    if name in HARMLESS:
-        return True
-    if not name.startswith("bayesvm."):
-        return False
+    if name in HARMLESS or not name.startswith("bayesvm."):
+        return name in HARMLESS
     module, _, attribute = name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), attribute)
@@ -122,6 +83,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _foreign(data: bytes) -> list[str]:
+    """Types in a file that are neither harmless nor of this package."""
     return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
 
 
@@ -213,9 +175,9 @@ def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
     skops, data = skops_io(), Path(path).read_bytes()
     try:
         check_archive(io.BytesIO(data))
-        foreign = _foreign(data)
-        trusted = skops.get_untrusted_types(data=data)
-        held = None if foreign else skops.loads(data, trusted=trusted)
+        named = skops.get_untrusted_types(data=data)
+        foreign = [name for name in named if not _is_ours(name)]
+        held = None if foreign else skops.loads(data, trusted=named)
     except Exception as error:  # skops and the objects that it makes raise whatever they meet
         raise ValueError(
             f"{path} is not a file written by bayesvm.save, or it is damaged: {error}"
