@@ -40,7 +40,8 @@ from ..predictive.leave_one_out import LooPredictions
 from ..predictive.posterior import GaussianPosterior
 from . import average, predictions
 from .fit import Run, generator, warm_starts
-from .nested import changed, flat, separated
+from .formula import Formula
+from .nested import changed, flat
 from .streaming import Stream
 
 
@@ -65,6 +66,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     missing: Any
     width: str
     warm_start: bool = False
+    formula: str | None = None
 
     fit_: Fit  # set by fit
     n_features_in_: int
@@ -75,6 +77,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     _has_imputer = False  # missing cells may have a distribution
     _read_y: Any  # a function of y and X: checked labels or numbers, one for each row
     _stream: Stream | None = None  # of partial_fit
+    _formula: Formula | None = None  # that has been read
     _given_names: list[str] | None = None  # of columns, by a pipeline, for the fit that follows
     _known_names: list[str] | None = None  # those of the last fit
 
@@ -114,10 +117,14 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         self : estimator
             The estimator.
         """
-        plain, inner = separated(params, super().get_params(deep=False) | params)
-        super().set_params(**plain)
-        for name, changes in inner.items():
-            setattr(self, name, changed(name, getattr(self, name), changes))
+        own = super().get_params(deep=False) | params
+        heads = {key: own.get(key.partition("__")[0], self) for key in params if "__" in key}
+        # scikit-learn sets parameters of estimators, and refuses unknown ones
+        inner = [key for key, held in heads.items() if not isinstance(held, BaseEstimator)]
+        super().set_params(**{key: params[key] for key in params.keys() - inner})
+        for key in sorted(inner, key=lambda key: key.count("__")):  # components before their parts
+            name, _, path = key.partition("__")
+            setattr(self, name, changed(name, getattr(self, name), path, params[key]))
         return self
 
     def __sklearn_tags__(self) -> Any:

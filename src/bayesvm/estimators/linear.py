@@ -30,7 +30,7 @@ from ..inspection.coefficients import Coefficients
 from ..predictive.fitted import Fit, Machine
 from . import options as check
 from .base import BayesianClassifier
-from .fit import build_problem, in_blocks
+from .fit import Run, build_problem, in_blocks
 from .formula import Formula
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -196,12 +196,34 @@ class CellReports:
         return ImputedCells(fit.machines, self._no_cells).training(fit.rows)
 
 
+@dataclass(eq=False, repr=False)
 class LinearClassifier(CellReports, LinearReports, BayesianClassifier):
     """Base of the classifiers with a linear predictor: formulas, missing cells and importances."""
 
-    formula: str | None
+    prior: Any = "auto"
+    inference: Any = "vb"
+    likelihood: Any = "logistic"
+    _: KW_ONLY
+    formula: str | None = None
+    fit_intercept: bool = True
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    width: str = "data"
+    class_weight: Any = None
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
+
     _has_imputer = True
-    _formula: Formula | None = None
 
     # ----- formulas
 
@@ -301,6 +323,18 @@ class LinearClassifier(CellReports, LinearReports, BayesianClassifier):
         model = Model(arranged(terms), parts.likelihood)
         return build_problem(model, blocks, engine, parts.scheme, data.c, data.unit)
 
+    def _fit_problem(
+        self, run: Run, problem: Problem, data: Training, scheme: Any, far: float | None = None
+    ) -> Fit:
+        """The fit to a problem; links hold up to a variance ``far`` of f."""
+        starts = self._starts(problem, data.n_classes)
+        found = run.fit(problem, data.codes, data.n_classes, scheme, starts, joint=True)
+        fit = run.result(found, data, far)
+        columns = problem.model.find("coef")[0].design
+        if self._models_missing and not columns.is_incomplete:
+            return replace(fit, machines=self._with_cells(fit.machines, problem, data.X))
+        return fit
+
     # ----- missing cells
 
     def _latent(self, columns: Any, blocks: Any, engine: Any, c: Array, copies: Array) -> Any:
@@ -316,21 +350,17 @@ class LinearClassifier(CellReports, LinearReports, BayesianClassifier):
         With no cell missing in training, neither depends on the other.
         """
         columns = problem.model.find("coef")[0].design
-        if not self._models_missing or columns.is_incomplete:
-            return machines
         blocks: Any = replace(problem.blocks, X=X, ready=False)
-        design: Any = self._latent(columns, blocks, problem.engine, problem.c, problem.copies)
+        copies = problem.copies
+        design: Any = self._latent(columns, blocks, problem.engine, problem.c, copies)
         total = Serial().sum(
-            lambda b, copies: design.sums(b.X, design.columns(b.X), copies, ()),
-            blocks,
-            problem.copies,
+            lambda b, copies: design.sums(b.X, design.columns(b.X), copies, ()), blocks, copies
         )
         latent = Latent(fit_params(design, total), (), total, total)
         out = []
         for machine in machines:
             terms = tuple(
-                t._replace(design=design) if t.design is design.inner else t
-                for t in machine.model.terms
+                t._replace(design=design) if t.design is columns else t for t in machine.model.terms
             )
             latents = tuple(latent if t.design is design else None for t in terms)
             post: Any = machine.posterior
@@ -359,7 +389,6 @@ class LinearClassifier(CellReports, LinearReports, BayesianClassifier):
         return self._coefficients.group(thetas)
 
 
-@dataclass(eq=False, repr=False)
 class BayesianLinearSVC(LinearClassifier):
     r"""Linear support vector machine with a posterior over its coefficients.
 
@@ -483,29 +512,6 @@ class BayesianLinearSVC(LinearClassifier):
     True
     """
 
-    prior: Any = "auto"
-    inference: Any = "vb"
-    likelihood: Any = "logistic"
-    _: KW_ONLY
-    formula: str | None = None
-    fit_intercept: bool = True
-    categorical: Any = "auto"
-    missing: Any = "auto"
-    standardize: bool = True
-    probability: str = "calibrated"
-    width: str = "data"
-    class_weight: Any = None
-    intercept_scale: float | None = None
-    engine: Any = "auto"
-    max_iter: int | None = None
-    tol: float | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
-    warm_start: bool = False
-    checkpoint: Any = None
-
     # ----- reading
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
@@ -543,12 +549,10 @@ class BayesianLinearSVC(LinearClassifier):
         with self._run() as run:
             data = self._fitting_rows(X, y, sample_weight, parts.scheme)
             problem = self._problem(data, parts)
-            how = (parts.scheme, self._starts(problem, data.n_classes))
-            machines, *rest = run.fit(problem, data.codes, data.n_classes, *how, joint=True)
+            far = None if self._models_missing else np.inf
+            fit = self._fit_problem(run, problem, data, parts.scheme, far)
         self._stream = None
-        machines = self._with_cells(machines, problem, data.X)
-        far = None if self._models_missing else np.inf
-        return self._keep(run.result((machines, *rest), data, far), data)
+        return self._keep(fit, data)
 
     # ----- streams
 

@@ -17,7 +17,6 @@ from ..data.levels import Levels, some_of
 from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout, beside, learn_groups
 from ..inference import SVI
-from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.effects import GroupEffects, second_moments
 from ..predictive.fitted import Fit
@@ -60,17 +59,15 @@ def parts_of(
                 f"{argument} names factors {sorted(unknown)} that are not in groups; groups has "
                 f"{list(levels.names)}."
             )
-    every = None if isinstance(random, Mapping) else effects_of(layout, random)
-    if not levels.names and not (isinstance(random_prior, Mapping) or random_prior == "auto"):
-        check.choose_prior(random_prior, scheme, "random_prior")
     parts = []
     for k, (name, labels) in enumerate(zip(levels.names, levels.labels, strict=True)):
-        own = effects_of(layout, random.get(name, "intercept")) if every is None else every
-        prior = random_prior
-        if isinstance(prior, Mapping):
-            prior = prior.get(name, "auto")
-        prior = choose_group_prior(prior, own.r, name, scheme)
-        parts.append(GroupPart(k, name, labels.size, own, prior))
+        own, prior = (
+            given.get(name, default) if isinstance(given, Mapping) else given
+            for given, default in ((random, "intercept"), (random_prior, "auto"))
+        )
+        effects = effects_of(layout, own)
+        prior = choose_group_prior(prior, effects.r, name, scheme)
+        parts.append(GroupPart(k, name, labels.size, effects, prior))
     return parts
 
 
@@ -78,8 +75,10 @@ def effects_of(layout: Layout, random: Any) -> Effects:
     """The effects of each group, from the argument ``random``; ``layout`` has the columns."""
     if isinstance(random, Effects):
         return random
-    if is_among(random, ("intercept", "slope")):
-        return Effects(slopes=tuple(layout.find(None).tolist()) if random == "slope" else ())
+    if is_among(random, ("intercept",)):
+        return Effects()
+    if is_among(random, ("slope",)):
+        return Effects(slopes=tuple(layout.find(None).tolist()))
     if isinstance(random, str) or not isinstance(random, Sequence | np.ndarray):
         raise ValueError(
             f"random={random!r} is not known; choose 'intercept', 'slope' (all columns), a "
@@ -310,30 +309,9 @@ class MixedSVC(GroupReports, LinearClassifier):
     True
     """
 
-    prior: Any = "auto"
-    inference: Any = "vb"
-    likelihood: Any = "logistic"
     _: KW_ONLY
     random: Any = "intercept"
     random_prior: Any = "auto"
-    formula: str | None = None
-    fit_intercept: bool = True
-    categorical: Any = "auto"
-    missing: Any = "auto"
-    standardize: bool = True
-    probability: str = "calibrated"
-    width: str = "data"
-    class_weight: Any = None
-    intercept_scale: float | None = None
-    engine: Any = "auto"
-    max_iter: int | None = None
-    tol: float | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
-    warm_start: bool = False
-    checkpoint: Any = None
 
     _accept_sparse = False
     _has_effects = True
@@ -421,10 +399,7 @@ class MixedSVC(GroupReports, LinearClassifier):
             check_corner(K, widths)
             check.check_memory(parts.scheme, total)
             problem = self._problem(data, parts, effects, total)
-            how = (parts.scheme, self._starts(problem, data.n_classes))
-            machines, *rest = run.fit(problem, data.codes, data.n_classes, *how, joint=True)
-        machines = self._with_cells(machines, problem, data.X)
-        fit = run.result((machines, *rest), data)
+            fit = self._fit_problem(run, problem, data, parts.scheme)
         name, second = type(parts.scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, name)
         return self._keep(fit, data)
@@ -500,8 +475,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         """
         if X is not None:
             return predictions.draw_f(self, n, X, random_state, groups)
-        draws = self._coefficients.draws(n, self._generator(random_state, n))
-        return draws if return_intercept else draws[0]
+        return super().sample_posterior(n, None, random_state, return_intercept)
 
     def average_effects(
         self,

@@ -49,17 +49,15 @@ def at_rows(
     model._fitted()
     if not is_dask(X):
         found = work(model, X, groups, **options)
-        parts = [
-            part if isinstance(part, np.ma.MaskedArray) else arrays.back(part, X)
-            for part in (found if is_pair else [found])
-        ]
-        return tuple(parts) if is_pair else parts[0]
-    if getattr(model, "_formula", None) is not None:
+        if is_pair:
+            return tuple(arrays.back(part, X) for part in found)
+        return found if isinstance(found, np.ma.MaskedArray) else arrays.back(found, X)
+    if model._formula is not None:
         raise ValueError(
             "a model with a formula reads pandas frames; predict partition by partition, such "
             "as data.map_partitions(model.predict)."
         )
-    each = partial(_side_by_side if is_pair else _plainly, model, work)
+    each = partial(_side_by_side, model, work)
     out = lazily(each, X, groups, model.encoding_, numbered, **options)
     if not is_pair:
         return out
@@ -68,13 +66,10 @@ def at_rows(
     return (low, high) if k > 1 else (low[:, 0], high[:, 0])
 
 
-def _plainly(model: Any, work: Work, X: Any, groups: Any = None, **options: Any) -> Array:
-    found: Array = work(model, X, groups, **options)
-    return found
-
-
-def _side_by_side(model: Any, work: Work, X: Any, groups: Any = None, **options: Any) -> Array:
-    return np.column_stack(work(model, X, groups, **options))
+def _side_by_side(model: Any, work: Work, X: Any, groups: Any = None, **options: Any) -> Any:
+    """What ``work`` finds as one array."""
+    found = work(model, X, groups, **options)
+    return np.column_stack(found) if isinstance(found, tuple | list) else found
 
 
 def in_blocks(
@@ -115,11 +110,7 @@ def _moments_at(fit: Any, X: Any, reported: bool = False) -> tuple[Array, ...]:
 
 def pieces(X: Any, size: int) -> Iterator[Any]:
     """Rows on the host, ``size`` at a time."""
-    if is_source(X):
-        yield from (b.X for b in cut(X, size))
-    else:
-        X = arrays.to_numpy(X)
-        yield from (X[i : i + size] for i in range(0, X.shape[0], size))
+    return (arrays.to_numpy(b.X) for b in cut(X, size))
 
 
 def decision(model: Any, X: Any, groups: Any = None) -> Array:
