@@ -18,8 +18,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_solve, solve_triangular
 
-from ..core import arrays
-from ..core.arrays import double, is_numpy, like, pick
+from ..core.arrays import double, like, to_numpy
 from ..core.precision import (
     Precision,
     add_precision,
@@ -150,46 +149,28 @@ class ArrowCovariance(Covariance):
         e = rng.standard_normal((n, self.groups.R[..., 0].size)).T
         return np.concatenate([c, self.groups.follow(e, c)]).T
 
-    def quad(self, C: Columns) -> Array:
+    def quad(self, C: Columns) -> Any:
         if not isinstance(C, Arrow):
             X = np.asarray(C.toarray() if sparse.issparse(C) else C)
             return np.einsum("ij,ji->i", X, self.solve(X.T))
-        if not is_numpy(C):
-            return self._quad_on_device(C)
         last, (B, sparse_B) = C.factors[-1], self.groups.slopes
-        own, r = self.groups.inverse[last.codes], last.Z.shape[1]
-        half = np.einsum("ijk,ik->ij", own, last.Z) if r > 1 else own[:, 0] * last.Z
-        t = C.A - B[:, 0][last.codes] * last.Z[:, :1]
-        for j in range(1, r):
-            t -= B[:, j][last.codes] * last.Z[:, j, None]
-        out: Array = np.einsum("ij,ij->i", half, half)
-        p, few = C.A.shape[1], C.minor()
-        if few is None:
-            T = t @ self._root
-            return out + np.einsum("ij,ij->i", T, T)
-        rest = sparse.csr_array(few - C.parts[-1] @ sparse_B)
-        size = max(1, HELD // max(1, self.q))
-        for i in range(0, t.shape[0], size):
-            T = t[i : i + size] @ self._root[:p] + rest[i : i + size] @ self._root[p:]
-            out[i : i + size] += np.einsum("ij,ij->i", T, T)
-        return out
-
-    def _quad_on_device(self, C: Arrow) -> Any:
-        """The same in any array library: entries are picked at codes."""
-        p, last, Z = C.A.shape[1], C.factors[-1], C.factors[-1].Z
-        r = Z.shape[1]
-        own = pick(like(self.groups.inverse.reshape(-1, r * r), Z), last.codes)  # rows of R^-1
-        out: Any = 0.0
-        for j in range(r):
-            e = arrays.of(C).sum(own[:, j * r : (j + 1) * r] * Z, axis=1)
-            out = out + e * e
-        root, followed = like(self._root, C.A), like(self._followed(slice(None)), C.A)
-        T = C.A @ root[:p, :]
-        for at, z in C.cells(slice(None, -1), p):
-            T = T + like(z, T)[:, None] * pick(root, at)
-        for at, z in C.cells(slice(-1, None)):
-            T = T - like(z, T)[:, None] * pick(followed, at)
-        return out + double((T * T).sum(axis=1))
+        G, r, p = B.shape
+        half = np.swapaxes(self.groups.inverse, 1, 2).reshape(G * r, r)
+        own = last.times(like(half, C))  # R^-1 z of each row
+        rest = double(C.A) - last.times(like(B.reshape(G * r, p), C))
+        out = (own * own).sum(axis=1)
+        if sparse_B is None:
+            T = rest @ like(self._root, C)
+            return out + (T * T).sum(axis=1)
+        # other factors, by sparse products on the host
+        host, rest, across = to_numpy(C), to_numpy(rest), np.empty(C.A.shape[0])
+        minor = sparse.csr_array(host.minor() - host.factors[-1].matrix() @ sparse_B)
+        size = max(1, HELD // self.q)
+        for i in range(0, across.size, size):
+            some = slice(i, i + size)
+            T = rest[some] @ self._root[:p] + minor[some] @ self._root[p:]
+            across[some] = np.einsum("ij,ij->i", T, T)
+        return out + like(across, C)
 
     def _followed(self, some: slice) -> Array:
         """``D^-1 E F`` for some groups and the root F of the corner's covariance, ``(G r, q)``."""

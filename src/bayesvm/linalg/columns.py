@@ -1,22 +1,21 @@
 """Columns that are not plain arrays: codes of groups, and sparse columns that are centred.
 
-Both behave like a matrix in products.  On the host the columns of groups are multiplied as SciPy
-sparse arrays; in other array libraries by picking entries at codes and summing by codes.
+Both behave like a matrix in products; those of groups pick entries at codes and sum by codes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.arrays import Composite, double, is_numpy, like, pick, sums_by
+from ..core.arrays import Composite, double, like, pick, sums_by
 from ..core.types import Array, Columns
 
 
@@ -37,7 +36,8 @@ class Transposed:
         return out
 
 
-class Factor(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Factor:
     """Rows of one grouping factor with G groups and r columns a group; unknown groups: Z = 0."""
 
     codes: Array  # (n,), 0 to G - 1
@@ -51,18 +51,25 @@ class Factor(NamedTuple):
     def mapped(self, fn: Callable[[Any], Any]) -> Factor:
         return Factor(fn(self.codes), fn(self.Z), self.G)
 
-    def cells(self, first: int = 0) -> Iterator[tuple[Array, Array]]:
-        """Positions of the entries that are not zero, and their values: r pairs of ``(n,)``."""
-        r = self.Z.shape[1]
-        for j in range(r):
-            yield self.codes * r + (first + j), self.Z[:, j]
+    def times(self, x: Any) -> Any:
+        """The columns times ``x``, ``(width,)`` or ``(width, k)``."""
+        xp, r = arrays.of(x), self.Z.shape[1]
+        if r == 1:
+            return (self.Z[:, 0] if x.ndim == 1 else self.Z) * pick(x, self.codes)
+        own = pick(xp.reshape(x, (self.G, r, -1)), self.codes)
+        out = xp.einsum("ij,ijk->ik", self.Z, own)
+        return out[:, 0] if x.ndim == 1 else out
+
+    def gathered(self, x: Any) -> Any:
+        """The transposed columns times ``x``, ``(n,)`` or ``(n, k)``: sums by group."""
+        xp, each = arrays.of(x), x if x.ndim > 1 else x[:, None]
+        sums = [sums_by(self.codes, z[:, None] * each, self.G) for z in self.Z.T]
+        return xp.reshape(xp.stack(sums, axis=1), (self.width, *x.shape[1:]))
 
     def matrix(self) -> Any:
         """The columns as a sparse array ``(n, G r)``."""
         n, r = self.Z.shape
-        at: Array = self.codes.astype(np.int32)
-        if r > 1:
-            at = (at[:, None] * np.int32(r) + np.arange(r, dtype=np.int32)).ravel()
+        at = (self.codes[:, None] * r + np.arange(r)).astype(np.int32).ravel()
         ends = np.arange(0, n * r + 1, r, dtype=np.int32)
         return sparse.csr_array((np.ravel(self.Z), at, ends), shape=(n, self.width))
 
@@ -97,42 +104,14 @@ class Arrow(Composite):
         """With a function applied to all arrays."""
         return Arrow(fn(self.A), tuple(f.mapped(fn) for f in self.factors))
 
-    @cached_property
-    def parts(self) -> list[Any]:
-        """Columns of each factor, sparse."""
-        return [f.matrix() for f in self.factors]
-
     def minor(self) -> Any:
-        """Columns of all factors but the last, sparse; ``None`` if there is one factor."""
-        few = self.parts[:-1]
-        if len(few) <= 1:
-            return few[0] if few else None
-        return sparse.csr_array(sparse.hstack(few, format="csr"))
-
-    def cells(self, factors: slice, first: int = 0) -> list[tuple[Any, Any]]:
-        """Positions and values of the entries of some factors, whose columns begin at ``first``."""
-        out: list[tuple[Any, Any]] = []
-        for f in self.factors[factors]:
-            out += f.cells(first)
-            first += f.width
-        return out
-
-    def __getitem__(self, rows: Any) -> Any:
-        if isinstance(rows, tuple):  # dense columns only
-            return self.A[rows]
-        n = self.A.shape[0]
-        if isinstance(rows, slice) and rows.indices(n) == (0, n, 1):
-            return self  # with its cached sparse columns
-        return super().__getitem__(rows)
+        """Columns of all factors but the last, sparse."""
+        return sparse.csr_array(sparse.hstack([f.matrix() for f in self.factors[:-1]]))
 
     def __matmul__(self, x: Array) -> Array:
-        out: Array = double(self.A) @ x[: self.ends[0], ...]
-        if not is_numpy(self):
-            for at, z in self.cells(slice(None), self.ends[0]):
-                out = out + (z if x.ndim == 1 else z[:, None]) * pick(x, at)
-            return out
-        for part, (a, b) in zip(self.parts, pairwise(self.ends), strict=True):
-            out += part @ x[a:b]
+        out: Array = double(self.A) @ x[: self.ends[0]]
+        for factor, (a, b) in zip(self.factors, pairwise(self.ends), strict=True):
+            out = out + factor.times(x[a:b])
         return out
 
     @property
@@ -141,17 +120,12 @@ class Arrow(Composite):
 
     def gathered(self, x: Array) -> Array:
         """``C' x``."""
-        if is_numpy(self):
-            return np.concatenate([double(self.A).T @ x, *(part.T @ x for part in self.parts)])
-        xp = arrays.of(x)
-        if x.ndim > 1:
-            return xp.stack([self.gathered(x[:, k]) for k in range(x.shape[1])], axis=1)  # type: ignore[no-any-return]
-        each = [sums_by(f.codes, f.Z * x[:, None], f.G) for f in self.factors]
-        out: Array = xp.concat([double(self.A).T @ x, *(xp.reshape(k, (-1,)) for k in each)])
+        parts = [double(self.A).T @ x, *(factor.gathered(x) for factor in self.factors)]
+        out: Array = arrays.of(x).concatenate(parts)
         return out
 
     def squared(self) -> Arrow:
-        return Arrow(self.A**2, tuple(f._replace(Z=f.Z**2) for f in self.factors))
+        return Arrow(self.A**2, tuple(replace(f, Z=f.Z**2) for f in self.factors))
 
     def scaled(self, s: Array) -> Arrow:
         """Columns times numbers, which are one for the factors' columns."""
@@ -164,11 +138,11 @@ class Arrow(Composite):
             A[:, where] = self.A[:, where]
         starts = zip(self.factors, self.ends, strict=False)
         return Arrow(
-            A, tuple(f if a == where.start else f._replace(Z=np.zeros_like(f.Z)) for f, a in starts)
+            A, tuple(f if a == where.start else replace(f, Z=np.zeros_like(f.Z)) for f, a in starts)
         )
 
     def toarray(self) -> Array:
-        return np.hstack([self.A, *(part.toarray() for part in self.parts)])
+        return np.hstack([self.A, *(f.matrix().toarray() for f in self.factors)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.arrays import double, is_numpy, like, sums_by, to_numpy
+from ..core.arrays import double, like, sums_by, to_numpy
 from ..core.types import Array, Cells, Columns
 from .columns import Arrow, Centred, squared, unit
 
@@ -143,54 +143,20 @@ class Bordered:
 
     @classmethod
     def of(cls, C: Arrow, w: Array) -> Bordered:
-        if not is_numpy(C):
-            return cls._on_device(C, w)
-        p, q, last = C.A.shape[1], C.ends[-2], C.factors[-1]
-        weighted = C.A * w[:, None]
-        M = np.empty((q, q))
-        root = C.A * like(np.sqrt(w), C.A)[:, None]
-        M[:p, :p] = root.T @ root  # a matrix times its own transpose: NumPy calls syrk
-        few, F, own = C.minor(), None, C.parts[-1]
-        if few is not None:
-            heavy = sparse.csr_array(few.multiply(w[:, None]))
-            M[p:, :p] = few.T @ weighted
-            M[:p, p:] = M[p:, :p].T
-            M[p:, p:] = (few.T @ heavy).toarray()
-            F = sparse.csr_array(own.T @ heavy)
-        r = last.Z.shape[1]
-        E = np.asarray(own.T @ weighted).reshape(last.G, r, p)
-        D = np.empty((last.G, r, r))
-        for j in range(r):
-            for k in range(j + 1):
-                both = w * last.Z[:, j] * last.Z[:, k]
-                D[:, j, k] = D[:, k, j] = np.bincount(last.codes, both, last.G)
-        return cls(M, E, F, D)
-
-    @classmethod
-    def _on_device(cls, C: Arrow, w: Any) -> Bordered:
-        """The same by sums over equal codes; the sparse part F is made on the host."""
-        xp, last = arrays.of(C), C.factors[-1]
-        p, q = C.A.shape[1], C.ends[-2]
-        root = C.A * like(xp.sqrt(w), C.A)[:, None]
-        M, weighted = double(root.T @ root), double(C.A) * w[:, None]
-        rs = range(last.Z.shape[1])
-        E = [sums_by(last.codes, weighted * last.Z[:, j : j + 1], last.G) for j in rs]
-        D = [sums_by(last.codes, last.Z * (w * last.Z[:, j])[:, None], last.G) for j in rs]
-        F, width = None, q - p
-        if width:
-            few, own = C.cells(slice(None, -1)), C.cells(slice(-1, None))
-            side = sum(sums_by(at, weighted * z[:, None], width) for at, z in few)
-            pairs = [(a * width + b, (w * y * z)[:, None]) for a, y in few for b, z in few]
-            corner = xp.reshape(
-                sum(sums_by(at, both, width * width) for at, both in pairs), (width, width)
-            )
-            M = xp.concat([xp.concat([M, side.T], axis=1), xp.concat([side, corner], axis=1)])
-            F = sum(
-                _counted(a * width + b, w * y * z, (last.width, width))
-                for a, y in own
-                for b, z in few
-            )
-        return cls(M, xp.stack(E, axis=1), F, xp.stack(D, axis=1))
+        xp, p, last = arrays.of(C), C.A.shape[1], C.factors[-1]
+        weighted, root = double(C.A) * w[:, None], C.A * like(xp.sqrt(w), C.A)[:, None]
+        M = double(root.T @ root)  # a matrix times its own transpose: NumPy calls syrk
+        E = xp.reshape(last.gathered(weighted), (last.G, -1, p))
+        pairs = [last.Z * (w * z)[:, None] for z in last.Z.T]
+        D = xp.stack([sums_by(last.codes, pair, last.G) for pair in pairs], axis=1)
+        if len(C.factors) == 1:
+            return cls(M, E, None, D)
+        # other factors, by sparse products on the host
+        host, weight, few = to_numpy(C), to_numpy(w), to_numpy(C).minor()
+        heavy = sparse.csr_array(few.multiply(weight[:, None]))
+        side, corner = heavy.T @ double(host.A), (few.T @ heavy).toarray()
+        M = np.block([[to_numpy(M), side.T], [side, corner]])
+        return cls(like(M, C), E, sparse.csr_array(host.factors[-1].matrix().T @ heavy), D)
 
     def __add__(self, other: Bordered) -> Bordered:
         F = None if self.F is None else self.F + other.F
@@ -285,11 +251,3 @@ def _gated(M: Array, gate: Array) -> Array:
     out = gate[:, None] * M * gate
     out[np.diag_indices_from(out)] += gate * (1.0 - gate) * np.diag(M)
     return out
-
-
-def _counted(at: Any, values: Any, shape: tuple[int, int]) -> Any:
-    """Sums of values at equal positions of a matrix, as a SciPy sparse array."""
-    met, which = arrays.of(values).unique_inverse(at)
-    sums, places = to_numpy(sums_by(which, values[:, None], met.shape[0]))[:, 0], to_numpy(met)
-    both = (places // shape[1], places % shape[1])
-    return sparse.csr_array(sparse.coo_array((sums, both), shape=shape))
