@@ -20,7 +20,7 @@ import numpy as np
 from ..core import arrays
 from ..core.types import Array, Local
 from ..data import rows_of_all_classes
-from ..inference.progress import Ascent, Progress, Watch, page_of, silent
+from ..inference.progress import Ascent, Monitor, Progress, Watch, silent
 from ..kernels import squared_distances
 from ..predictive.leave_one_out import effective, leave_one_out
 from .posterior import ExactProcess, InducingProcess, inner
@@ -319,10 +319,10 @@ def fit_sites(
     ``power`` 1 the sum of the bounds is maximised, and its gradient in the kernel is that at fixed
     precisions; but where two of many classes meet, the mean is far too small for both.
     """
-    K, page = labels.Y.shape[1], page_of(watch)
+    K, watch = labels.Y.shape[1], Monitor.of(watch)
     enough = tol * K * float(labels.c.sum())
     first = start or first_sites(labels, site)
-    run = page.recall(lambda: first) or Ascent(first, -np.inf, [])
+    run = watch.begin(first) or Ascent(first, -np.inf, [])
     (w, B), path = run.state, list[Array]()
     fit: SiteFit | None = None
     wanted, rate, change = w, 1.0, np.inf
@@ -353,7 +353,7 @@ def fit_sites(
             return replace(fit, passes=run.n_iter)
         run.path.append(float(bounds.sum()))
         stop = watch(Progress("vb", passes, max_iter, fit.bound, change), None)
-        page.keep(Ascent(fit.sites, fit.bound, run.path, passes, converged, change))
+        watch.keep(Ascent(fit.sites, fit.bound, run.path, passes, converged, change))
         if converged or stop:
             break
         W, rate = np.maximum(labels.total(local.w), np.finfo(float).tiny), min(1.0, 2.0 * rate)
@@ -362,7 +362,7 @@ def fit_sites(
         w = np.exp((1.0 - rate) * np.log(w) + rate * np.log(wanted))
     assert fit is not None
     last = Ascent(fit.sites, fit.bound, run.path, fit.passes, fit.converged, fit.change)
-    page.keep(last, now=True)
+    watch.keep(last, now=True)
     return fit
 
 

@@ -14,7 +14,7 @@ from ..core.types import Array, Coef
 from ..linalg.covariances import Point, covariance
 from .model import Model
 from .problem import Problem
-from .progress import Ascent, Page, Progress, Watch, page_of, silent
+from .progress import Ascent, Monitor, Progress, Watch, silent
 from .state import State, require
 from .vb import VB
 
@@ -125,22 +125,20 @@ class EM:
             levels = [*(10.0**-k for k in tens), self.eps_min]
         z = duals(problem, state.coef.mean, levels[0])
         run = Ascent(Place(smoothed(model, state, levels[0]), *z), -np.inf, [])
-        page = page_of(watch)
-        if (held := page.recall(lambda: run.state)) is not None:  # a checkpoint
+        watch = Monitor.of(watch)
+        if (held := watch.begin(run.state)) is not None:  # from a checkpoint
             run, last = held, held.state.state.coef.cov.eps
             levels = [e for e in levels if e < last or (e == last and not run.converged)]
         for eps in levels:
             if not run.stopped:
-                run = self._ascend(problem, run, eps, page, watch)
+                run = self._ascend(problem, run, eps, watch)
         if not run.stopped:
-            page.keep(run, now=True)
+            watch.keep(run, now=True)
         if self.learn == "mode":
             _warn_if_collapsed(problem, run.state.state)
         return finished(problem, run)
 
-    def _ascend(
-        self, problem: Problem, run: Ascent, eps: float, page: Page, watch: Watch
-    ) -> Ascent:
+    def _ascend(self, problem: Problem, run: Ascent, eps: float, watch: Monitor) -> Ascent:
         """Steps at one level of smoothing; the log posterior never falls."""
         model, y, c = problem.model, problem.y, problem.c
         lik, path, has_hinges = model.likelihood, run.path, model.likelihood.implements("hinges")
@@ -182,7 +180,7 @@ class EM:
                 stage = f"em, smoothing {eps:g}"
                 stopped = watch(Progress(stage, iteration, self.max_iter, value, gain), state)
             end = (run.n_iter + iteration, converged, gain, stopped)
-            page.keep(Ascent(Place(state, z, zeta), value, path, *end), now=stopped)
+            watch.keep(Ascent(Place(state, z, zeta), value, path, *end), now=stopped)
             if converged or stopped or not gain >= -rounding:
                 break
         return Ascent(Place(state, z, zeta), value, path, *end)

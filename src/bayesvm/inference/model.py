@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise, starmap
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,19 +44,25 @@ class Model:
     has_gates: bool = field(init=False, repr=False, compare=False)  # coefficients can be zero
 
     def __post_init__(self) -> None:
-        designs = [t.design for t in self.terms]
-        ends = list(accumulate((d.width for d in designs), initial=0))
-        slices = tuple(starmap(slice, pairwise(ends)))
-        each = enumerate(zip(designs, slices, strict=True))
-        latent = tuple((k, d, where) for k, (d, where) in each if d.is_latent)
+        slices, latent, grouped, end = [], [], [], 0
+        has_residual = has_gates = False
+        for k, (_, design, prior) in enumerate(self.terms):
+            slices.append(slice(end, end + design.width))
+            end += design.width
+            if design.is_latent:
+                latent.append((k, design, slices[k]))
+            if design.is_grouped:
+                grouped.append(k)
+            has_residual |= design.has_residual
+            has_gates |= prior.has_gates
         self.__dict__.update(
-            slices=slices,
-            width=ends[-1],
-            latent_terms=latent,
-            grouped=tuple(k for k, d in enumerate(designs) if d.is_grouped),
+            slices=tuple(slices),
+            width=end,
+            latent_terms=tuple(latent),
+            grouped=tuple(grouped),
             is_latent=bool(latent),
-            has_residual=any(d.has_residual for d in designs),
-            has_gates=any(t.prior.has_gates for t in self.terms),
+            has_residual=has_residual,
+            has_gates=has_gates,
         )
 
     def sized(self, weight: float) -> Model:
@@ -72,8 +77,8 @@ class Model:
 
     def find(self, name: str) -> tuple[Term, slice]:
         """A term and where its coefficients are."""
-        pairs = zip(self.terms, self.slices, strict=True)
-        return next((t, where) for t, where in pairs if t.name == name)
+        k = self.names.index(name)
+        return self.terms[k], self.slices[k]
 
     def rows(self, X: Any, out: Any = None) -> Rows:
         """Columns of all terms at a block of input, written to ``out`` if that is given."""
@@ -116,10 +121,6 @@ class Model:
     def update(self, states: States, coef: Coef) -> States:
         """Variational factors of the hyperparameters given those of the coefficients."""
         return self.changed(states, coef, lambda prior, s, own: prior.update(s, own))
-
-    def settled(self, states: States, coef: Coef) -> States:
-        """Hyperparameters at their fixed point if each coefficient follows its prior alone."""
-        return self.changed(states, coef, fixed_point)
 
     def changed(self, states: States, coef: Coef, new: Callable[[Prior, Any, Own], Any]) -> States:
         """States that a function makes of each prior, its state and its coefficients."""

@@ -157,15 +157,16 @@ class Problem(DesignMatrix):
 
         With ``gram`` also S.  ``v`` may be one number for all rows.
         """
-        lik, form = self.model.likelihood, self.form
+        read, lik, form = self.rows, self.model.likelihood, self.form
 
-        def visit(rows: Rows, y: Array, c: Array, v: Array | float) -> Stats:
+        def visit(b: Block, y: Array, c: Array, v: Array | float) -> Stats:
+            rows = read(b)
             m = product(rows, coef.mean)
             local = lik.expected(y, m, v + 0.0 * m).times(c)
             S = sandwich(rows.C, local.w, form) if gram else None
             return Stats(S, transposed_product(rows, local.g), local.bound.sum())
 
-        sums: Stats = self.sum(visit, self.y, self.c, v)
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, v)
         return sums
 
     def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
@@ -193,10 +194,10 @@ class Problem(DesignMatrix):
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """Sums over all rows with drawn weights; each block has its own random generator."""
-        rows_at, lik, form = self.rows, self.model.likelihood, self.form
+        read, lik, form = self.rows, self.model.likelihood, self.form
 
         def visit(b: Block, y: Array, c: Array) -> Stats:
-            rows, rng = rows_at(b), stream(key[0], "rows", *key[1:], b.number)
+            rows, rng = read(b), stream(key[0], "rows", *key[1:], b.number)
             return gather(rows, lik.draw(y, product(rows, theta), c, rng), form)
 
         sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)

@@ -50,22 +50,42 @@ class Ascent:
 # Checkpoints
 
 
-@dataclass(frozen=True)
-class Page:
-    """The place of one ascent in a checkpoint; without a store it holds nothing."""
+@dataclass
+class Monitor:
+    """Where a fit reports its progress, and the checkpoint that keeps its ascents.
 
+    A fit makes its ascents in a fixed order, so their numbers are their names.  A fit that is
+    resumed makes the same calls: ascents that had ended return what they had found, and the next
+    starts from the state that is held; it reaches the same optimum within its tolerance.  After a
+    callback has stopped the fit no new ascent is kept, because what follows differs from what would
+    have followed.
+    """
+
+    report: Watch
     store: Any = None
-    key: str = ""
+    stopped: bool = False
+    count: int = 0  # ascents begun
+    keeps: bool = False  # whether the present one is kept
 
-    def recall(self, like: Callable[[], Any]) -> Ascent | None:
-        """The ascent that is held, its state shaped like another one."""
-        held = {} if self.store is None else self.store.get(self.key)
+    @classmethod
+    def of(cls, watch: Watch) -> Monitor:
+        """The monitor itself, or one without a checkpoint for a plain function."""
+        return watch if isinstance(watch, Monitor) else cls(watch)
+
+    def __call__(self, progress: Progress, state: Any) -> bool:
+        self.stopped = self.stopped or bool(self.report(progress, state))
+        return self.stopped
+
+    def begin(self, like: Any) -> Ascent | None:
+        """A new ascent: what the checkpoint holds of it, its state shaped like another one."""
+        self.count, self.keeps = self.count + 1, self.store is not None and not self.stopped
+        held = self.store.get(f"ascent{self.count}") if self.keeps else {}
         if not held:
             return None
         try:
             path = held["path"].tolist()
             bound, n_iter, converged, change = held["numbers"].tolist()
-            state = filled(like(), held, "state")
+            state = filled(like, held, "state")
             return Ascent(state, bound, path, int(n_iter), bool(converged), change)
         except (KeyError, ValueError) as error:
             raise ValueError(
@@ -74,8 +94,8 @@ class Page:
             ) from error
 
     def keep(self, run: Ascent, now: bool = False) -> None:
-        """Hold an ascent; the file is written every few seconds, or ``now``."""
-        if self.store is None:
+        """Hold the ascent; the file is written every few seconds, or ``now``."""
+        if not self.keeps:
             return
 
         def arrays() -> dict[str, Array]:
@@ -84,37 +104,7 @@ class Page:
             made = {name: np.array(x, dtype=float) for name, x in values.items()}
             return {**made, **dict(leaves(run.state, "state"))}
 
-        self.store.put(self.key, arrays, now=now)
-
-
-@dataclass
-class Monitor:
-    """Where a fit reports its progress, and the checkpoint that keeps its ascents.
-
-    A fit makes its ascents in a fixed order, so their numbers are their names.  A fit that is
-    resumed makes the same calls: ascents that had ended return what they had found, and the next
-    starts from the state that is held; it reaches the same optimum within its tolerance.  After a
-    callback has stopped the fit nothing is kept, because what follows differs from what would have
-    followed.
-    """
-
-    report: Watch
-    store: Any = None
-    count: int = 0
-    stopped: bool = False
-
-    def __call__(self, progress: Progress, state: Any) -> bool:
-        self.stopped = self.stopped or bool(self.report(progress, state))
-        return self.stopped
-
-    def page(self) -> Page:
-        self.count += 1
-        return Page() if self.stopped else Page(self.store, f"ascent{self.count}")
-
-
-def page_of(watch: Watch) -> Page:
-    """The place for the next ascent; plain functions have none."""
-    return watch.page() if isinstance(watch, Monitor) else Page()
+        self.store.put(f"ascent{self.count}", arrays, now=now)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ..linalg.covariances import FullCovariance, Point
 from .design_matrix import moments
 from .model import Model, States
 from .problem import Problem, gather
-from .progress import Ascent, Progress, Watch, page_of, silent
+from .progress import Ascent, Monitor, Progress, Watch, silent
 from .state import State, bound_of, require
 
 
@@ -129,9 +129,9 @@ class SVI:
         watch: Watch = silent,
     ) -> Ascent:
         """Epochs of minibatches; converged if the last changes the bound by less than 1 %."""
-        page, leaky = page_of(watch), self.begin(problem, start)
+        watch, leaky = Monitor.of(watch), self.begin(problem, start)
         run, state = Ascent((leaky, ""), -np.inf, [], change=np.inf), None
-        if (held := page.recall(lambda: run.state)) is not None:
+        if (held := watch.begin(run.state)) is not None:
             run, (leaky, dice) = held, held.state
             rng.bit_generator.state, state = json.loads(dice), reached(problem, leaky)
         path, count, change, converged = run.path, run.n_iter, run.change, run.converged
@@ -149,11 +149,11 @@ class SVI:
             path.append(bound)
             count, converged = count + 1, is_settled(path, max(self.tol, 1e-2))
             stop = watch(Progress("svi", count, self.max_iter, bound, change), state)
-            if page.store is not None:
+            if watch.keeps:
                 top = (leaky, json.dumps(rng.bit_generator.state))
                 run = Ascent(top, bound, path, count, converged, change)
-                page.keep(run)
-        page.keep(run, now=True)
+                watch.keep(run)
+        watch.keep(run, now=True)
         return Ascent(state, path[-1], path, count, converged, change)
 
     def begin(self, problem: Problem, start: State | None = None) -> Leaky:

@@ -34,9 +34,9 @@ from ..core.types import Array, Coef
 from ..linalg.covariances import blended, covariance, mode
 from ..linalg.spike_slab import gated_coef
 from .latent import start_latents, sum_latents, update_latents
-from .model import Model, States
+from .model import Model, States, fixed_point
 from .problem import Problem, contributions
-from .progress import Ascent, Progress, Watch, page_of, silent
+from .progress import Ascent, Monitor, Progress, Watch, silent
 from .spike_slab import Sweep, gated_sweep, searched
 from .state import BoundFell, State, require, shift
 
@@ -179,8 +179,8 @@ def fit_gaussian(
     A new covariance is blended with the old one while it would decrease the ELBO.  If the
     covariance is left as it was, updating the hyperparameters cannot decrease it.
     """
-    model, page = problem.model, page_of(watch)
-    run = page.recall(lambda: start) or Ascent(start, -np.inf, [], change=np.inf)
+    model, watch = problem.model, Monitor.of(watch)
+    run = watch.begin(start) or Ascent(start, -np.inf, [], change=np.inf)
     (coef, priors, _), path, gain, rate = run.state, run.path, run.change, 1.0
     v = problem.row_variance(coef.cov)
     elbo = _elbo(problem, coef, v, priors)
@@ -225,8 +225,8 @@ def fit_gaussian(
         state = State(coef, priors)
         stop = watch(Progress("vb", n_iter, max_iter, elbo, gain), state)
         run = Ascent(state, elbo, path, n_iter, converged, gain, stop)
-        page.keep(run)
-    page.keep(run, now=True)
+        watch.keep(run)
+    watch.keep(run, now=True)
     return run
 
 
@@ -265,7 +265,7 @@ def settle_hyperparameters(
     mean = coef.mean
     new = Coef(mean, cov)
     for _ in range(rounds):
-        priors, old = model.settled(priors, new), new
+        priors, old = model.changed(priors, new, fixed_point), new
         Q = model.precision(priors)
         cov = covariance(S, Q)
         new = Coef(mean + cov.solve(P * mean - Q * mean), cov)
@@ -299,9 +299,9 @@ def coordinate_ascent(
     """
     if problem.model.is_latent and not state.latents:
         state = state._replace(latents=start_latents(problem))
-    page, here = page_of(watch), sweep(problem, state, frozen)
+    watch, here = Monitor.of(watch), sweep(problem, state, frozen)
     run = Ascent(state, here.bound, [], change=np.inf)
-    if (held := page.recall(lambda: here.state)) is not None:
+    if (held := watch.begin(here.state)) is not None:
         run, here = held, sweep(problem, held.state, frozen)
     while run.n_iter < max_iter and not (run.converged or run.stopped):
         n_iter, path, before, plain = run.n_iter + 1, run.path, here.bound, here.state
@@ -321,8 +321,8 @@ def coordinate_ascent(
         converged = bool(change < tol * max(1.0, abs(bound))) and still
         stop = watch(Progress("vb", n_iter, max_iter, bound, change), state)
         run = Ascent(state, bound, path, n_iter, converged, change, stop)
-        page.keep(run)
-    page.keep(run, now=True)
+        watch.keep(run)
+    watch.keep(run, now=True)
     return run
 
 
