@@ -54,15 +54,6 @@ def test_far_away_the_shares_of_the_classes(estimator, classes):
     np.testing.assert_array_equal(model.novelty(far), 1.0)
 
 
-def test_rows_a_little_farther_than_all_others_are_less_certain():
-    """From the farthest training row on, not from twice its distance."""
-    far = Extrapolation.of(MOMENTS, MASSES, np.inf)
-    logs = np.log([[0.001, 0.999]])
-    near, beyond = (far.mixed(logs, np.array([[by * V.max()]])) for by in (1.0, 1.5))
-    np.testing.assert_array_equal(near, logs)
-    assert np.diff(beyond)[0, 0] < 0.8 * np.diff(logs)[0, 0]
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_nothing_is_more_certain_than_the_rows(classes):
     """Also where f is large and the classes are separated: no zeros, and no ends next to them."""

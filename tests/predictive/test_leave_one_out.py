@@ -44,22 +44,6 @@ def test_leave_one_out_is_explicit_removal(weights):
         assert found[1][i] == pytest.approx(var[i], rel=1e-10)
 
 
-def test_leave_one_out_treats_a_double_row_as_two():
-    """Weight two, or the same row twice: the copy that stays speaks in both."""
-    C, w, b, _, P = sites()
-    twice = np.r_[0, np.arange(14)]
-    c = np.ones(14)
-    c[0] = 2.0
-    m, v = gaussian(C, c * w, c * b, P)
-    gone = np.minimum(c, 1.0)
-    weighted = leave_one_out(m, v, site(w, b - w * m), gone)
-    m, v = gaussian(C[twice], w[twice], b[twice], P)
-    repeated = leave_one_out(m, v, site(w[twice], b[twice] - w[twice] * m), np.ones(15))
-    for a, b_ in zip(weighted, repeated):
-        np.testing.assert_allclose(a, b_[1:], rtol=1e-11)
-        assert b_[0] == pytest.approx(b_[1])
-
-
 def test_leave_one_out_of_a_row_that_is_all_there_is_stays_finite():
     one = np.ones(1)
     m, v = leave_one_out(one, one, site(one, one), one)  # w v = 1: nothing would be left

@@ -177,14 +177,6 @@ def test_without_variance_it_is_the_softmax():
     )
 
 
-def test_it_is_close_to_the_average():
-    noise = np.sqrt(VARIANCES) * RNG.standard_normal((4000, *MEANS.shape))
-    exact = softmax(MEANS + noise, axis=2).mean(axis=0)
-    assert np.abs(averaged().proba(MEANS, VARIANCES) - exact).max() < 0.08
-    plain = np.abs(softmax(MEANS, axis=1) - exact).mean()
-    assert np.abs(averaged().proba(MEANS, VARIANCES) - exact).mean() < 0.5 * plain
-
-
 def test_probabilities_and_odds_agree_in_any_shape():
     link = averaged(1.3, 0.2)
     p = link.proba(MEANS, VARIANCES)

@@ -8,7 +8,7 @@ from tests.problems import make_problem
 from bayesvm.inference import VB
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.predictive.fitting import find_posterior
-from bayesvm.predictive.regression import LeftOutResiduals, choose_epsilon, with_residuals
+from bayesvm.predictive.regression import LeftOutResiduals, choose_epsilon
 
 RNG = np.random.default_rng(0)
 NOISE = EpsilonInsensitive(1.0, 0.2)
@@ -93,15 +93,3 @@ def test_moments_without_a_row_are_near_those_of_another_fit(epsilon):
         exact[i] = X[i] @ other.state.coef.mean
     whole = X @ machine.posterior.mean
     assert np.sqrt(np.mean((m - exact) ** 2)) < 0.2 * np.sqrt(np.mean((whole - exact) ** 2))
-
-
-def test_many_rows_left_out_are_a_sample():
-    X, y = numbers(400, 2)
-    lik = EpsilonInsensitive(1.0, 0.2).tightened()
-    problem = make_problem(X, y, likelihood=lik)
-    machine, residuals = with_residuals(
-        find_posterior(problem, VB(bound="tight"), RNG), max_rows=100
-    )
-    assert residuals.z.size == 100
-    assert residuals.high[-1] == pytest.approx(400)
-    assert machine.width is not None

@@ -37,7 +37,7 @@ from ..linalg.covariances import Point
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitted import Machine
 from ..predictive.fitting import AGREED
-from ..predictive.leave_one_out import leave_one_out_draws
+from ..predictive.leave_one_out import LooMoments, leave_one_out_draws
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import DrawsPosterior, Posterior
 from ..predictive.robust_covariance import RobustCovariance, factor
@@ -288,7 +288,8 @@ def machine_from_chains(
     link = plain_link(probability, likelihood)
     if link is None:
         link = CalibratedLink.fit(labels.y, *left_out, labels.effective)
-    at_rows = (labels.y, labels.c, f.mean(axis=1), f.var(axis=1), left_out)
+    held = LooMoments(labels.y, *left_out, labels.c)
+    by = factor(likelihood, held, f.mean(axis=1), f.var(axis=1), unit=labels.unit)
     worst = float(np.max(r_hat(compared)))
     machine = Machine(
         model,
@@ -301,9 +302,7 @@ def machine_from_chains(
         worst <= AGREED,
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
-        width=RobustCovariance(factor(likelihood, *at_rows, unit=labels.unit))
-        if width == "data"
-        else None,
+        width=RobustCovariance(by) if width == "data" else None,
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)

@@ -22,6 +22,7 @@ from ..inference.model import Model
 from ..inference.state import State
 from ..linalg.covariances import DualCovariance, FullCovariance
 from ..predictive.fitted import Fit, Machine
+from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import GaussianPosterior, PointPosterior
 from ..predictive.robust_covariance import RobustCovariance
@@ -223,8 +224,8 @@ def machines_from_sites(
         wide = None
         if width == "data":
             rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
-            at_rows = (y, labels.c, M[:, k], v, left_out, rest)
-            by = width_factor(likelihood, *at_rows, chosen=True, unit=labels.unit)
+            held = LooMoments(y, *left_out, labels.c)
+            by = width_factor(likelihood, held, M[:, k], v, rest, chosen=True, unit=labels.unit)
             wide = RobustCovariance(by)
         made = Machine(
             model, GaussianPosterior(coef), State(coef, model.init()), link,

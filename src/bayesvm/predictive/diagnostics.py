@@ -40,7 +40,9 @@ def indicator_r_hat(x: Array) -> Array:
     if x.shape[1] < 4:
         return np.full(x.shape[2:], np.nan)
     s = _split(x)
-    return share_r_hat(s.mean(axis=1), s.shape[1])
+    on, n = s.mean(axis=1), s.shape[1]  # the mean gives the variance
+    within = np.maximum((on * (1.0 - on)).mean(axis=0) * n / (n - 1), 1.0 / n)
+    return np.sqrt((n - 1) / n + on.var(axis=0, ddof=1) / within)
 
 
 def r_hat_of(draws: Any, max_draws: int = 4000) -> Array:
@@ -51,13 +53,6 @@ def r_hat_of(draws: Any, max_draws: int = 4000) -> Array:
     if draws.inclusion is not None:  # indicators mix slowest
         return indicator_r_hat(draws.theta != 0)
     return r_hat(draws.theta[:, :: max(1, draws.theta.shape[1] // max_draws)])
-
-
-def share_r_hat(on: Array, n: int) -> Array:
-    """The same from the shares ``(halves, ...)`` of ones among the n draws of each half chain."""
-    # zeros and ones: the mean gives the variance
-    within = np.maximum((on * (1.0 - on)).mean(axis=0) * n / (n - 1), 1.0 / n)
-    return np.sqrt((n - 1) / n + on.var(axis=0, ddof=1) / within)
 
 
 def _scores(s: Array) -> Array:

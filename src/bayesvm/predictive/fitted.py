@@ -265,42 +265,18 @@ def covariances(term: Term, hyper: Array) -> Array:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted machines: one for two classes, else one for each class against the rest.
+    """Fitted machines: one for two classes, else one for each class against the rest."""
 
-    Parameters
-    ----------
-    machines : list of Machine
-        In the order of the classes.
-    classes : array of shape (n_classes,)
-        Labels, sorted.
-    masses : array of shape (n_classes,)
-        Total weight of the training rows of each class.
-    rows : array of int, optional
-        Numbers of the training rows in the input, unless they are all of it in order.
-    stopped : bool
-        Whether a callback has ended the fit.
-    objective : {"elbo", "log_posterior", "log_likelihood"}, optional
-        What ``bound`` and ``path`` are; by default as posteriors are variational, points or draws.
-    link : ClassLink, optional
-        Probabilities of more than two classes from their f; by default by the machines' own links.
-    is_joint : bool
-        Whether the machines were fitted together: they have one bound and one history.
-    left_out : LooPredictions, optional
-        Training rows, each predicted without itself; see :meth:`judged`.
-    far : Extrapolation, optional
-        Probabilities far from the training rows.
-    """
-
-    machines: list[Machine]
-    classes: Array
-    masses: Array = field(default_factory=lambda: np.empty(0))
-    rows: Array | None = None
-    stopped: bool = False
-    objective: str = ""
-    link: ClassLink | None = None
-    is_joint: bool = False
-    left_out: LooPredictions | None = None
-    far: Extrapolation | None = None
+    machines: list[Machine]  # in the order of the classes
+    classes: Array  # labels, sorted
+    masses: Array = field(default_factory=lambda: np.empty(0))  # weight of each class's rows
+    rows: Array | None = None  # numbers of the training rows, unless they are all in order
+    stopped: bool = False  # by a callback
+    objective: str = ""  # what bound and path are, unless it follows from the posteriors
+    link: ClassLink | None = None  # over several classes, unless it is by the machines' own
+    is_joint: bool = False  # machines were fitted together: they have one bound and one history
+    left_out: LooPredictions | None = None  # training rows, each predicted without itself
+    far: Extrapolation | None = None  # probabilities far from the training rows
 
     def judged(self, moments: LooMoments | None, limit: float | None = None) -> Self:
         """The fit with its predictions of training rows left out, from moments of f there.
@@ -435,8 +411,6 @@ class Fit:
     @property
     def offsets(self) -> Array:
         """What the link adds to f, of each machine."""
-        if self.is_binary:
-            return np.array([self.machines[0].link.offset])
         return self.over_classes.offsets
 
     def logs(self, m: Array, v: Array) -> Array:

@@ -31,7 +31,14 @@ from ..linalg.spike_slab import gated_coef
 from ..priors import Fixed, Ridge
 from .diagnostics import r_hat_of
 from .fitted import Fit, Machine
-from .leave_one_out import LooMoments, effect_scale, effective, leave_one_out, masses
+from .leave_one_out import (
+    LooMoments,
+    effect_scale,
+    effective,
+    leave_one_out,
+    leave_one_out_draws,
+    masses,
+)
 from .links import (
     CalibratedLink,
     ClassLink,
@@ -364,10 +371,9 @@ def left_out_classes(
             f = np.stack([np.asarray(C @ theta.T) for theta in thetas], axis=-1)  # (n, draws, K)
             n, draws, _ = f.shape
             logs = log_prob(np.repeat(some[b.at], draws), f.reshape(-1, K)).reshape(n, draws)
-            share = softmax(-gone[b.at, None] * logs, axis=1)
-            mean = np.einsum("ij,ijk->ik", share, f)
-            parts.append((mean, np.einsum("ij,ijk->ik", share, (f - mean[:, None]) ** 2)))
-        out_m, out_v = (np.concatenate(x) for x in zip(*parts, strict=True))
+            parts.append([leave_one_out_draws(f[..., k], logs, gone[b.at]) for k in range(K)])
+        # of each block (classes, two moments, rows)
+        out_m, out_v = np.concatenate(parts, axis=2).transpose(1, 2, 0)
         return LooMoments(some, out_m, out_v, weight), inside
     point = isinstance(posts[0], PointPosterior)
     coefs = [Coef(p.mean, p.curvature) if isinstance(p, PointPosterior) else p.coef for p in posts]  # type: ignore[attr-defined]

@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from ..core.types import Array, Local
 
@@ -63,9 +64,7 @@ def masses(y: Array, c: Array) -> Array:
 
 def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:
     """The same moments from draws of f, ``(n, draws)``, by importance weights 1/likelihood."""
-    log_weight = -gone[:, None] * log_lik
-    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
+    weight = softmax(-gone[:, None] * log_lik, axis=1)
     mean = np.einsum("ij,ij->i", weight, f)
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
 

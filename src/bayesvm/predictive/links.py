@@ -117,24 +117,6 @@ class CalibratedLink(Link):
     :math:`\delta = \tau = 0` it is :math:`(am + b)/\sqrt{1 + cv}`; without variance and with
     :math:`\tau = 0` it is beta calibration of :math:`\sigma(s)`.
 
-    Parameters
-    ----------
-    a, b, c : float
-        Slope, offset, and weight of the variance of f.
-    skew, tail : float
-        The numbers :math:`\delta` and :math:`\tau`.
-    rows : float
-        Weight of the rows to which the link was fitted.
-    centre : float
-        Mean of f over these rows.
-    cov : array of shape (5, 5), optional
-        Covariance of :attr:`parameters`.
-    loss : float
-        Penalised log loss of the rows to which the link was fitted.
-    counted : float, default=0.85
-        Share of the variances of f and of its parameters that counts in intervals: their prior is
-        wide.
-
     References
     ----------
     Kull, Silva Filho & Flach (2017), *Beta calibration: a well-founded and easily implemented
@@ -142,15 +124,16 @@ class CalibratedLink(Link):
     *Sinh-arcsinh distributions*.
     """
 
-    a: float
-    b: float
-    c: float
-    skew: float = 0.0
-    tail: float = 0.0
+    a: float  # slope,
+    b: float  # offset,
+    c: float  # and weight of the variance of f
+    skew: float = 0.0  # delta
+    tail: float = 0.0  # tau
     rows: float = np.inf
-    centre: float = 0.0
-    cov: Array | None = field(default=None, compare=False, repr=False)
-    loss: float = field(default=np.nan, compare=False, repr=False)
+    centre: float = 0.0  # mean of f over the rows to which the link was fitted
+    cov: Array | None = field(default=None, compare=False, repr=False)  # of ``parameters``
+    loss: float = field(default=np.nan, compare=False, repr=False)  # penalised log loss
+    # share of the variances of f and the parameters that counts in intervals: the prior is wide
     counted: float = field(default=0.85, compare=False, repr=False)
 
     @classmethod
@@ -441,22 +424,14 @@ def penalised_fit(
 ) -> tuple[Array, float]:
     """The parameters x of least penalised log loss, and the loss.
 
+    ``logs`` is from x to logs of the classes' probabilities up to a constant, ``(classes, n)``, and
+    the function from derivatives of a loss in these to derivatives in x.  The prior of x are
+    independent Gaussians of ``mean`` and ``sd``; ``t`` are target probabilities, ``(classes, n)``,
+    with weights ``c``.  Searches start at ``starts``, in standard deviations of the prior from its
+    mean.
+
     Probabilities have their floor, which bounds the loss of a row: one whose leave-one-out f is
     absurd does not decide about all others.
-
-    Parameters
-    ----------
-    logs : callable
-        From x to logs of the classes' probabilities up to a constant, ``(classes, n)``, and the
-        function from derivatives of a loss in these to derivatives in x.
-    mean, sd : arrays of shape (parameters,)
-        Of the prior, independent Gaussians.
-    t : array of shape (classes, n)
-        Target probabilities.
-    c : array of shape (n,)
-        Weights.
-    starts : array of shape (k, parameters)
-        Where searches start, in standard deviations of the prior from its mean.
     """
     n, K = float(c.sum()), len(t)
     shrunk = 1.0 - K * unseen_rate(n, 0.05)  # slope of floored

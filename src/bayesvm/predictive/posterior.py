@@ -214,10 +214,8 @@ class DrawsPosterior:
         return self.flat.var(axis=0) if self.conditional is None else self.conditional[1]
 
     def covariance(self, where: slice | None = None) -> Array:
-        if where is not None:
-            gap = self.flat[:, where] - self.flat[:, where].mean(axis=0)
-            return gap.T @ gap / gap.shape[0]
-        return self.root.T @ self.root
+        R = self.root[:, slice(None) if where is None else where]
+        return R.T @ R
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         T = C @ self.root.T
@@ -226,15 +224,11 @@ class DrawsPosterior:
     def reported(self, C: Columns) -> tuple[Array, Array]:
         return self.moments(C)
 
-    def _predictors(self, C: Columns) -> Iterator[Array]:
-        """f of every draw at a few rows at a time."""
-        size = max(1, HELD // self.flat.shape[0])
-        for i in range(0, C.shape[0], size):
-            yield C[i : i + size] @ self.flat.T
-
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        parts = [np.quantile(f, levels, axis=1) for f in self._predictors(C)]
-        f = np.concatenate(parts, axis=1) if parts else np.empty((len(levels), 0))
+        size, f = max(1, HELD // self.flat.shape[0]), np.empty((len(levels), C.shape[0]))
+        for i in range(0, C.shape[0], size):
+            some = slice(i, i + size)
+            f[:, some] = np.quantile(C[some] @ self.flat.T, levels, axis=1)
         if not np.any(extra):
             return f
         # the variance outside theta is Gaussian: widen the spread of the draws by it

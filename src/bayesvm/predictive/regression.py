@@ -66,17 +66,12 @@ class LeftOutResiduals(NamedTuple):
 
         Beyond the outermost row the likelihood's exponential tail goes on.
         """
-        if level > 0.5:
-            turned = LeftOutResiduals(
-                -self.z[::-1],
-                self.high[-1] + 1.0 - self.high[::-1],
-                self.high[-1] + 1.0 - self.low[::-1],
-                self.tail,
-            )
-            return -turned.quantile(1.0 - level)
-        at, first = level * (self.high[-1] + 1.0), float(self.low[0])
+        total, first = self.high[-1] + 1.0, float(self.low[0])
+        at = level * total
         if at < first:
             return float(self.z[0] - self.tail * math.log(first / at))
+        if total - at < 1.0:
+            return float(self.z[-1] - self.tail * math.log(total - at))
         places = np.stack([self.low, self.high], axis=1).ravel()
         return float(np.interp(at, places, np.repeat(self.z, 2)))
 

@@ -58,20 +58,13 @@ from .posterior import DrawsPosterior, GaussianPosterior
 class RobustCovariance:
     """From the posterior of a model to one with a robust covariance.
 
-    Parameters
-    ----------
-    by : float
-        Factor of the variances of all coefficients that ``root`` does not describe.
-    root, effect_root, link_root : arrays of shape (p, p), optional
-        Roots F of the covariance FF' of the first p coefficients; of their covariance without the
-        directions that a link corrects, for effects; and of that without shrinkage, for
-        probabilities.
+    Each root F, ``(p, p)``, is of a covariance FF' of the first p coefficients.
     """
 
-    by: float = 1.0
+    by: float = 1.0  # factor of the variances of all coefficients that ``root`` does not describe
     root: Array | None = None
-    effect_root: Array | None = None
-    link_root: Array | None = None
+    effect_root: Array | None = None  # without the directions that a link corrects, for effects
+    link_root: Array | None = None  # without shrinkage either, for probabilities
 
     def posterior(self, post: Any, which: str = "root") -> Any:
         """A posterior of this width, by one of the roots."""
@@ -116,23 +109,10 @@ def robust_covariance(
 ) -> RobustCovariance | None:
     """The width of a posterior; ``None`` for the posterior's own.
 
-    Parameters
-    ----------
-    problem : Problem
-    post : Posterior
-    priors : tuple
-        States of the priors.
-    subset : Problem
-        Some rows of the problem.
-    loo : LooMoments
-        Leave-one-out moments of f at these rows.
-    rare : float
-        Weight of the rows of the rarer label, or of all rows of a regression.
-    kind : {"model", "robust", "clustered"}
-        The covariance of the posterior, the sandwich over rows, or that over groups for the
-        coefficients that all groups share.
-    found : Marginal, optional
-        Derivatives with the effects of the groups integrated out, if they are known.
+    ``loo`` are moments at the rows of ``subset``, and ``rare`` is the weight of the rows of the
+    rarer label, or of all rows of a regression.  The ``kind`` is "model", "robust" (the sandwich
+    over rows) or "clustered" (that over groups for the coefficients that all groups share), for
+    which the derivatives with the effects of the groups integrated out may be ``found`` already.
     """
     model, is_drawn = problem.model, isinstance(post, DrawsPosterior)
     latent_draws = model.is_latent and is_drawn  # cells were drawn with the coefficients
@@ -150,21 +130,23 @@ def robust_covariance(
     if whole and simple and np.all(np.isfinite(P)):
         with suppress(np.linalg.LinAlgError):
             return _by_rows(problem, coef, P, rare)
-    y, left_m, left_v, c = loo
-    m, v = subset.moments(coef)
-    at_rows = (y, c, m, v, (left_m, left_v), subset.outside())
-    by = factor(model.likelihood, *at_rows, unit=subset.unit)
+    inside, rest = subset.moments(coef), subset.outside()
+    by = factor(model.likelihood, loo, *inside, rest, unit=subset.unit)
     if kind == "clustered" and whole and problem.form == "arrow":
         found = found or marginal(problem, State(coef, priors))
         with suppress(np.linalg.LinAlgError):
-            if found is not None and (p := found.beta.size):
-                G = float(np.count_nonzero(np.any(found.scores != 0.0, axis=1)))
-                J = (G + 2.0) / max(G - 1.0, 1.0) * found.scores.T @ found.scores
-                ones = np.ones(found.P.size)
-                spread, shrinkage = _sandwich(found.hessian, J, found.P, ones, G)
-                least = by * np.diag(post.covariance(slice(0, p)))
-                return RobustCovariance(by, _root(_at_least((spread + shrinkage)[:p, :p], least)))
+            if found is not None and found.beta.size:
+                return _by_groups(found, post, by)
     return RobustCovariance(by)
+
+
+def _by_groups(found: Marginal, post: Any, by: float) -> RobustCovariance:
+    """The sandwich over groups, whose variances are at least ``by`` times the posterior's."""
+    p, G = found.beta.size, float(np.count_nonzero(np.any(found.scores != 0.0, axis=1)))
+    J = (G + 2.0) / max(G - 1.0, 1.0) * found.scores.T @ found.scores
+    spread, shrinkage = _sandwich(found.hessian, J, found.P, np.ones(found.P.size), G)
+    least = by * np.diag(post.covariance(slice(0, p)))
+    return RobustCovariance(by, _root(_at_least((spread + shrinkage)[:p, :p], least)))
 
 
 def _by_rows(
@@ -240,11 +222,9 @@ def _root(V: Array) -> Array:
 
 def factor(
     likelihood: Likelihood,
-    y: Array,
-    c: Array,
+    loo: LooMoments,
     m: Array,
     v: Array,
-    left_out: tuple[Array, Array],
     rest: Array | float = 0.0,
     chosen: bool = False,
     unit: Array | float = 1.0,
@@ -258,10 +238,9 @@ def factor(
     ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised
     cross-validation.
     """
-    smooth = likelihood.tightened()
-    own = v - rest
+    smooth, own, (y, left_m, left_v, c) = likelihood.tightened(), v - rest, loo
     h = contributions(smooth, y, m, v).h
-    g = contributions(smooth, y, *left_out).g
+    g = contributions(smooth, y, left_m, left_v).g
     reach = c * own**2
     by = min(max(1.0, float((reach * unit) @ g**2) / max(float(reach @ h), 1e-300)), 9.0)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), 0.5)
