@@ -9,8 +9,8 @@ from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.estimators.predictions import moments
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
-from bayesvm.priors import Fixed, LaplaceZero, Ridge
-from bayesvm.terms import Columns, Groups, Intercept, Missing, Process, Term
+from bayesvm.priors import Fixed, LaplaceZero
+from bayesvm.terms import Columns, Groups, Intercept, Missing, Process
 
 pd = pytest.importorskip("pandas")
 
@@ -43,17 +43,6 @@ def test_an_intercept_and_all_columns_are_the_linear_machine(inference):
         assert np.allclose(sums.summary()["lower"], table["lower"], rtol=1e-8)
 
 
-def test_a_smooth_term_finds_what_a_line_cannot():
-    X, y = wave(400)
-    terms = [("level", Intercept()), ("wave", Process("a", n_inducing=30)), ("line", Columns("b"))]
-    model = AdditiveSVC(terms, random_state=0).fit(X, y)
-    assert model.score(X, y) > BayesianLinearSVC().fit(X, y).score(X, y) + 0.1
-    mean, std = model.partial(X, return_std=True)
-    assert np.corrcoef(mean["wave"], np.sin(2.0 * X.a))[0, 1] > 0.9
-    assert np.corrcoef(mean["line"], X.b)[0, 1] == pytest.approx(1.0, abs=1e-12)
-    assert all(np.all(s >= 0) for s in std.values())
-
-
 @pytest.mark.parametrize("inference", ["vb", "em"])
 def test_terms_add_up_to_f(inference):
     X, y = wave()
@@ -65,18 +54,6 @@ def test_terms_add_up_to_f(inference):
     ).fit(X, y)
     f = sum(model.partial(X).values())
     assert np.allclose(f, moments(model, X)[0][:, 0], atol=1e-10)
-
-
-def test_each_term_has_a_prior_of_its_own():
-    X, y = wave()
-    terms = [
-        Term("level", Intercept(), Fixed(1e-2)),
-        Term("line", Columns(["b"]), Ridge()),
-        Term("maybe", Columns([2]), LaplaceZero()),
-    ]
-    table = AdditiveSVC(terms, likelihood="logistic", random_state=0).fit(X, y).summary()
-    assert table.loc[("line", "b"), "inclusion"] == 1.0
-    assert table.loc[("maybe", "c"), "inclusion"] < 0.9
 
 
 def test_more_than_two_classes_and_weights():
@@ -151,23 +128,6 @@ def test_groups_alone_and_columns_that_no_term_reads():
     assert model.score(X, y) > 0.5
     with pytest.raises(ValueError, match="'name' cannot be read as numbers"):
         AdditiveSVC([("x", Columns(["a", "name"]))], categorical="error").fit(X, y)
-
-
-def test_unseen_groups_widen_their_share():
-    X, y = ward()
-    model = AdditiveSVC([("x", Columns("a")), ("h", Groups("h"))]).fit(X, y)
-    _, std = model.partial(X.assign(h="new"), return_std=True)
-    assert np.all(std["h"] > 0.1)
-
-
-def test_rows_without_weight_are_as_if_they_were_not_there():
-    X, y = ward()
-    terms = [("i", Intercept()), ("x", Columns("a")), ("h", Groups("h"))]
-    keep = X["h"] != "u"
-    whole = AdditiveSVC(terms).fit(X, y, sample_weight=keep.astype(float))
-    some = AdditiveSVC(terms).fit(X[keep], y[keep])
-    assert whole.elbo_ == pytest.approx(some.elbo_, rel=1e-10)
-    assert "u" not in whole.levels_["h"]
 
 
 @pytest.mark.parametrize("part", [Columns(["a", "b"]), Process("a", n_inducing=5)], ids=repr)
@@ -254,16 +214,6 @@ def test_draws_of_coefficients_of_f_and_for_arviz(inference):
     tree = model.to_arviz()["posterior"]
     assert list(tree["name_of_x"].values) == ["a", "c"]
     assert tree["effect_h"].shape[2:] == (6, 2)
-
-
-def test_arviz_has_the_effects_of_groups():
-    pytest.importorskip("arviz_base")
-    X, y = ward()
-    model = MixedSVC(random_state=0).fit(X[["a", "b"]], y, groups=X[["h"]])
-    tree = model.to_arviz()["posterior"]
-    got = tree["effect_h"].mean(("chain", "draw")).values[:, 0]
-    sd = model.random_effects_["sd"].to_numpy()
-    assert np.all(np.abs(got - model.random_effects_["mean"]) < 4.5 * sd / np.sqrt(1000))
 
 
 # ----- cells and columns
@@ -427,25 +377,3 @@ def test_a_kernel_that_is_given_is_taken_as_it_is():
     X, y = curve_data(CURVES["bump"], 0)
     model = AdditiveSVC([("level", Intercept()), ("s", Process([0], RBF(0.7)))]).fit(X, y)
     assert model.terms_[1].design.kernel.length_scale == 0.7
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CURVES)
-def test_bands_of_smooth_functions_cover(name):
-    """Forty sets, 90 % bands: .85 to .95 of the curve, whatever its length scale."""
-    at, held, curve = np.linspace(0.03, 0.97, 48), [], CURVES[name]
-    for seed in range(40):
-        model = AdditiveSVC(SMOOTH, random_state=0).fit(*curve_data(curve, seed))
-        rows = np.column_stack([at, np.zeros(48)])
-        mean, sd = model.partial(rows, return_std=True, centred=True)
-        gap = mean["s"] - (curve(at) - curve(at).mean())
-        held.append(np.abs(gap) < 1.645 * sd["s"])
-    assert 0.85 <= np.mean(held) <= 0.95
-
-
-def test_without_terms_it_is_an_intercept_and_all_columns():
-    X = np.random.default_rng(0).standard_normal((40, 3))
-    y = X[:, 0] > 0.3 * X[:, 1]
-    one, two = AdditiveSVC().fit(X, y), BayesianLinearSVC().fit(X, y)
-    assert list(one.partial(X)) == ["intercept", "columns"]
-    np.testing.assert_array_equal(one.predict(X), two.predict(X))

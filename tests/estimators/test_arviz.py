@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import expit, log_expit, log_softmax
-from sklearn.datasets import load_iris, make_moons
+from scipy.special import log_expit
+from sklearn.datasets import make_moons
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC, make_pipeline
 from bayesvm.inference import Gibbs
@@ -52,32 +52,6 @@ def test_likelihood_is_that_of_the_draws_beside_it(inference):
         rho = post["correlation_group"][..., 0, 1].mean()
         ours = [*post["variance_group"].mean(axis=(0, 1)), rho]
         assert_allclose(np.sort(ours), np.sort(components), rtol=1e-9)
-
-
-def test_several_classes_have_one_likelihood():
-    Z, y = load_iris(return_X_y=True)
-    tree = BayesianLinearSVC(random_state=0).fit(Z, y).to_arviz(Z, y, n=20)
-    post = values(tree, "posterior")
-    f = post["intercept"][..., None] + post["coef"] @ Z.T  # (chain, draw, class, row)
-    own = np.take_along_axis(log_softmax(f, axis=2), y[None, None, None], axis=2)[:, :, 0]
-    assert_allclose(values(tree, "log_likelihood")["y"], own, atol=1e-8)
-    assert_allclose(f.sum(axis=2), 0.0, atol=1e-8)  # of one draw
-
-
-def test_labels_are_drawn_with_their_probability():
-    model = BayesianLinearSVC(random_state=0).fit(X, Y)
-    tree = model.to_arviz(X[:20], n=4000)
-    y, p = (
-        values(tree, "posterior_predictive")["y"][0],
-        expit(values(tree, "posterior")["f_obs"][0]),
-    )
-    z = (y.mean(axis=0) - p.mean(axis=0)) / np.sqrt((p * (1 - p)).mean(axis=0) / len(y))
-    assert np.abs(z).max() < 4
-    assert "log_likelihood" not in names(tree)
-    Z, t = load_iris(return_X_y=True)
-    logs = np.log([[0.2, 0.5, 0.3]]).repeat(30_000, axis=0)
-    share = np.bincount(arviz.labels(logs, np.random.default_rng(0))) / 30_000
-    assert_allclose(share, [0.2, 0.5, 0.3], atol=4 * 0.5 / np.sqrt(30_000))
 
 
 def test_draws_are_of_the_posterior_under_the_model():
@@ -127,21 +101,6 @@ def test_prior_draws_have_the_scale_that_was_learned():
     assert_allclose(f.var(axis=1).ravel(), level + kernel.kernel_.diag(scaled[:30]), rtol=0.15)
     lasso = BayesianLinearSVC(prior="lasso", random_state=0).fit(X, Y)
     assert "prior" not in names(lasso.to_arviz(X))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_groups_in_the_prior_and_kernels_that_were_drawn():
-    mixed = MixedSVC(random=[0], random_state=0).fit(X, Y, groups=GROUPS)
-    prior = values(mixed.to_arviz(X, groups=GROUPS, n=2000), "prior")
-    T = mixed.machines_[0].model.terms[-1]
-    V = T.design.to_user() @ np.linalg.inv(T.prior.matrix(mixed.machines_[0].state.priors[-1]))
-    V = V @ T.design.to_user().T
-    u = prior["effect_group"].reshape(-1, 2)
-    assert_allclose(np.cov(u.T), V, rtol=0.1, atol=0.05 * V.max())
-    few = Gibbs(draws=10, burn_in=5, chains=2)
-    model = BayesianSVC(tune="sample", inference=few, random_state=0).fit(X[:30], Y[:30])
-    tree = model.to_arviz(X[:5], Y[:5])
-    assert tree["posterior"]["kernel"].shape[:2] == tree["posterior"]["f_obs"].shape[:2]
 
 
 @pytest.mark.parametrize("random", ["intercept", "slope"])

@@ -66,12 +66,6 @@ def test_who_stops_a_fit_is_not_warned_that_it_stopped(name):
     assert np.all(np.isfinite(model.predict_proba(X, **more)))
 
 
-def test_a_fit_after_a_stopped_one_may_warn_again():
-    model = BayesianLinearSVC(max_iter=2, callbacks=[lambda progress: True]).fit(X, Y)
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
-        model.set_params(callbacks=None).fit(X, Y)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_summary_says_where_the_width_is_the_models():
     X = np.random.default_rng(0).standard_normal((90, 2))

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import Gibbs
@@ -52,14 +51,6 @@ def test_no_two_generators_of_a_fit_share_a_stream(model, monkeypatch):
     made = [state for state in made if state not in fixed]
     assert len(made) > CHAIN.chains * CHAIN.burn_in
     assert len(set(made)) == len(made)
-
-
-def test_no_callback_is_called_for_the_classes_that_follow():
-    calls = []
-    rows, labels = load_iris(return_X_y=True)
-    model = BayesianLinearSVC(callbacks=[ending_at(2, calls)]).fit(rows, labels)
-    assert len(calls) == 2
-    assert np.all(np.isfinite(model.predict_proba(rows)))
 
 
 def test_chains_that_had_ended_before_the_fit_was_ended_are_kept():

@@ -8,10 +8,6 @@ import polars as pl
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
@@ -89,16 +85,6 @@ def test_libraries_and_types_of_columns_do_not_matter(model):
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
-def test_arrow_tables():
-    pa = pytest.importorskip("pyarrow")
-    frame = with_gaps()
-    table = pa.Table.from_pandas(frame)
-    table = table.set_column(2, "city", table.column("city").dictionary_encode())
-    model = BayesianLinearSVC().fit(table, Y)
-    other = BayesianLinearSVC().fit(frame, Y)
-    np.testing.assert_allclose(model.predict_proba(frame), other.predict_proba(table), rtol=1e-9)
-
-
 def test_levels_not_seen_and_new_missing_cells_are_predicted(model):
     model.fit(FRAME, Y)
     new = FRAME.head(4).copy()
@@ -111,15 +97,6 @@ def test_levels_not_seen_and_new_missing_cells_are_predicted(model):
     if not isinstance(model, FactorSVC):
         mean = new.assign(age=new["age"].fillna(FRAME["age"].mean()))
         np.testing.assert_allclose(p, model.predict_proba(mean), rtol=1e-9)
-
-
-def test_names_of_levels_do_not_matter(model):
-    other = FRAME.assign(
-        sex=FRAME["sex"].map({"f": "z", "m": "a"}), city=FRAME["city"].map(lambda c: c[::-1])
-    )
-    want = model.fit(FRAME, Y).predict_proba(FRAME)
-    got = clone(model).fit(other, Y).predict_proba(other)
-    np.testing.assert_allclose(got, want, atol=2e-3)  # to the tolerance of a penalty's search
 
 
 def test_columns_in_another_order_are_refused(model):
@@ -177,20 +154,6 @@ def test_files_and_copies_keep_the_encoding(name, tmp_path):
     )
 
 
-def test_searches_and_pipelines_take_frames():
-    frame = with_gaps()
-    assert cross_val_score(BayesianLinearSVC(), frame, Y, cv=3).mean() > 0.7
-    search = GridSearchCV(BayesianSVC(random_state=0), {"tune": [False]}, cv=2).fit(frame, Y)
-    assert search.score(frame, Y) > 0.7
-    scale = make_column_transformer(
-        (StandardScaler(), ["age", "dose"]),
-        remainder="passthrough",
-        verbose_feature_names_out=False,
-    ).set_output(transform="pandas")
-    pipe = make_pipeline(scale, BayesianLinearSVC()).fit(frame, Y)
-    assert pipe.score(frame, Y) > 0.7
-
-
 # ----- linear predictors
 
 
@@ -224,24 +187,6 @@ def test_indicators_are_those_made_by_hand(name):
     rest = [f"{name} - {CODED[2]}" if name in CODED[3:6] else name for name in CODED]
     labels = list(found.index.get_level_values("name"))
     assert labels == ["intercept", *(name for name in rest if name != CODED[2])]
-
-
-def test_a_weight_of_two_is_the_row_twice():
-    frame, c = with_gaps(), RNG.integers(0, 3, N)
-    at = np.repeat(np.arange(N), c)
-    weighted = BayesianLinearSVC().fit(frame, Y, sample_weight=c)
-    repeated = BayesianLinearSVC().fit(frame.iloc[at], Y[at])
-    np.testing.assert_allclose(
-        weighted.predict_proba(frame), repeated.predict_proba(frame), rtol=1e-4
-    )
-
-
-def test_a_modelled_table_may_have_text():
-    frame = with_gaps()
-    model = BayesianLinearSVC(missing="model").fit(frame, Y)
-    assert "dose_missing" not in model.column_names_
-    assert "city_missing" in model.column_names_
-    assert model.imputed_.row.size == frame["dose"].isna().sum()
 
 
 def test_slopes_of_groups_name_columns_of_the_table():
@@ -316,24 +261,6 @@ def test_the_kernel_is_one_over_columns_of_the_table():
     one = np.array([1.0, 2.0, 0.5, 0.5, 0.5, 0.5, 3.0, 1.5])
     plain = BayesianSVC(RBF(one), tune=False, standardize=False).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(FRAME), plain.predict_proba(X), rtol=1e-5)
-
-
-def test_tuning_has_a_length_scale_for_each_column_of_the_table():
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({k: rng.choice(list("abcd"), 300) for k in "uvwxyz"})
-    y = (frame["u"].isin(["a", "b"]) ^ frame["v"].isin(["a", "c"])).to_numpy()
-    model = BayesianSVC(random_state=0).fit(frame[:200], y[:200])
-    assert model.score(frame[200:], y[200:]) > 0.9
-    scales = model.summary().filter(like="length_scale", axis="index")["mean"]
-    assert len(scales) in (1, 6, 2, 7, 12)  # of one kernel or two, shared or by column
-
-
-def test_machines_of_blocks_take_text(monkeypatch):
-    from bayesvm.data import tables
-
-    monkeypatch.setattr(tables, "MERGED_ROWS", 50)
-    model = BayesianSVC(n_inducing=20, random_state=0).fit(with_gaps(), Y)
-    assert model.score(with_gaps(), Y) > 0.7
 
 
 def test_given_kernel_values_are_numbers():

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import kstest
 from sklearn.model_selection import FixedThresholdClassifier
 
-from bayesvm import RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm import RVC, BayesianLinearSVC, BayesianSVC
 from bayesvm.datasets import simulate_luts
 
 RNG = np.random.default_rng(0)
@@ -62,34 +62,6 @@ def test_a_row_without_any_known_cell_is_novel(kind):
     some = rows.mask(rng.random(rows.shape) < 0.2)
     # coefficients of indicators, which are mostly zero, have a prior for entries of about one
     assert 0.6 < kind().fit(some, y).novelty(blank)[0] <= 1.0
-
-
-@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
-def test_weights_are_repetitions(model):
-    times = RNG.integers(1, 3, size=150)
-    one = model.fit(X[TRAIN], Y[TRAIN], sample_weight=times)
-    kept = one.predict_set(X[TEST], 0.8), one.novelty(X[TEST]), one.predict_proba(X[TEST])
-    many = model.fit(X[TRAIN].repeat(times, 0), Y[TRAIN].repeat(times))
-    np.testing.assert_allclose(kept[2], many.predict_proba(X[TEST]), atol=1e-4)
-    assert np.mean(kept[0] == many.predict_set(X[TEST], 0.8)) > 0.99
-    np.testing.assert_allclose(kept[1], many.novelty(X[TEST]), atol=0.02)
-
-
-def test_other_machines():
-    groups = RNG.integers(8, size=N)
-    mixed = MixedSVC().fit(X[TRAIN], Y[TRAIN], groups=groups[TRAIN])
-    assert mixed.predict_set(X[TEST], groups=groups[TEST]).shape == (250, 2)
-    unseen = np.full(250, 99)
-    assert np.all(
-        mixed.novelty(X[TEST], groups=unseen) >= mixed.novelty(X[TEST], groups=groups[TEST])
-    )
-    additive = AdditiveSVC().fit(X[TRAIN], Y[TRAIN])
-    assert additive.novelty(X[TEST] + 20).min() > 0.99
-    drawn = BayesianLinearSVC(inference="gibbs", random_state=0).fit(X[TRAIN], Y[TRAIN])
-    assert abs(hits(drawn.predict_set(X[TEST]), drawn.classes_, Y[TEST]) - 0.9) < 0.1
-    stream = BayesianLinearSVC().partial_fit(X[TRAIN], Y[TRAIN], classes=["no", "yes"])
-    whole = BayesianLinearSVC().fit(X[TRAIN], Y[TRAIN])
-    np.testing.assert_array_equal(stream.predict_set(X[TEST]), whole.predict_set(X[TEST]))
 
 
 def test_what_cannot_be_known_is_refused():

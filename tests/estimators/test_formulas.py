@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
-import bayesvm
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.estimators.formula import terms_of
 from bayesvm.plot import TermDisplay
@@ -42,22 +40,6 @@ def test_a_linear_formula_is_its_columns():
     mixed = MixedSVC.from_formula("ill ~ age + dose * sex", DATA, prior="ridge")
     ridge = BayesianLinearSVC.from_formula("ill ~ age + dose * sex", DATA, prior="ridge")
     assert mixed.summary().index.equals(ridge.summary().index)
-
-
-def test_it_can_be_cloned_validated_and_saved(tmp_path):
-    model = BayesianLinearSVC(formula="ill ~ age + sex")
-    X, y = DATA.drop(columns="ill"), DATA["ill"]
-    assert cross_val_score(model, X, y, cv=3).shape == (3,)
-    again = clone(model.fit(X, y)).fit(DATA)
-    assert_allclose(again.predict_proba(X), model.predict_proba(DATA), rtol=1e-10)
-    effects = again.average_effects(DATA, columns=["age", "sex"])
-    assert effects.index.tolist() == [("age", "+1 sd"), ("sex", "m against f")]
-    frame = DATA.assign(unread=1.0)
-    assert again.average_effects(frame).index.equals(effects.index)  # not of dose, clinic, unread
-    pytest.importorskip("skops")
-    bayesvm.save(again, tmp_path / "model")
-    loaded = bayesvm.load(tmp_path / "model")
-    assert_allclose(loaded.predict_proba(X), again.predict_proba(X))
 
 
 def test_average_effects_are_of_columns_of_the_formula():

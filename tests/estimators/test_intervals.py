@@ -5,10 +5,9 @@ import pytest
 from scipy.special import expit, log_expit, logsumexp, ndtri
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 
-from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm import BayesianLinearSVC
 from bayesvm.inference import Gibbs
 from bayesvm.predictive.links import floored
-from bayesvm.terms import Columns, Intercept
 
 LINKS = ["calibrated", "probit", "normalised"]
 IRIS = load_iris(return_X_y=True)
@@ -30,37 +29,6 @@ def test_mean_and_deviation_are_both_those_of_f(link):
     values = model.decision_function(X)
     np.testing.assert_array_equal(values > 0, mean > 0)
     np.testing.assert_array_equal(values > 0, model.predict(X) == model.classes_[1])
-
-
-def test_mean_and_deviation_of_each_class_are_those_of_its_f():
-    X, y = IRIS
-    model = BayesianLinearSVC().fit(X, y)
-    mean, std = model.decision_function(X, return_std=True)
-    f = X @ model.coef_.T + model.intercept_
-    np.testing.assert_allclose(mean, f + model.offset_, rtol=1e-9, atol=1e-9)
-    assert std.shape == mean.shape == (150, 3)
-
-
-MODELS = [
-    MixedSVC(probability="probit"),
-    AdditiveSVC([("level", Intercept()), ("x", Columns())], probability="probit"),
-    BayesianSVC(tune=False, probability="probit"),
-    FactorSVC(2, "linear", probability="probit", max_iter=20),
-    PCVC(tune=False, probability="probit"),
-    RVC(tune=False, probability="probit"),
-]
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_every_machine_gives_the_mean_before_the_link_shrinks_it(model):
-    X, y = CANCER[0][::6, :4], CANCER[1][::6]
-    given = {"random_state": 0, "width": "model"}  # the link shrinks by the posterior's variance
-    model.set_params(**{k: v for k, v in given.items() if k in model.get_params()}).fit(X, y)
-    mean, std = model.decision_function(X, return_std=True)
-    np.testing.assert_allclose(
-        model.decision_function(X), mean / np.sqrt(1.0 + std**2), rtol=1e-9, atol=1e-12
-    )
 
 
 def draws_of_probabilities(model, X, n=800):

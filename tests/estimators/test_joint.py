@@ -1,17 +1,13 @@
 """Estimators of more than two classes: which have a joint likelihood, and what they report."""
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
-from sklearn.metrics import log_loss
-from sklearn.model_selection import train_test_split
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.inference import SVI, Gibbs
 from bayesvm.predictive.posterior import NoPosterior
-from bayesvm.terms import Columns, Intercept, Process
+from bayesvm.terms import Columns, Intercept
 
 X, Y = load_wine(return_X_y=True)
 X = X[:, :4]
@@ -72,20 +68,6 @@ def test_predictions_agree_with_each_other(probability, inference):
     assert model.score(X, Y) > 0.85
 
 
-def test_better_than_one_against_the_rest():
-    """Three classes in a row: the middle one is no side of a plane."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((600, 2))
-    y = np.digitize(x[:, 0] + 0.3 * rng.standard_normal(600), [-0.6, 0.6])
-    train, test, a, b = train_test_split(x, y, random_state=0)
-    joint = BayesianLinearSVC(likelihood="logistic", prior="ridge").fit(train, a)
-    rest = BayesianLinearSVC(likelihood="hinge", prior="ridge").fit(train, a)
-    assert not rest.fit_.is_joint
-    assert len(rest.elbo_path_) == 3
-    loss = [log_loss(b, model.predict_proba(test)) for model in (joint, rest)]
-    assert loss[0] < 0.85 * loss[1]
-
-
 def test_mixed_and_additive_models_too():
     mixed = MixedSVC(likelihood="logistic", prior="ridge").fit(X, Y, groups=GROUPS)
     assert mixed.fit_.is_joint
@@ -110,19 +92,6 @@ def test_mixed_and_additive_models_too():
     assert np.all(sd < np.sqrt([m.posterior.coef.cov.diag()[0] for m in again.machines_]))
 
 
-def test_a_group_that_was_not_seen_widens_the_interval():
-    rng = np.random.default_rng(1)
-    groups = np.repeat(np.arange(30), 12)
-    own = rng.standard_normal((30, 3)) * 1.5
-    x = rng.standard_normal((360, 1))
-    y = (x * np.array([-1.0, 0.0, 1.0]) + own[groups] + rng.gumbel(size=(360, 3))).argmax(1)
-    model = MixedSVC(likelihood="logistic", prior="ridge").fit(x, y, groups=groups)
-    known, new = (model.predict_interval(x[:20], groups=g) for g in (groups[:20], [99] * 20))
-    assert np.mean(new[1] - new[0]) > 1.3 * np.mean(known[1] - known[0])
-    p = model.predict_proba(x, groups=groups)
-    assert log_loss(y, p) < 0.9 * log_loss(y, model.predict_proba(x))
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -139,11 +108,6 @@ def test_others_are_one_against_the_rest(params):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
-def test_a_copy_predicts_the_same(fitted):
-    copy = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_allclose(copy.predict_proba(X), fitted.predict_proba(X), rtol=1e-6, atol=1e-9)
-
-
 def test_a_class_of_one_row():
     y = Y.copy()
     y[0] = 9
@@ -151,23 +115,3 @@ def test_a_class_of_one_row():
     p = model.predict_proba(X)
     assert np.all(np.isfinite(p))
     assert p[1:, 3].mean() < 0.05
-
-
-def test_smooth_terms_of_several_classes():
-    rng = np.random.default_rng(2)
-    x = rng.uniform(-2, 2, (300, 1))
-    y = np.digitize(np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(300), [-0.4, 0.4])
-    terms = [("level", Intercept()), ("wave", Process([0], n_inducing=15))]
-    model = AdditiveSVC(terms, likelihood="logistic", random_state=0).fit(x, y)
-    assert model.fit_.is_joint
-    assert model.score(x, y) > 0.85
-
-
-def test_a_stream_has_one_class_against_the_rest(fitted):
-    """It may begin with a joint fit, whose machines are expanded about equal other classes."""
-    after = BayesianLinearSVC(random_state=0).fit(X, Y).partial_fit(X[:5], Y[:5])
-    assert not after.fit_.is_joint
-    assert log_loss(Y, after.predict_proba(X)) < log_loss(Y, fitted.predict_proba(X)) + 0.2
-    model = BayesianLinearSVC(random_state=0).partial_fit(X, Y, classes=np.unique(Y))
-    assert not model.fit_.is_joint
-    assert log_loss(Y, model.predict_proba(X)) < log_loss(Y, fitted.predict_proba(X)) + 0.2

@@ -8,21 +8,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.stats import norm
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import log_loss
-from sklearn.model_selection import cross_val_score, train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from tests.papers.exact import log_mean_likelihood
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.data.labels import Training
-from bayesvm.designs import Factors, Missing, Unstructured
+from bayesvm.designs import Factors
 from bayesvm.estimators.options import choose_parts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.likelihoods import Hinge, Probit
-from bayesvm.predictive.links import CalibratedLink
 
 SHORT = Gibbs(draws=60, burn_in=30, chains=2)
 
@@ -129,16 +122,6 @@ def test_gibbs_and_vb_agree():
     assert np.corrcoef(vb.impute(X)[0][np.isnan(X)], gibbs.impute(X)[0][np.isnan(X)])[0, 1] > 0.99
 
 
-@pytest.mark.parametrize("prior", ["spike_slab", "laplace_zero"])
-@pytest.mark.parametrize("inference", ["vb", SHORT], ids=["vb", "gibbs"])
-def test_selection_with_missing_cells(prior, inference):
-    X, _, y = table(n=200, d=5)
-    model = fit(X, y, prior=prior, inference=inference)
-    chance = model.inclusion_proba_
-    assert chance[:2].min() > 0.9
-    assert chance[2:].mean() < 0.7
-
-
 def test_weights_are_repetitions():
     X, _, y = table(n=60)
     k = np.where(np.arange(60) % 4 == 0, 3, 1)
@@ -166,29 +149,6 @@ def test_weights_under_gibbs_repeat_rows():
     rows_left_out = np.where(np.arange(60) < 5, 0, 1)
     some = fit(X, y, sample_weight=rows_left_out)
     assert some.imputed_.row.min() >= 5
-
-
-def test_more_than_two_classes():
-    X, _, y = table(n=150, classes=3)
-    model = fit(X, y)
-    assert model.predict_proba(X).shape == (150, 3)
-    assert model.score(X, y) > 0.6
-    assert model.impute(X)[0].shape == X.shape
-    assert model.imputed_.row.size == np.isnan(X).sum()
-
-
-def test_integers_half_missing_and_constant_columns():
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 5, (200, 4)).astype(float)
-    y = (X[:, 0] + X[:, 1] > 4).astype(int)
-    X[:, 3] = 7.0
-    X[rng.random(X.shape) < 0.5] = np.nan
-    keep = ~np.isnan(X).all(axis=1)
-    model = fit(X[keep], y[keep])
-    assert model.score(X[keep], y[keep]) > 0.65
-    mean, std = model.impute(X)
-    assert np.abs(mean[:, 3] - 7.0).max() < 0.1
-    assert np.isfinite(std).all()
 
 
 def test_an_all_missing_row_is_kept_with_a_warning():
@@ -243,20 +203,6 @@ def test_no_stream_and_no_imputation_where_there_is_none():
         plain.impute(X)
 
 
-def test_tags_follow_the_parameter():
-    for missing, allowed in (("error", False), ("model", True), (Unstructured(), True)):
-        tags = BayesianLinearSVC(missing=missing).__sklearn_tags__().input_tags
-        assert tags.allow_nan is allowed
-
-
-def test_imputers_as_objects():
-    X, _, y = table()
-    wide = fit(X, y, missing=Factors(2))
-    assert isinstance(wide.machines_[0].model.terms[1].design, Missing)
-    assert wide.score(X, y) > 0.8
-    assert clone(wide).missing == Factors(2)
-
-
 def test_wide_tables_have_factors():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 120))
@@ -266,14 +212,6 @@ def test_wide_tables_have_factors():
     model = fit(X, y)
     assert isinstance(model.machines_[0].model.terms[1].design.imputer, Factors)
     assert model.score(X, y) > 0.8
-
-
-def test_cross_validation_in_a_pipeline():
-    X, y = load_breast_cancer(return_X_y=True)
-    X = X[:200, :6].copy()
-    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
-    model = make_pipeline(StandardScaler(), BayesianLinearSVC(missing="model"))
-    assert cross_val_score(model, X, y[:200], cv=3).mean() > 0.85
 
 
 def test_left_out_moments_resemble_refits():
@@ -297,18 +235,6 @@ def test_left_out_moments_resemble_refits():
         kept.append(fitted[i] - f[0])
     assert np.sqrt(np.mean(np.square(gap))) < 0.6 * np.sqrt(np.mean(np.square(kept)))
     assert np.all(v > 0)
-
-
-def test_calibration_is_not_over_confident_where_cells_are_missing():
-    X, _, y = table(n=1200, d=4, share=0.35, seed=4)
-    keep = ~np.isnan(X).all(axis=1)
-    X, y = X[keep], y[keep]
-    train, test = train_test_split(np.arange(y.size), random_state=0)
-    model = fit(X[train], y[train])
-    loss = log_loss(y[test], model.predict_proba(X[test]))
-    m, v = model.machines_[0].moments(X[test])
-    best = CalibratedLink.fit(np.where(y[test] == 1, 1.0, -1.0), m, v, np.ones(test.size)).loss
-    assert loss < best / test.size + 0.03
 
 
 @pytest.mark.parametrize("lik", [Hinge(), Probit()], ids=lambda k: type(k).__name__)

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars
 import pytest
 import sklearn
 from scipy.optimize import minimize
@@ -15,13 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC, MixedSVC
 from bayesvm.estimators.formula import Code, Formula, Recipe
 from bayesvm.estimators.predictions import moments
-from bayesvm.inference import EM, SVI, VB, Gibbs
-from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge
+from bayesvm.inference import VB, Gibbs
+from bayesvm.priors import Fixed, InverseWishart, Lasso, Ridge
 
 
 def simulate(n=400, G=30, seed=0, slope=0.0, classes=2):
@@ -36,8 +34,6 @@ def simulate(n=400, G=30, seed=0, slope=0.0, classes=2):
 
 X, Y, G, U = simulate()
 NEW = simulate(seed=9)[0][:50]
-QUICK = Gibbs(draws=60, burn_in=30, chains=2)
-SCHEMES = {"vb": VB(), "em": EM(), "gibbs": QUICK, "svi": SVI(max_iter=3)}
 
 
 @pytest.fixture(scope="module")
@@ -46,22 +42,6 @@ def model():
 
 
 # ----- what is learned
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("likelihood", ["hinge", "logistic", "probit"])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_scheme_finds_the_groups(scheme, likelihood):
-    found = MixedSVC(inference=SCHEMES[scheme], likelihood=likelihood, random_state=0)
-    found.fit(X, Y, groups=G)
-    effects = found.random_effects_["mean"].to_numpy()
-    assert np.corrcoef(effects, U)[0, 1] > 0.9
-    plain = BayesianLinearSVC(likelihood=likelihood).fit(X, Y)
-    assert found.score(X, Y, groups=G) > plain.score(X, Y) + 0.05
-    proba = found.predict_proba(X, groups=G)
-    np.testing.assert_array_equal(found.predict(X, groups=G), found.classes_[proba.argmax(1)])
-    values = found.decision_function(X, groups=G)
-    np.testing.assert_array_equal(values > 0, found.predict(X, groups=G) == 1)
 
 
 def test_coefficients_are_those_all_groups_share(model):
@@ -89,18 +69,6 @@ def test_without_groups_it_is_the_linear_machine():
         mixed.predict(X, groups=G)
 
 
-def test_more_than_two_classes():
-    X, y, g, _ = simulate(classes=3)
-    found = MixedSVC().fit(X, y, groups=g)
-    assert found.predict_proba(X, groups=g).shape == (400, 3)
-    assert found.score(X, y, groups=g) > 0.6
-    effects = found.random_effects_
-    assert effects.index.names == ["class", "factor", "level", "effect"]
-    assert effects.shape == (90, 4)
-    assert found.variance_components_.index.nlevels == 3
-    assert found.decision_function(X, groups=g, return_std=True)[1].shape == (400, 3)
-
-
 def test_weights_are_repetitions_and_zero_leaves_out():
     rng = np.random.default_rng(1)
     c = rng.integers(0, 3, 400)
@@ -116,36 +84,6 @@ def test_weights_are_repetitions_and_zero_leaves_out():
 
 
 # ----- groups of every kind
-
-
-KINDS = {
-    "integers": lambda g: g,
-    "list": lambda g: list(g),
-    "floats": lambda g: g.astype(float),
-    "strings": lambda g: np.array([f"site {k:02d}" for k in g]),
-    "objects": lambda g: np.array([f"site {k:02d}" for k in g], dtype=object),
-    "series": lambda g: pd.Series(g, name="site"),
-    "categorical": lambda g: pd.Series(pd.Categorical([f"s{k:02d}" for k in g])),
-    "frame": lambda g: pd.DataFrame({"site": g}),
-    "polars": lambda g: polars.DataFrame({"site": g}),
-    "column": lambda g: g[:, None],
-    "dates": lambda g: np.datetime64("2020-01-01") + g,
-    "nullable": lambda g: pd.Series(g, dtype="Int64"),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_labels_of_any_kind(model, kind):
-    labels = KINDS[kind](G)
-    found = MixedSVC().fit(X, Y, groups=labels)
-    np.testing.assert_allclose(found.coef_, model.coef_, rtol=1e-12)
-    some = labels[:50] if kind not in ("frame",) else labels.iloc[:50]
-    expected = model.predict_proba(X[:50], groups=G[:50])
-    np.testing.assert_allclose(found.predict_proba(X[:50], groups=some), expected, rtol=1e-10)
-    name = found.factors_[0]
-    assert len(found.levels_[name]) == 30
-    if kind in ("series", "frame", "polars"):
-        assert name == "site"
 
 
 def test_known_unseen_absent_and_missing_groups(model):
@@ -184,21 +122,6 @@ def test_the_variance_of_an_unseen_group_is_added(model):
     assert (high - low).mean() > (known[1] - known[0]).mean()
 
 
-def test_unseen_groups_are_predicted_honestly():
-    """New groups: the average over them loses less than their mean taken for granted."""
-    X, y, g, _ = simulate(3000, 150, seed=4)
-    old = g < 120
-    found = MixedSVC().fit(X[old], y[old], groups=g[old])
-    p = found.predict_proba(X[~old], groups=g[~old])[np.arange((~old).sum()), y[~old]]
-    spread = [m.spread(2) for m in found.machines_]
-    assert spread[0][0, 0] > 0.1
-    sure = found.machines_[0]
-    m, v = moments(found, X[~old])
-    plain = sure.link.proba(m[:, 0], v[:, 0] - spread[0][0, 0])
-    q = np.where(y[~old] == 1, plain, 1 - plain)
-    assert -np.log(p).mean() < -np.log(q).mean()
-
-
 BAD = {
     "nan": (np.where(G == 3, np.nan, G.astype(float)), "rows have no value in 'group'"),
     "none": ([None, *["a"] * 399], "1 of 400 rows have no value"),
@@ -233,22 +156,6 @@ def test_bad_groups_of_new_rows_are_refused(model):
 
 
 # ----- slopes, several factors, priors
-
-
-def test_random_slopes_are_found():
-    X, y, g, _ = simulate(3000, 60, seed=2, slope=1.0)
-    found = MixedSVC(random=[0]).fit(X, y, groups=g)
-    frame = found.variance_components_
-    assert list(frame.index.get_level_values(1)) == [
-        "var(intercept)",
-        "var(x0)",
-        "corr(intercept, x0)",
-    ]
-    assert frame.loc[("group", "var(x0)"), "mean"] > 0.1
-    assert ((frame["lower"] < frame["mean"]) & (frame["mean"] < frame["upper"])).all()
-    only = MixedSVC().fit(X, y, groups=g)
-    assert found.elbo_ > only.elbo_ + 20
-    assert found.score(X, y, groups=g) > only.score(X, y, groups=g)
 
 
 def test_reports_are_on_the_scale_of_the_input():
@@ -320,16 +227,6 @@ def test_priors_of_effects():
         MixedSVC(random_prior=Lasso()).fit(X, Y, groups=G)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_selection_of_columns_beside_groups():
-    for scheme in (VB(), Gibbs(draws=200, burn_in=50, chains=2)):
-        prior = LaplaceZero(inclusion=0.5)
-        found = MixedSVC(prior, scheme, random_state=0).fit(X, Y, groups=G)
-        assert found.inclusion_proba_[0] > 0.9
-        assert found.inclusion_proba_[2] < 0.5
-        assert np.corrcoef(found.random_effects_["mean"], U)[0, 1] > 0.9
-
-
 def test_nested_and_crossed_factors():
     rng = np.random.default_rng(5)
     n, school, klass = 1200, rng.integers(0, 10, 1200), rng.integers(0, 4, 1200)
@@ -367,22 +264,6 @@ def test_share_of_a_logistic_random_intercept_is_the_usual_one():
     v = found._effects._covariances(found.machines_[0], 2)[:, 0, 0]
     share = found.intraclass_share_.loc["group", "mean"]
     assert share == pytest.approx(np.mean(v / (v + np.pi**2 / 3)), rel=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_reports_of_draws():
-    found = MixedSVC(inference=QUICK, random=[0], random_state=0).fit(X, Y, groups=G)
-    draws = found.machines_[0].draws
-    assert draws.hyper["groups of group"].shape == (2, 60, 4)
-    effects, components = found.random_effects_, found.variance_components_
-    assert (effects["lower"] <= effects["upper"]).all()
-    sigma = draws.hyper["groups of group"].reshape(-1, 2, 2).mean(axis=0)
-    design = found.machines_[0].model.terms[-1].design
-    T = design.to_user()
-    expected = (T @ sigma @ T.T)[1, 1]
-    assert components.loc[("group", "var(x0)"), "mean"] == pytest.approx(expected, rel=1e-10)
-    assert found.predict_interval(NEW, groups=G[:50])[0].shape == (50, 2)
-    assert {"r_hat", "ess"} <= set(found.summary().columns)
 
 
 def test_em_reports_estimates_only():
@@ -587,19 +468,6 @@ def test_formula_arguments_are_checked(formulae):
     assert found.likelihood == "logistic"
     with pytest.raises(ValueError, match="reads groups from the data frame"):
         found.predict(DATA, groups=G)
-
-
-def test_coverage_of_effects():
-    """Logistic groups: 90 % intervals of Gibbs hold the truth about nine times in ten."""
-    X, _, g, u = simulate(900, 40, seed=6)
-    rng = np.random.default_rng(7)
-    y = rng.random(900) < 1 / (1 + np.exp(-(X[:, 0] + u[g])))
-    found = MixedSVC(likelihood="logistic", inference=Gibbs(draws=150, burn_in=80, chains=2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        frame = found.set_params(random_state=0).fit(X, y, groups=g).random_effects_
-    inside = (frame["lower"] <= u) & (u <= frame["upper"])
-    assert abs(inside.mean() - 0.9) < Z * np.sqrt(0.09 / 40)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])

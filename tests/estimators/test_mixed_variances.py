@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm import AdditiveSVC, BayesianSVC, MixedSVC
 from bayesvm.inference import SVI, VB, Gibbs
 from bayesvm.priors import Fixed
 from bayesvm.terms import Groups, Intercept, Process
@@ -12,19 +12,6 @@ RNG = np.random.default_rng(0)
 GROUP = np.repeat(np.arange(10), 6)
 X = RNG.standard_normal((60, 2))
 Y = (X[:, 0] + RNG.standard_normal(10)[GROUP] > 0).astype(int)
-
-
-@pytest.mark.parametrize("adaptive", [False, True])
-def test_stochastic_steps_without_a_delay_begin_with_a_whole_one(adaptive):
-    found = BayesianLinearSVC(
-        inference=SVI(delay=0, batch_size=20, adaptive=adaptive), random_state=0
-    ).fit(X, Y)
-    assert np.all(np.isfinite(found.coef_))
-    assert SVI(delay=0).rate(0) == 1.0
-    # nothing changes where the rate was defined
-    for delay in (0.5, 1.0, 5.0):
-        for t in range(4):
-            assert SVI(delay=delay).rate(t) == min(1.0, (t + delay) ** -0.6)
 
 
 def test_stochastic_steps_without_a_delay_fit_groups():
@@ -38,24 +25,11 @@ def test_effects_of_groups_cannot_vary_without_bound(prior):
         MixedSVC(random_prior=prior).fit(X, Y, groups=GROUP).predict_proba(X)
 
 
-def test_effects_of_a_term_cannot_vary_without_bound():
-    terms = [("level", Intercept()), ("g", Groups(2), Fixed(0))]
-    with pytest.raises(ValueError, match="precision of 0 groups not seen would vary"):
-        AdditiveSVC(terms).fit(np.column_stack([X, GROUP]), Y)
-
-
 def test_a_smooth_term_chooses_its_points_as_the_kernel_machine_does():
     own = AdditiveSVC([("level", Intercept()), ("f", Process(n_inducing="auto"))]).fit(X, Y)
     every = AdditiveSVC([("level", Intercept()), ("f", Process(n_inducing=None))]).fit(X, Y)
     np.testing.assert_allclose(own.predict_proba(X), every.predict_proba(X), rtol=1e-6, atol=1e-9)
     assert len(BayesianSVC(n_inducing="auto", tune=False).fit(X, Y).inducing_points_) == len(X)
-
-
-def test_a_smooth_term_of_many_rows_chooses_few_points():
-    x = np.linspace(-3, 3, 1200)[:, None]
-    terms = [("level", Intercept()), ("f", Process(n_inducing="auto"))]
-    found = AdditiveSVC(terms, random_state=0).fit(x, np.sin(2 * x[:, 0]) > 0)
-    assert found.terms_[1].design.width == 128
 
 
 @pytest.mark.parametrize("random", ["bogus", ["no such column"], {"patient": "slope"}, 3])

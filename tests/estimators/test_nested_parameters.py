@@ -99,12 +99,3 @@ def test_scores_and_their_deviations_are_both_frames(form):
     assert list(scores.columns) == list(std.columns) == list(model.get_feature_names_out())
     np.testing.assert_allclose(scores.to_numpy(), plain[0], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(std.to_numpy(), plain[1], rtol=1e-6, atol=1e-9)
-
-
-def test_terms_that_cannot_be_are_shown_all_the_same():
-    for terms in ([1, 2], [()], [("x",)], 3, "x", [("x", 3)]):
-        model = AdditiveSVC(terms)
-        assert "AdditiveSVC" in model._repr_html_()
-        assert "terms" in model.get_params()
-        with pytest.raises(ValueError, match="term"):
-            model.fit(X, Y)

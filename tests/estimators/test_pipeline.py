@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesvm
-from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
+from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.plot import CoefficientDisplay
 from bayesvm.terms import Columns, Intercept, Process
 
@@ -59,12 +59,6 @@ def test_columns_have_the_names_that_the_steps_give_them(pipe):
     assert list(made.summary().index[1:3]) == ["d__d_\n", "d__d_<b>"]
 
 
-def test_a_later_fit_forgets_the_names(pipe):
-    last = clone(pipe).fit(X, Y)[-1]
-    assert list(last.fit(SCALED, Y).summary().index) == ["intercept", "x0", "x1", "x2"]
-    assert list(last.fit(X, Y).summary().index) == ["intercept", "a", "b", "c"]
-
-
 def test_terms_and_slopes_may_name_columns():
     terms = [("level", Intercept()), ("x", Columns(["b"])), ("f", Process(["a"], n_inducing=5))]
     model = bayesvm.make_pipeline(StandardScaler(), AdditiveSVC(terms, random_state=0)).fit(X, Y)
@@ -98,31 +92,12 @@ def test_it_is_a_pipeline_of_scikit_learn(pipe):
         again.predict_interval(X)
 
 
-def test_one_step_and_caching(tmp_path):
-    one = bayesvm.make_pipeline(BayesianSVC(tune=False)).fit(X, Y)
-    assert_allclose(one.novelty(X), one[-1].novelty(X))
-    assert one.sample_posterior(5).shape[0] == 5
-    cached = bayesvm.make_pipeline(StandardScaler(), BayesianLinearSVC(), memory=str(tmp_path))
-    assert list(cached.fit(X, Y).fit(X, Y).summary().index[1:]) == ["a", "b", "c"]
-
-
 def test_saved_and_loaded(pipe, tmp_path):
     pytest.importorskip("skops")
     bayesvm.save(pipe, tmp_path / "pipe")
     again = bayesvm.load(tmp_path / "pipe")
     assert_allclose(again.predict_interval(X)[0], pipe.predict_interval(X)[0], rtol=1e-6, atol=1e-9)
     assert list(again.summary().index) == list(pipe.summary().index)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_selection_does_not_depend_on_units(scale):
-    """SelectFromModel takes coef_ first, which is per unit; a pipeline has only importances."""
-    rows = X.assign(a=scale * X["a"])
-    one = SelectFromModel(bayesvm.make_pipeline(BayesianLinearSVC()), max_features=1)
-    assert list(one.fit(rows, Y).get_feature_names_out()) == ["a"]
-    how = {"importance_getter": "feature_importances_", "max_features": 1}
-    named = SelectFromModel(BayesianLinearSVC(), **how).fit(rows, Y)
-    assert list(named.get_feature_names_out()) == ["a"]
 
 
 @pytest.mark.parametrize("prior", ["auto", "spike_slab"])

@@ -1,8 +1,5 @@
 """Fields of schemes and engines: honoured, or refused by name."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -10,7 +7,6 @@ from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, Mixe
 from bayesvm.data import Serial
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Likelihood
-from bayesvm.plot import coefficient_path
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 3))
@@ -50,23 +46,9 @@ def test_a_likelihood_without_a_tight_bound_is_refused_by_name():
         BayesianSVC(likelihood=Custom()).fit(X, Y)
 
 
-def test_a_path_is_that_of_the_linear_machine():
-    with pytest.raises(ValueError, match="got FactorSVC"):
-        coefficient_path(FactorSVC(2), X, Y, [0.1])
-
-
 def test_a_checkpoint_belongs_to_a_precision(tmp_path):
     file = tmp_path / "c.npz"
     model = BayesianLinearSVC(engine=Serial(dtype="float32"), checkpoint=file, random_state=0)
     model.fit(X, Y)
     with pytest.raises(ValueError, match="checkpoint"):
         model.set_params(engine=Serial(dtype="float64")).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    "name", ["sparse_kernel.Power", "designs.Unstructured", "plot.PathDisplay"]
-)
-def test_modules_are_attributes_of_the_package(name):
-    code = f"import bayesvm; print(bayesvm.{name}.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == name.split(".")[1]

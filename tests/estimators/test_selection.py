@@ -6,9 +6,6 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_selection import SelectFromModel
-from sklearn.pipeline import make_pipeline
 from tests.problems import simulate
 
 from bayesvm import BayesianLinearSVC
@@ -88,18 +85,6 @@ def test_mixture_quantiles_by_simulation():
     np.testing.assert_allclose(got, want, atol=0.02 * np.abs(draws).max())
 
 
-def test_selects_from_model():
-    X, y = two_of_eight()
-    chosen = SelectFromModel(
-        BayesianLinearSVC("spike_slab", SHORT, random_state=0),
-        threshold=0.5,
-        importance_getter="inclusion_proba_",
-    ).fit(X, y)
-    np.testing.assert_array_equal(chosen.get_support(indices=True), [0, 3])
-    pipe = make_pipeline(clone(chosen), BayesianLinearSVC()).fit(X, y)
-    assert pipe[-1].n_features_in_ == 2
-
-
 def test_more_than_two_classes():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((300, 6))
@@ -119,21 +104,6 @@ def test_no_inclusion_without_selection():
         assert not hasattr(model, "inclusion_proba_")
         with pytest.raises(AttributeError, match="needs a selection prior"):
             _ = model.inclusion_proba_
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("prior", ["laplace_zero", "spike_slab", "lasso", "bridge"])
-@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
-def test_sparse_rows(prior, kind):
-    X, y, _ = simulate(80, 6, seed=2)
-    X = np.where(np.abs(X) > 0.7, X, 0.0)
-    schemes = ["vb", "em"] if prior in ("lasso", "bridge") else ["vb", Gibbs(60, 40, 2)]
-    for scheme in schemes:
-        options = {"standardize": False, "random_state": 0}
-        ours = BayesianLinearSVC(prior, scheme, **options)
-        a = clone(ours).fit(kind(X), y).coef_
-        b = clone(ours).fit(X, y).coef_
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
 # ----- wide data
@@ -182,22 +152,6 @@ def test_wide_lasso_of_a_smooth_likelihood_is_that_of_logistic_regression():
     assert np.all(np.abs(force[~kept]) < 1.0 / nu)  # no column left out pulls harder
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_wide_spike_and_slab_finds_the_columns():
-    X, y = wide()
-    model = BayesianLinearSVC(SpikeSlab(expected_size=3), Gibbs(300, 300, 2), random_state=0)
-    model.fit(X, y)
-    assert set(np.argsort(-model.inclusion_proba_)[:2]) == {5, 70}
-    assert model.inclusion_proba_[[5, 70]].min() > 0.9
-    assert model.score(X, y) > 0.9
-
-
-def test_wide_bridge_runs():
-    X, y = wide()
-    model = BayesianLinearSVC(Bridge(0.5, nu=0.05), "em").fit(X, y)
-    assert 1 <= np.count_nonzero(model.coef_) < 60
-
-
 def test_vb_selection_refuses_what_it_cannot_hold():
     # neither a factor of the columns nor one of the rows is small
     X = sparse.csr_array(sparse.random(4100, 5200, density=1e-3, random_state=0))
@@ -236,14 +190,6 @@ def test_a_stream_cannot_select():
     X, y = two_of_eight()
     lasso = BayesianLinearSVC("lasso").partial_fit(X, y, classes=["no", "yes"])
     assert lasso.score(X, y) > 0.8
-
-
-def test_chains_that_disagree_are_reported():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 60))
-    y = np.sign(X[:, 0] + rng.logistic(size=40))
-    with pytest.warns(ConvergenceWarning, match="chains do not agree"):
-        BayesianLinearSVC("spike_slab", Gibbs(8, 0, 2), random_state=0).fit(X, y)
 
 
 def test_weights_equal_repetition_under_em_and_vb():

@@ -109,16 +109,6 @@ def test_a_stream_of_more_rows_than_the_buffer_is_as_good_as_a_fit():
     judge(LINEAR, *split(linear, 3000, 2), 300, every=5, buffer=400)
 
 
-# Machines of a stream are one against the rest.  33 rows after a class has come, the joint
-# likelihood of the default's fit has a log loss that they do not reach; 400 rows on they do.
-AGAINST_REST = BayesianLinearSVC(likelihood="soft_hinge", random_state=0)
-
-
-@pytest.mark.parametrize(("model", "late"), [(LINEAR, 600), (AGAINST_REST, 1500)])
-def test_a_class_may_first_appear_after_rows_have_left(model, late):
-    judge(model, *without_the_third_at_first(2000, late, 1), 100, every=5, buffer=400)
-
-
 def test_rows_may_come_dense_and_then_sparse():
     """The columns are the same in either format, centred or not."""
     X, y, X_new, y_new = split(linear, 200, 3)
@@ -154,29 +144,3 @@ def test_a_stream_goes_on_from_a_fit(n):
             assert loss[0] <= RATIO * loss[1]
     frequency = log_loss(y_new, np.full(len(y_new), y.mean()))
     assert log_loss(y_new, model.predict_proba(X_new)) < frequency
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("chunk", "n", "every"), [(1, 400, 10), (10, 2500, 5), (30, 6000, 7), (300, 20_000, 4)]
-)
-@pytest.mark.parametrize("seed", [2, 3])
-def test_linear_streams_are_as_good_as_fits(chunk, n, every, seed):
-    judge(LINEAR, *split(linear, n, seed), chunk, every)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("chunk", "n", "every"), [(1, 160, 7), (10, 300, 1), (30, 600, 2)])
-@pytest.mark.parametrize("seed", [2, 3])
-def test_kernel_streams_are_as_good_as_fits(chunk, n, every, seed):
-    judge(KERNEL, *split(moons, n, seed), chunk, every)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", [30, 300])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_sorted_streams_are_as_good_as_fits(chunk, seed):
-    """All rows of one class first, and more rows than the buffer holds."""
-    X, y, X_new, y_new = split(linear, 6000, seed)
-    order = np.argsort(y, kind="stable")
-    judge(LINEAR, X[order], y[order], X_new, y_new, chunk, 2100 // chunk)

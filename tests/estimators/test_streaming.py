@@ -48,12 +48,6 @@ def test_callbacks_hear_of_every_chunk(name):
     np.testing.assert_allclose(model.predict_proba(X), quiet.predict_proba(X), rtol=1e-6, atol=1e-9)
 
 
-def test_verbose_says_something(capsys, monkeypatch):
-    monkeypatch.setattr("bayesvm.inference.progress.terminal_bar", lambda: None)
-    BayesianLinearSVC(verbose=1).partial_fit(X, Y, classes=[0, 1])
-    assert "[bayesvm] stream: 1" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_checkpoint_is_refused_before_anything_is_learned(name, tmp_path):
     model = clone(STREAMS[name]).set_params(checkpoint=tmp_path / "fit.npz")
@@ -111,15 +105,6 @@ def test_a_stream_does_not_grow(name):
     assert max(sizes[1:]) - min(sizes[1:]) < 1000  # a bound path may be longer by some passes
 
 
-def test_what_the_caller_does_to_the_rows_later_does_not_matter():
-    rows, labels = X[:200].copy(), Y[:200].copy()
-    stream = BayesianLinearSVC().partial_fit(rows, labels, classes=[0, 1])
-    rows[:], labels[:] = 0.0, 0
-    stream.partial_fit(X[200:], Y[200:])
-    fit = BayesianLinearSVC().fit(X, Y)
-    np.testing.assert_allclose(stream.predict_proba(X), fit.predict_proba(X), rtol=1e-6, atol=1e-9)
-
-
 def test_rows_held_are_the_last_of_each_class():
     from bayesvm.estimators.streaming import StreamRows
 
@@ -172,14 +157,6 @@ def test_sequential_updates_approach_the_tight_fit(options, chunk):
     fit = BayesianLinearSVC(**options, inference=VB(bound="tight"), width="model").fit(A, b)
     assert np.max(np.abs(stream.coef_ - fit.coef_) / fit.coef_std_) < 0.5
     np.testing.assert_allclose(stream.coef_std_, fit.coef_std_, rtol=0.1)
-
-
-def test_the_bounds_of_chunks_add_up():
-    stream = BayesianLinearSVC(prior=Fixed(1.0), random_state=0)
-    for i in range(0, 300, 50):
-        stream.partial_fit(X[i : i + 50], Y[i : i + 50], classes=[0, 1], buffer=100)
-    fit = BayesianLinearSVC(prior=Fixed(1.0), inference=VB(bound="tight")).fit(X, Y)
-    assert stream.elbo_ == pytest.approx(fit.elbo_, abs=1.0)
 
 
 def test_the_size_of_the_buffer_is_checked():

@@ -33,7 +33,7 @@ from . import options as check
 from .base import BayesianClassifier
 from .fit import build_problem, choose_engine, closed
 from .formula import terms_of
-from .linear import CellReports
+from .linear import LinearClassifier
 from .mixed import GroupReports, check_corner, choose_group_prior
 from .predictions import draw_f
 
@@ -217,7 +217,7 @@ def learn_length_scales(
 
 
 @dataclass(eq=False, repr=False)
-class AdditiveSVC(GroupReports, CellReports, BayesianClassifier):
+class AdditiveSVC(GroupReports, BayesianClassifier):
     r"""Support vector machine whose predictor is any sum of terms.
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
@@ -243,26 +243,8 @@ class AdditiveSVC(GroupReports, CellReports, BayesianClassifier):
         a term ``Missing(Columns(...))`` have a distribution either way.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
-    width : {"data", "model"}, default="data"
-        Standard deviations of coefficients: robust, or those of the posterior; as in
-        :class:`~bayesvm.BayesianLinearSVC`.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, multiplied by ``sample_weight``.
-    engine : {"auto", "serial", "threads"} or an object of :mod:`bayesvm.data`, default="auto"
-        How sums over rows are computed.
-    max_iter, tol : int and float, optional
-        Override the values of the inference scheme.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of all random numbers.
-    n_jobs : int, optional
-        Threads over rows, and chains run in parallel under Gibbs.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
-        fit.
-    checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit resumes.
+    width, class_weight, engine, max_iter, tol, random_state, n_jobs, verbose, callbacks, checkpoint
+        As in :class:`~bayesvm.BayesianLinearSVC`.
 
     Attributes
     ----------
@@ -275,12 +257,8 @@ class AdditiveSVC(GroupReports, CellReports, BayesianClassifier):
     imputed_ : Imputed
         Where a term is ``Missing``: row, column, mean and standard deviation of each missing cell
         of the training rows, columns counted without those that name groups.
-    elbo_, elbo_path_, n_iter_, converged_
+    classes_, offset_, elbo_, elbo_path_, n_iter_, converged_
         As of the other estimators.
-    classes_ : array of shape (n_classes,)
-        Labels.
-    offset_ : array of shape (1,) or (n_classes,)
-        Shift of f by the calibration, before the sign is taken.
 
     See Also
     --------
@@ -551,8 +529,10 @@ class AdditiveSVC(GroupReports, CellReports, BayesianClassifier):
         out[table.plain] = [each[list(made)].max() for made in self.encoding_.made]
         return out
 
+    imputed_, impute = LinearClassifier.imputed_, LinearClassifier.impute
+
     @property
-    def _unread(self) -> Array:  # type: ignore[override]
+    def _unread(self) -> Array:
         return np.setdiff1d(np.arange(len(self._table.numbers)), self._table.read)
 
     def partial(self, X: Any, return_std: bool = False, *, centred: bool = False) -> Any:

@@ -163,41 +163,8 @@ class LinearReports:
         return self._with_note(self._coefficients.summary(level))
 
 
-class CellReports:
-    """Reports of missing cells that have a distribution."""
-
-    _read_new: Callable[..., Any]
-    _fitted: Callable[[], Fit]
-    _no_cells = NO_CELLS  # the error where there are none
-    _unread: Sequence[int] | Array = ()  # columns of numbers of which nothing is known
-
-    def impute(self, X: Any) -> tuple[Array, Array]:
-        """Missing cells of rows without labels, from the other cells of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows, with NaN where cells are missing.
-
-        Returns
-        -------
-        mean, std : arrays of shape (n, n_features)
-            Expected value and standard deviation of each cell; 0 for observed ones.  Training
-            cells, given the labels too, are in ``imputed_``.  Of :class:`~bayesvm.AdditiveSVC`
-            columns that name groups are left out, and those that no term reads are NaN.
-        """
-        report = ImputedCells(self._fitted().machines, self._no_cells)
-        return report.at(self._read_new(X), self._unread)
-
-    @property
-    def imputed_(self) -> Imputed:
-        """Missing cells of the training rows, given the other cells and the labels."""
-        fit = self._fitted()
-        return ImputedCells(fit.machines, self._no_cells).training(fit.rows)
-
-
 @dataclass(eq=False, repr=False)
-class LinearClassifier(CellReports, LinearReports, BayesianClassifier):
+class LinearClassifier(LinearReports, BayesianClassifier):
     """Base of the classifiers with a linear predictor: formulas, missing cells and importances."""
 
     prior: Any = "auto"
@@ -224,6 +191,8 @@ class LinearClassifier(CellReports, LinearReports, BayesianClassifier):
     checkpoint: Any = None
 
     _has_imputer = True
+    _no_cells = NO_CELLS  # the error where no cells have a distribution
+    _unread = ()  # columns of numbers of which nothing is known
 
     # ----- formulas
 
@@ -372,6 +341,30 @@ class LinearClassifier(CellReports, LinearReports, BayesianClassifier):
             state = machine.state._replace(latents=latents)
             out.append(replace(machine, model=model, posterior=post, state=state))
         return out
+
+    def impute(self, X: Any) -> tuple[Array, Array]:
+        """Missing cells of rows without labels, from the other cells of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+            Rows, with NaN where cells are missing.
+
+        Returns
+        -------
+        mean, std : arrays of shape (n, n_features)
+            Expected value and standard deviation of each cell; 0 for observed ones.  Training
+            cells, given the labels too, are in ``imputed_``.  Of :class:`~bayesvm.AdditiveSVC`
+            columns that name groups are left out, and those that no term reads are NaN.
+        """
+        report = ImputedCells(self._fitted().machines, self._no_cells)
+        return report.at(self._read_new(X), self._unread)
+
+    @property
+    def imputed_(self) -> Imputed:
+        """Missing cells of the training rows, given the other cells and the labels."""
+        fit = self._fitted()
+        return ImputedCells(fit.machines, self._no_cells).training(fit.rows)
 
     # ----- reports
 

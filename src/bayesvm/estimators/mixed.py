@@ -59,6 +59,8 @@ def parts_of(
                 f"{argument} names factors {sorted(unknown)} that are not in groups; groups has "
                 f"{list(levels.names)}."
             )
+    if not isinstance(random, Mapping):
+        effects_of(layout, random)  # which refuses wrong ones, without groups too
     parts = []
     for k, (name, labels) in enumerate(zip(levels.names, levels.labels, strict=True)):
         own, prior = (
@@ -232,6 +234,20 @@ class MixedSVC(GroupReports, LinearClassifier):
         the augmented bound makes variances of groups too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
+    formula : str, optional
+        Such as ``"y ~ visit * treat + (1 + visit | patient)"``: X is a data frame then, from which
+        columns, groups and their effects are read, see :meth:`from_formula`.
+    fit_intercept, categorical, missing, standardize
+        As in :class:`~bayesvm.BayesianLinearSVC`.  With ``missing="model"`` columns with slopes
+        must be complete.
+    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
+        The link from f to probabilities.  Of a normalised likelihood ``"calibrated"`` is
+        ``"normalised"``; else a link is fitted to leave-one-out moments of rows, with half the
+        weight on rows as of a new group.
+    width, class_weight, intercept_scale, engine, max_iter, tol, random_state, n_jobs, verbose
+        As in :class:`~bayesvm.BayesianLinearSVC`.
+    callbacks, warm_start, checkpoint
+        As in :class:`~bayesvm.BayesianLinearSVC`.
     random : {"intercept", "slope"}, list or dict, default="intercept"
         Effects of each group: an intercept; an intercept and a slope in every column; an
         intercept and slopes in the columns listed (names or numbers); or a dict of these by factor.
@@ -239,46 +255,6 @@ class MixedSVC(GroupReports, LinearClassifier):
         Prior of the groups' effects, for all factors or by factor.  ``"auto"`` is
         ``Ridge(half_cauchy=1)`` for one effect of a group and
         :class:`~bayesvm.priors.InverseWishart` for several.
-    formula : str, optional
-        Such as ``"y ~ visit * treat + (1 + visit | patient)"``: X is a data frame then, from which
-        columns, groups and their effects are read, see :meth:`from_formula`.
-    fit_intercept : bool, default=True
-        Add an intercept, with a wide prior.
-    categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
-    missing : {"auto", "error", "model"} or an object, default="auto"
-        What to do with missing cells, as in :class:`~bayesvm.BayesianLinearSVC`.  With ``"model"``
-        columns with slopes must be complete.
-    standardize : bool, default=True
-        Centre and scale columns inside; results are reported on the scale of the input.
-    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities.  Of a normalised likelihood ``"calibrated"`` is
-        ``"normalised"``; else a link is fitted to leave-one-out moments of rows, with half the
-        weight on rows as of a new group.
-    width : {"data", "model"}, default="data"
-        Standard deviations of coefficients: robust, or those of the posterior; as in
-        :class:`~bayesvm.BayesianLinearSVC`.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, multiplied by ``sample_weight``.
-    intercept_scale : float, optional
-        Prior standard deviation of the intercept; by default 100.
-    engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        How sums over rows are computed: see :mod:`bayesvm.data`.  ``"auto"`` follows the input.
-    max_iter, tol : int and float, optional
-        Override the values of the inference scheme.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of all random numbers.
-    n_jobs : int, optional
-        Threads over rows, and chains run in parallel under Gibbs.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
-        fit.
-    warm_start : bool, default=False
-        Start from the previous fit if the shapes agree.
-    checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit resumes.
 
     Attributes
     ----------

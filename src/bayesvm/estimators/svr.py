@@ -73,28 +73,14 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     standardize : bool, default=True
         Centre and scale columns and y inside, so that units do not matter.
     width : {"data", "model"}, default="data"
-        Standard deviations of coefficients: robust, or those of the posterior; as in
-        :class:`~bayesvm.BayesianLinearSVC`.
+        As in :class:`~bayesvm.BayesianLinearSVC`.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
         by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads"} or an object, default="auto"
         What computes the sums over rows: see :mod:`bayesvm.data`.
-    max_iter, tol : int and float, optional
-        Override the values of the inference scheme.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of all random numbers.
-    n_jobs : int, optional
-        Threads over rows, and chains run in parallel under Gibbs.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
-        fit.
-    warm_start : bool, default=False
-        Start from the previous fit if the shapes agree.
-    checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit resumes.
+    max_iter, tol, random_state, n_jobs, verbose, callbacks, warm_start, checkpoint
+        As in :class:`~bayesvm.BayesianLinearSVC`.
 
     Attributes
     ----------
