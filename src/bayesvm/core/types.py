@@ -202,10 +202,6 @@ class Covariance(ABC):
     def dense(self) -> Array:
         return self.block(slice(None))
 
-    def trace(self, S: Array) -> float:
-        """``tr(S Sigma)`` for a symmetric matrix."""
-        return float(np.vdot(S, self.dense()))
-
 
 class Design:
     """Base of designs: a block of input to columns.

@@ -59,7 +59,7 @@ class SequentialModel(Model):
         """Minus the Kullback-Leibler divergence from the prior."""
         P, gap = self.precision(states), coef.mean - self.prior.mean
         if isinstance(P, Blocked):
-            trace = coef.cov.trace(P.parts[0][1])
+            trace = float(np.vdot(P.parts[0][1], coef.cov.dense()))
         else:
             trace = float(P @ coef.cov.diag())
         logdet = coef.cov.logdet - self.prior.cov.logdet

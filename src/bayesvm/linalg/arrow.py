@@ -61,6 +61,14 @@ class Eliminated:
         """``R^-T (half - U step)``: the groups, given a step of the corner."""
         return self.halve(half - to_groups(self.U, self.V, step), back=True)
 
+    def absorbed(self) -> Array:
+        """``[U V]' [U V]``: what eliminating the groups takes from S of the corner."""
+        U = self.U.reshape(-1, self.U.shape[2])
+        if self.V is None:
+            return U.T @ U
+        side = self.V.T @ U
+        return np.block([[U.T @ U, side.T], [side, (self.V.T @ self.V).toarray()]])
+
     def pull(self, half: Array) -> Array:
         """``U' half``: what eliminating the groups takes from the gradient of the corner."""
         return to_corner(self.U, self.V, half)
@@ -68,19 +76,12 @@ class Eliminated:
 
 def eliminate(S: Bordered, P: Precision, retry: bool = True) -> tuple[Eliminated, Array]:
     """The groups given the corner, and S of the corner with the groups integrated out."""
-    q, (G, r, p) = S.M.shape[0], S.E.shape
+    q, (G, r, _) = S.M.shape[0], S.E.shape
     R, patched = scaled_cholesky(S.D + blocks_of(P, slice(q, q + G * r), r), retry)
     inverse = np.linalg.inv(R)
-    U = inverse @ S.E
     V = None if S.F is None else sparse.csr_array(_repeated(inverse) @ S.F)
-    flat, Q = U.reshape(G * r, p), S.M.copy()
-    Q[:p, :p] -= flat.T @ flat
-    if V is not None:
-        side = V.T @ flat
-        Q[p:, :p] -= side
-        Q[:p, p:] -= side.T
-        Q[p:, p:] -= (V.T @ V).toarray()
-    return Eliminated(R, U, V, patched), Q
+    groups = Eliminated(R, inverse @ S.E, V, patched)
+    return groups, S.M - groups.absorbed()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +114,7 @@ class ArrowCovariance(Covariance):
     def precision(self) -> Bordered:
         """The matrix that this is the inverse of."""
         R, U, V = self.groups.R, self.groups.U, self.groups.V
-        flat, M = U.reshape(-1, U.shape[2]), self.L @ self.L.T
-        p = flat.shape[1]
-        M[:p, :p] += flat.T @ flat
-        if V is not None:
-            side = V.T @ flat
-            M[p:, :p] += side
-            M[:p, p:] += side.T
-            M[p:, p:] += (V.T @ V).toarray()
+        M = self.L @ self.L.T + self.groups.absorbed()
         F = None if V is None else sparse.csr_array(_repeated(R) @ V)
         return Bordered(M, R @ U, F, R @ np.swapaxes(R, 1, 2))
 
@@ -201,13 +195,9 @@ class ArrowCovariance(Covariance):
             some += np.einsum("gjm,gkm->gjk", T, T)
         return out
 
-    @cached_property
-    def _diag(self) -> Array:
+    def diag(self) -> Array:
         corner = np.einsum("ij,ij->i", self._root, self._root)
         return np.concatenate([corner, np.einsum("gjj->gj", self._own).ravel()])
-
-    def diag(self) -> Array:
-        return self._diag
 
     @property
     def logdet(self) -> float:

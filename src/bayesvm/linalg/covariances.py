@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dlauum, dtrtri
+from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
@@ -38,9 +38,8 @@ from .columns import scaled, squared
 from .forms import Bordered, ByClass, Dense, Factored
 
 
-@dataclass(frozen=True)
-class RootCovariance(Covariance):
-    """A covariance F F' held as its root F."""
+class Rooted(Covariance):
+    """A covariance F F' by its root F, ``(K, k)``."""
 
     root: Array
 
@@ -63,7 +62,14 @@ class RootCovariance(Covariance):
 
 
 @dataclass(frozen=True)
-class FullCovariance(Covariance):
+class RootCovariance(Rooted):
+    """A covariance held as its root."""
+
+    root: Array
+
+
+@dataclass(frozen=True)
+class FullCovariance(Rooted):
     """Covariance held as the Cholesky factor of the precision, ``L L' = Sigma^-1``."""
 
     L: Array
@@ -76,39 +82,10 @@ class FullCovariance(Covariance):
         self.__dict__.update(state, L=unpacked(state["L"]))
 
     @cached_property
-    def root(self) -> Array:
+    def root(self) -> Array:  # type: ignore[override]
         """F with F F' = Sigma, upper triangular."""
         inverse: Array = dtrtri(self.L, lower=1)[0]
         return inverse.T
-
-    def quad(self, C: Columns) -> Array:
-        T = C @ like(self.root, C)
-        out: Array = double((T * T).sum(axis=1))
-        return out
-
-    def block(self, where: slice) -> Array:
-        return self.root[where] @ self.root[where].T
-
-    def _upper(self) -> Array:
-        """The upper triangle of Sigma, zero below: a third of a product of two matrices."""
-        lower: Array = dlauum(self.root.T, lower=1)[0]
-        return lower.T
-
-    def dense(self) -> Array:
-        out = (upper := self._upper()) + upper.T
-        out[np.diag_indices_from(out)] *= 0.5
-        return out
-
-    def trace(self, S: Array) -> float:
-        upper = self._upper()
-        return 2.0 * float(np.vdot(S, upper)) - float(np.diag(S) @ np.diag(upper))
-
-    @cached_property
-    def _diag(self) -> Array:
-        return np.einsum("ij,ij->i", self.root, self.root)
-
-    def diag(self) -> Array:
-        return self._diag
 
     def solve(self, x: Array) -> Array:
         return cho_solve((self.L, True), x, check_finite=False)
@@ -118,9 +95,6 @@ class FullCovariance(Covariance):
 
     def times_root_transposed(self, x: Array) -> Array:
         return solve_triangular(self.L, x, lower=True, check_finite=False)
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return rng.standard_normal((n, self.L.shape[0])) @ self.root.T
 
     @property
     def logdet(self) -> float:
@@ -178,13 +152,10 @@ class DualCovariance(Covariance):
         out[np.diag_indices_from(out)] += 1.0 / self.P[where]
         return out
 
-    @cached_property
-    def _diag(self) -> Array:
-        T = self.root
-        return np.maximum(1.0 / self.P - np.einsum("ij,ij->j", T, T), 1e-14 / self.P)
-
     def diag(self) -> Array:
-        return self._diag
+        return np.maximum(
+            1.0 / self.P - np.einsum("ij,ij->j", self.root, self.root), 1e-14 / self.P
+        )
 
     @cached_property
     def root(self) -> Array:
@@ -229,12 +200,8 @@ class DualCovariance(Covariance):
 
 def _same_rows(C: Columns, D: Array) -> bool:
     """Whether two arrays are views of the same numbers."""
-    return C is D or (
-        isinstance(C, np.ndarray)
-        and C.shape == D.shape
-        and C.strides == D.strides
-        and C.__array_interface__["data"] == D.__array_interface__["data"]
-    )
+    place = (D.ctypes.data, D.shape, D.strides)
+    return isinstance(C, np.ndarray) and (C.ctypes.data, C.shape, C.strides) == place
 
 
 @dataclass(frozen=True)
@@ -375,13 +342,8 @@ class GatedCovariance(Covariance):
 def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
     """``(S + P)^-1`` in the form that suits S; ``retry`` a factorisation that fails."""
     if isinstance(S, ByClass):
-        covs: list[Any] = []
-        for one, own in zip(S.each, parted(P, len(S.each)), strict=True):
-            known = (
-                one is S.each[0] and covs
-            )  # all classes are alike where all coefficients are zero
-            covs.append(covs[0] if known else covariance(one, own, retry))
-        return _of_classes(covs)
+        pairs = zip(S.each, parted(P, len(S.each)), strict=True)
+        return _of_classes([covariance(one, own, retry) for one, own in pairs])
     if isinstance(S, Dense):
         Q = S.M.copy()
         add_precision(Q, P)

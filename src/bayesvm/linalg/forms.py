@@ -49,10 +49,6 @@ class Dense:
     def block(self, some: Array) -> Array:
         return self.M[np.ix_(some, some)]
 
-    def times(self, x: Array, some: Array) -> Array:
-        """Some entries of S x."""
-        return self.M[some] @ x
-
     def diag(self) -> Array:
         return np.diag(self.M)
 
@@ -85,9 +81,6 @@ class Factored:
         """C x, by the columns that have a coefficient where these are few."""
         some = np.flatnonzero(x)
         return self.C @ x if 4 * some.size > x.size else self.C[:, some] @ x[some]
-
-    def times(self, x: Array, some: Array) -> Array:
-        return self.C[:, some].T @ (self.w * self._predict(x))
 
     def rows(self, some: Array) -> Array:
         return (self.C[:, some] * self.w[:, None]).T @ self.C
@@ -168,26 +161,16 @@ class Bordered:
 
     def __matmul__(self, x: Array) -> Array:
         q = self.M.shape[0]
-        corner, groups = x[:q], x[q:].reshape(*self.D.shape[:2], -1)
-        own = np.einsum("gjk,gkm->gjm", self.D, groups).reshape(x[q:].shape)
-        return np.concatenate(
-            [
-                self.M @ corner + to_corner(self.E, self.F, x[q:]),
-                own + to_groups(self.E, self.F, corner),
-            ]
-        )
+        corner, groups = x[:q], x[q:]
+        own = (self.D @ groups.reshape(*self.D.shape[:2], -1)).reshape(groups.shape)
+        first = self.M @ corner + to_corner(self.E, self.F, groups)
+        return np.concatenate([first, own + to_groups(self.E, self.F, corner)])
 
     def diag(self) -> Array:
         return np.concatenate([np.diag(self.M), np.einsum("gjj->gj", self.D).ravel()])
 
     def rows(self, some: Array) -> Array:
         return (self @ unit(self.M.shape[0] + self.D[..., 0].size, some)).T
-
-    def block(self, some: Array) -> Array:
-        return self.rows(some)[:, some]
-
-    def times(self, x: Array, some: Array) -> Array:
-        return (self @ x)[some]
 
     def plus(self, where: slice, M: Array) -> Bordered:
         """With a matrix added at some dense columns."""

@@ -312,7 +312,7 @@ def _draw_active(
     Q = stats.S.block(A)
     Q[np.diag_indices_from(Q)] += P[A]
     L, _ = scaled_cholesky(Q)
-    slope = stats.g[A] + stats.S.times(theta - kept, A) - P[A] * kept[A]
+    slope = stats.g[A] + (stats.S @ (theta - kept))[A] - P[A] * kept[A]
     z = solve_triangular(L, slope, lower=True, check_finite=False) + rng.standard_normal(A.size)
     out = np.zeros_like(theta)
     out[A] = kept[A] + solve_triangular(L, z, lower=True, trans=1, check_finite=False)
