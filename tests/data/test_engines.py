@@ -61,6 +61,12 @@ def test_sum_of_one_block_and_of_many(engine):
     assert engine.sum(lambda b, y: float(y.sum()), *numbers()) == 78.0
 
 
+def test_sums_over_blocks_are_made_by_the_workers():
+    found = Threads(2).sum(lambda block: [threading.get_ident()], numbers()[0])
+    assert len(found) == 5
+    assert threading.get_ident() not in found
+
+
 @every
 def test_an_error_in_a_block_is_not_lost(engine):
     def visit(block):
@@ -192,17 +198,16 @@ def test_whole_numbers_stay_whole_there():
 @pytest.mark.parametrize(
     ("name", "before", "on"), [("allow_tf32", False, True), ("fp32_precision", "ieee", "tf32")]
 )
-def test_tf32_is_on_while_any_thread_sums_and_restored_by_the_last(name, before, on):
+def test_tf32_is_on_while_a_thread_sums_and_restored_afterwards(name, before, on):
     from types import SimpleNamespace
 
     from bayesvm.data.gpu import _tf32
 
     flags = SimpleNamespace(**{name: before})
-    first, second = _tf32(flags), _tf32(flags)
-    with first:
-        second.__enter__()
-    assert getattr(flags, name) == on
-    second.__exit__(None, None, None)
+    with _tf32(flags):
+        with _tf32(flags):
+            assert getattr(flags, name) == on
+        assert getattr(flags, name) == on
     assert getattr(flags, name) == before
 
 

@@ -9,10 +9,11 @@ from scipy import sparse
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.data.labels import (
     Training,
+    check_weights,
+    class_factors,
     encode,
     plain_labels,
 )
-from bayesvm.data.weights import check_weights, class_factors
 from bayesvm.terms import Columns, Groups
 
 WAYS = {

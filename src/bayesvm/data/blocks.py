@@ -148,7 +148,8 @@ class Streamed(Blocks):
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Array, Blocks]]:
         """Minibatches that have every row once, shuffled within chunks: shuffle files first."""
-        for X, rows in self._pieces(even_sizes(self.n, size), rng):
+        sizes = map(len, even_parts(np.arange(self.n), size))
+        for X, rows in self._pieces(sizes, rng):
             yield rows, Blocks(X, self.size)
 
 
@@ -244,19 +245,14 @@ def entries(vectors: Iterable[Any], at: slice) -> list[Any]:
 # Samples of rows
 
 
-def even_sizes(n: int, size: int) -> Array:
-    """Sizes of as few parts of at most ``size`` as hold ``n``: none larger by more than one.
+def even_parts(order: Array, size: int) -> list[Array]:
+    """As few consecutive parts of at most ``size`` as hold all: none larger by more than one.
 
     Every minibatch is scaled up to all rows.  A last one of the few rows left over would count each
     of them many times, and the end of an epoch is where its noise stays.
     """
-    parts = max(-(-n // size), 1)
-    return np.diff(np.arange(parts + 1) * n // parts)
-
-
-def even_parts(order: Array, size: int) -> list[Array]:
-    """Consecutive parts of at most ``size``, of equal length but for one."""
-    return np.split(order, np.cumsum(even_sizes(order.size, size))[:-1])
+    parts = max(-(-order.size // size), 1)
+    return np.split(order, np.arange(1, parts) * order.size // parts)
 
 
 def balanced_rows(y: Any, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -264,16 +260,17 @@ def balanced_rows(y: Any, most: int, rng: np.random.Generator) -> tuple[Array, A
 
     Rows are in ascending order; those of positive ``y`` are drawn first.
     """
-    positive = to_numpy(y > 0)
-    found = []
-    for rows in (np.flatnonzero(positive), np.flatnonzero(~positive)):
-        few = positive.size > most and rows.size > most // 2
-        some = rng.choice(rows.size, most // 2, replace=False) if few else slice(None)
-        found.append((rows[some], rows.size / max(most // 2 if few else rows.size, 1)))
-    rows = np.concatenate([each for each, _ in found])
-    share = np.concatenate([np.full(each.size, count) for each, count in found])
+    positive = to_numpy(y > 0).ravel()
+    found, shares = [], []
+    for mask in (positive, ~positive):
+        count = np.count_nonzero(mask)
+        few = positive.size > most and count > most // 2
+        some = rng.choice(count, most // 2, replace=False) if few else slice(None)
+        found.append(np.flatnonzero(mask)[some])
+        shares.append(np.full(found[-1].size, count / max(found[-1].size, 1)))
+    rows = np.concatenate(found)
     order = np.argsort(rows)
-    return rows[order], share[order]
+    return rows[order], np.concatenate(shares)[order]
 
 
 def rows_of_all_classes(codes: Array, most: int, rng: np.random.Generator) -> Array:

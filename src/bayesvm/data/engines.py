@@ -152,6 +152,9 @@ class Threads(Serial):
         finally:
             pool.shutdown(cancel_futures=True)
 
+    def sum(self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any) -> Any:
+        return reduce(add, self.collect(fn, blocks, *vectors))
+
 
 @dataclass(frozen=True)
 class Dask(Serial):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from importlib import import_module
 from operator import add
-from threading import Lock
+from threading import RLock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,32 +108,22 @@ class Gpu(Serial):
             return _on_host(reduce(add, self._each(fn, blocks, vectors)))
 
 
-class _Tf32:
-    """TF32 while any thread of the process is inside, the setting of before afterwards."""
+_TF32_LOCK = RLock()
 
-    def __init__(self) -> None:
-        self.lock, self.holders, self.before = Lock(), 0, None
 
-    @contextmanager
-    def __call__(self, flags: Any) -> Iterator[None]:
-        # newer versions of torch have another name for it, and refuse a mixture of both
-        newer = hasattr(flags, "fp32_precision")
-        name, on = ("fp32_precision", "tf32") if newer else ("allow_tf32", True)
-        with self.lock:
-            if self.holders == 0:
-                self.before = getattr(flags, name)
-                setattr(flags, name, on)
-            self.holders += 1
+@contextmanager
+def _tf32(flags: Any) -> Iterator[None]:
+    """TF32 inside, the setting of before afterwards; one thread at a time changes it."""
+    # newer versions of torch have another name for it, and refuse a mixture of both
+    newer = hasattr(flags, "fp32_precision")
+    name, on = ("fp32_precision", "tf32") if newer else ("allow_tf32", True)
+    with _TF32_LOCK:
+        before = getattr(flags, name)
+        setattr(flags, name, on)
         try:
             yield
         finally:
-            with self.lock:
-                self.holders -= 1
-                if self.holders == 0:
-                    setattr(flags, name, self.before)
-
-
-_tf32 = _Tf32()
+            setattr(flags, name, before)
 
 
 def _on_host(x: Any) -> Any:

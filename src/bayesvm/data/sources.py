@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ..core import arrays
 from ..core.arrays import inner
 from ..core.types import Array
 from .levels import read
@@ -288,3 +289,22 @@ def _plain_frame(X: Any) -> Any:
     if other:
         raise ValueError(f"columns {other} of X are not numbers; leave them out or code them.")
     return X if all(isinstance(k, np.dtype) for k in kinds.values()) else X.astype(float)
+
+
+# ---------------------------------------------------------------------------------------------
+# Where rows are
+
+
+def kind_of(X: Any) -> str:
+    """Where rows are: in "memory", in a "source" read in chunks, or on a "device"."""
+    if arrays.is_numpy(X):
+        return "memory"
+    X = arrays.inner(X)
+    if isinstance(X, Source | DaskRows) or is_dask(X):
+        return "source"
+    return "device" if arrays.is_foreign(X) else "memory"
+
+
+def is_source(X: Any) -> bool:
+    """Whether rows are read in chunks rather than held."""
+    return kind_of(X) == "source"

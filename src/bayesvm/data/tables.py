@@ -17,9 +17,9 @@ from ..core import arrays
 from ..core.parameters import is_number, warn
 from ..core.types import Array
 from .encoding import Encoding
+from .labels import check_weights
 from .levels import absent
-from .sources import DaskRows, Source, is_dask
-from .weights import check_weights
+from .sources import DaskRows, is_dask, is_source, kind_of
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 EXACT = 2**53  # whole numbers up to here are floats of double precision
@@ -33,21 +33,6 @@ TEXT = str | bool | np.bool_
 
 # ---------------------------------------------------------------------------------------------
 # Where rows are
-
-
-def kind_of(X: Any) -> str:
-    """Where rows are: in "memory", in a "source" read in chunks, or on a "device"."""
-    if arrays.is_numpy(X):
-        return "memory"
-    X = arrays.inner(X)
-    if isinstance(X, Source | DaskRows) or is_dask(X):
-        return "source"
-    return "device" if arrays.is_foreign(X) else "memory"
-
-
-def is_source(X: Any) -> bool:
-    """Whether rows are read in chunks rather than held."""
-    return kind_of(X) == "source"
 
 
 def is_large(X: Any) -> bool:

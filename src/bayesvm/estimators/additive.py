@@ -16,10 +16,9 @@ from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, rows_of_all_classes, tables
 from ..data.encoding import Encoding
-from ..data.labels import Training, read_labels
+from ..data.labels import Training, check_weights, read_labels
 from ..data.levels import Levels
 from ..data.tables import cells_of, check_no_cell_missing, find_categories
-from ..data.weights import check_weights
 from ..designs.table import Layout, beside, learn_groups
 from ..inference import VB, Gibbs
 from ..inference.model import Model, arranged

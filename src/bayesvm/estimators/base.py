@@ -31,6 +31,7 @@ from ..core.types import Array
 from ..data import tables
 from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, read_labels
+from ..data.sources import kind_of
 from ..inference import Gibbs
 from ..inference.problem import Problem
 from ..inference.state import State
@@ -160,7 +161,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked rows and y; with ``reset`` their columns become the estimator's."""
         X = arrays.adopted(X)
-        kind = tables.kind_of(X)
+        kind = kind_of(X)
         if kind == "memory":
             X = tables.read_table(self, X, reset, weights)
         else:
@@ -392,7 +393,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         if soft is None:
             rows = self._read(X, y, reset=True, weights=sample_weight)
             return Training.of(*rows, sample_weight, self.class_weight)
-        if self.__sklearn_tags__().input_tags.pairwise or tables.kind_of(X) == "source":
+        if self.__sklearn_tags__().input_tags.pairwise or kind_of(X) == "source":
             raise ValueError("soft labels need rows in memory, and a kernel that is not given.")
         X, _ = self._read(X, soft.likeliest, reset=True, weights=sample_weight)
         return soft.training(X, sample_weight, self.class_weight)

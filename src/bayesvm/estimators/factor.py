@@ -14,7 +14,7 @@ from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..core.types import Array
 from ..data import tables
-from ..data.weights import whole
+from ..data.labels import whole
 from ..inference.progress import Progress
 from ..inspection.factors import FactorReport
 from ..predictive.fitted import Fit

@@ -16,10 +16,10 @@ from ..core import arrays
 from ..core.precision import Blocked, flat
 from ..core.random import stream
 from ..core.tree import leaves
-from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows, tables
+from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
 from ..data.checkpoint import Checkpoint, fingerprint, opened, seed_in
 from ..data.labels import Training
-from ..data.sources import DaskRows
+from ..data.sources import DaskRows, is_source, kind_of
 from ..designs import Table
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model
@@ -56,7 +56,7 @@ def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
         engine = choose("engine", value, table, Serial)
         engine.check()
         return engine
-    if tables.kind_of(X) == "device":
+    if kind_of(X) == "device":
         return Gpu(str(arrays.inner(X).device))
     if isinstance(X, DaskRows):
         return Dask()
@@ -86,7 +86,7 @@ def in_blocks(
             f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
             "the host: give NumPy arrays and engine='threads'."
         )
-    if engine.on_device and not tables.is_source(X):
+    if engine.on_device and not is_source(X):
         rows = arrays.inner(X)
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
             X = engine.place(X)  # else block by block
@@ -307,7 +307,7 @@ def _content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterat
     """What data are made of: arrays by every number, sources by 1,000 rows all over them."""
     X = problem.blocks.X
     yield X.shape
-    if tables.is_source(X):  # to read all of it would cost as much as a pass
+    if is_source(X):  # to read all of it would cost as much as a pass
         rows = np.unique(np.linspace(0, X.shape[0] - 1, 1000).astype(np.intp))
         X = problem.blocks.take(rows).X
     numbers = arrays.inner(X)

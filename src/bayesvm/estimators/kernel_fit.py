@@ -13,8 +13,7 @@ from ..core.types import Array, Rows
 from ..data import Blocks, Serial, block_rows, cut, rows_of_all_classes
 from ..data.encoding import Encoding
 from ..data.engines import one_blas_thread
-from ..data.labels import Training
-from ..data.weights import check_positive_weights
+from ..data.labels import Training, check_positive_weights
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import levelled, warped
 from ..gp.evidence import Evidence, Reporter, maximise, parameter_prior

@@ -14,6 +14,7 @@ from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import tables
 from ..data.levels import Levels, some_of
+from ..data.sources import is_source
 from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout, beside, learn_groups
 from ..inference import SVI
@@ -361,7 +362,7 @@ class MixedSVC(GroupReports, LinearClassifier):
                 parts = parts._replace(prior=WEAK)
             data = data._replace(X=table)
             effects = parts_of(levels, random, self.random_prior, self._layout(), parts.scheme)
-            if effects and isinstance(parts.scheme, SVI) and tables.is_source(data.X):
+            if effects and isinstance(parts.scheme, SVI) and is_source(data.X):
                 raise ValueError(
                     "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' "
                     "or 'em'; SVI needs all rows of a group at once. Load the rows for that."

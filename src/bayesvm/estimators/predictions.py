@@ -20,8 +20,8 @@ from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of
 from ..data.lazy import computed, lazily
-from ..data.sources import is_dask
-from ..data.tables import blank_rows, is_source, kind_of
+from ..data.sources import is_dask, is_source, kind_of
+from ..data.tables import blank_rows
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
 from ..predictive.fitted import Machine

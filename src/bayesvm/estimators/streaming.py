@@ -20,9 +20,8 @@ from scipy import sparse
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
 from ..data import Blocks, block_rows
-from ..data.labels import plain_labels
+from ..data.labels import check_weights, class_factors, plain_labels
 from ..data.tables import check_in_memory
-from ..data.weights import check_weights, class_factors
 from ..inference import VB
 from ..inference.model import Model
 from ..inference.problem import Problem
