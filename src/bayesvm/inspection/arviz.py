@@ -166,8 +166,7 @@ def f_at(model: Any, rows: Any, thetas: list[Array], rng: np.random.Generator) -
     """f at rows for draws of coefficients, ``(chains, draws, n, machines)``."""
     flat = [theta.reshape(-1, theta.shape[-1]) for theta in thetas]
     f = np.stack(model._draws_at(rows, flat, rng), axis=-1)
-    out: Array = f.reshape(*thetas[0].shape[:2], *f.shape[1:])
-    return out
+    return f.reshape(*thetas[0].shape[:2], *f.shape[1:])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -210,15 +209,13 @@ def label_logs(fit: Fit, f: Array) -> Array:
         z = machine.link.logit(f, np.zeros_like(f))
         return np.stack([-np.logaddexp(0.0, z), -np.logaddexp(0.0, -z)], axis=-1)
     logs = f if fit.is_joint else fit.over_classes.logs(f, np.zeros_like(f))
-    out: Array = logs - logsumexp(logs, axis=-1, keepdims=True)
-    return out
+    return logs - logsumexp(logs, axis=-1, keepdims=True)
 
 
 def labels(logs: Array, rng: np.random.Generator) -> Array:
     """Classes drawn with these log probabilities, as numbers."""
     above = np.cumsum(np.exp(logs[..., :-1]), axis=-1) < rng.random((*logs.shape[:-1], 1))
-    out: Array = above.sum(axis=-1)
-    return out
+    return above.sum(axis=-1)
 
 
 def codes_of(y: Any, classes: Array, n: int) -> Array:

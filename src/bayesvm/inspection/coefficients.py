@@ -98,8 +98,7 @@ class Coefficients:
         if self.machines[0].inclusion is not None:
             return self.inclusion
         sizes = [np.abs(m.posterior.mean[self.where]) for m in self.machines]
-        out: Array = np.mean(sizes, axis=0)
-        return out
+        return np.mean(sizes, axis=0)
 
     @property
     def cov(self) -> Array:
@@ -121,8 +120,8 @@ class Coefficients:
 
     def interval(self, level: float = 0.9) -> tuple[Array, Array]:
         """Ends of the central posterior intervals, each ``(machines, p)``."""
-        ends = [self._ends(m, tails(level))[:, 1:] for m in self.machines]
-        return np.stack([e[0] for e in ends]), np.stack([e[1] for e in ends])
+        ends = np.stack([self._ends(m, tails(level))[:, 1:] for m in self.machines], axis=1)
+        return ends[0], ends[1]
 
     def _ends(self, machine: Machine, levels: tuple[float, float], given: bool = False) -> Array:
         """Quantiles of (intercept, coefficients), ``(2, 1 + p)``.

@@ -14,7 +14,7 @@ from ..core.random import stream
 from ..core.types import Array, Block, Term
 from ..data.levels import Levels
 from ..inference.problem import Problem
-from ..predictive.fitted import Fit, Machine, covariances
+from ..predictive.fitted import Fit, Machine
 from .arviz import Draws
 from .tables import pandas_for, stacked, tails
 
@@ -92,7 +92,7 @@ class GroupEffects:
                 for a, name in enumerate(names):
                     rows.append([mean[a, a], *np.quantile(draws[:, a, a], ends)])
                     index.append((factor, f"var({name})"))
-                    notes.append(self._note(machine, term))
+                    notes.append(self._note(machine, k))
                 for b, a in sorted(combinations(range(len(names)), 2), key=lambda pair: pair[1]):
                     rho = draws[:, a, b] / (sd[:, a] * sd[:, b])
                     rows.append([rho.mean(), *np.quantile(rho, ends)])
@@ -115,7 +115,7 @@ class GroupEffects:
             total = np.sum(v, axis=0) + LOGISTIC_VARIANCE / _slope(machine.link) ** 2
             rows = [[np.mean(x / total), *np.quantile(x / total, ends)] for x in v]
             index = pd.Index([factor for *_, factor in terms], name="factor")
-            notes = [self._note(machine, term) for _, term, _ in terms]
+            notes = [self._note(machine, k) for k, *_ in terms]
             frames.append(_table(rows, index, notes, self._caution, pd))
         return stacked(frames, self.fit.classes, pd)
 
@@ -158,11 +158,9 @@ class GroupEffects:
 
     def _covariances(self, machine: Machine, k: int) -> Array:
         """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
-        term, held = machine.model.terms[k], machine.draws
-        if held is not None and term.name in held.hyper:
-            return covariances(term, held.hyper[term.name])
-        if term.name in machine.variances:
-            return machine.variances[term.name]
+        term, held, known = machine.model.terms[k], machine.draws, machine.drawn_covariances(k)
+        if known is not None:
+            return known
         j = next(j for j, one in enumerate(self.fit.machines) if one is machine)
         s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
@@ -170,11 +168,10 @@ class GroupEffects:
             draws = draws[np.arange(held.log_prob.size) % VARIANCES]
         return draws if draws.ndim == 3 else draws[:, None, None] * np.eye(term.design.r)
 
-    def _note(self, machine: Machine, term: Term) -> str:
+    def _note(self, machine: Machine, k: int) -> str:
         """The note beside a learned variance that was not drawn; else empty."""
-        held = machine.draws
-        drawn = held is not None and term.name in held.hyper
-        if drawn or term.name in machine.variances or not term.prior.is_learned:
+        term = machine.model.terms[k]
+        if machine.drawn_covariances(k) is not None or not term.prior.is_learned:
             return ""
         # with slopes variances may be too small by half, and the bound of classes fitted together
         # is looser; else mainly the interval is wrong
@@ -185,13 +182,13 @@ class GroupEffects:
     @property
     def _caution(self) -> str:
         machine = self.fit.machines[0]
-        notes = {self._note(machine, term) for _, term, _ in self._terms(machine)}
+        notes = {self._note(machine, k) for k, *_ in self._terms(machine)}
         return CAUTION if BIASED.format(scheme=self.scheme) in notes else CAUTION_NARROW
 
     def cautioned(self, frame: Any) -> Any:
         """A frame with a note in ``attrs`` if variances of effects are known to be biased."""
         machine = self.fit.machines[0]
-        if any(self._note(machine, term) for _, term, _ in self._terms(machine)):
+        if any(self._note(machine, k) for k, *_ in self._terms(machine)):
             frame.attrs["note"] = f"{self._caution} {MODEL_ERRORS}"
         return frame
 

@@ -49,8 +49,7 @@ class Decision(NamedTuple):
             best, least = expected.argmin(axis=1), expected.min(axis=1)
         if self.abstain is None:
             return classes[best]
-        out: Array = np.ma.masked_array(classes[best], least > self.abstain)
-        return out
+        return np.ma.masked_array(classes[best], least > self.abstain)
 
 
 def read_costs(costs: Any, classes: Array) -> Array:

@@ -207,13 +207,18 @@ class Machine:
 
     # ----- coefficients
 
-    def spread(self, k: int) -> Array:
-        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
+    def drawn_covariances(self, k: int) -> Array | None:
+        """Draws of the covariance of a group's effects under term ``k``, ``(m, r, r)``, if any."""
         term, held = self.model.terms[k], self.draws
         if held is not None and term.name in held.hyper:
-            return covariances(term, held.hyper[term.name]).mean(axis=0)
-        if term.name in self.variances:
-            return np.asarray(self.variances[term.name].mean(axis=0))
+            return covariances(term, held.hyper[term.name])
+        return self.variances.get(term.name)
+
+    def spread(self, k: int) -> Array:
+        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
+        term, drawn = self.model.terms[k], self.drawn_covariances(k)
+        if drawn is not None:
+            return drawn.mean(axis=0)
         out = term.prior.spread(self.state.priors[k], term.design.width)
         return np.asarray(out if np.ndim(out) else out * np.eye(term.design.r))
 
@@ -251,8 +256,7 @@ class Machine:
         with np.errstate(divide="ignore", invalid="ignore"):
             left = mean + sd * ndtri(q / chance)
             right = mean + sd * ndtri((q - (1.0 - chance)) / chance)
-        out: Array = np.where(q < below, left, np.where(q <= below + 1.0 - chance, 0.0, right))
-        return out
+        return np.where(q < below, left, np.where(q <= below + 1.0 - chance, 0.0, right))
 
 
 def covariances(term: Term, hyper: Array) -> Array:
@@ -437,8 +441,8 @@ class Fit:
             return class_odds(self.logs(m, v) if certain else np.log(self.proba(m, v)))
         link: Any = self.machines[0].link
         if self.far is None:
-            return link.score(m[:, 0], v[:, 0])  # type: ignore[no-any-return]
-        return self.odds(m, v)[:, 1] / link.a  # type: ignore[no-any-return]
+            return link.score(m[:, 0], v[:, 0])
+        return self.odds(m, v)[:, 1] / link.a
 
     def proba(self, m: Array, v: Array) -> Array:
         """Class probabilities, which agree with the sign of the scores, ties included."""

@@ -62,6 +62,13 @@ def masses(y: Array, c: Array) -> Array:
     return np.array([positive, float(c[~(y > 0)].sum())])
 
 
+def value_at(x: Array, c: Array, mass: Array | float) -> Array:
+    """The least of x such that rows with no larger ones have at least this weight."""
+    order = np.argsort(x)
+    at = np.searchsorted(np.cumsum(c[order]), mass)
+    return x[order][np.minimum(at, x.size - 1)]
+
+
 def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:
     """The same moments from draws of f, ``(n, draws)``, by importance weights 1/likelihood."""
     weight = softmax(-gone[:, None] * log_lik, axis=1)
@@ -158,19 +165,16 @@ class LooPredictions(NamedTuple):
 
     def _limit(self, rows: Array, coverage: float) -> float:
         """The score that a share ``coverage`` of rows, a new one counted, does not exceed."""
-        order = np.argsort(self.score[rows])
-        score, mass = self.score[rows][order], np.cumsum(self.c[rows][order])
-        total = mass[-1] if mass.size else 0.0
-        at = int(np.searchsorted(mass, coverage * (total + 1.0) * (1.0 - 1e-12)))
-        return float(score[at]) if at < score.size else np.inf
+        score, c = self.score[rows], self.c[rows]
+        mass = coverage * (float(c.sum()) + 1.0) * (1.0 - 1e-12)
+        return float(value_at(score, c, mass)) if mass <= c.sum() else np.inf
 
     def percentile(self, spread: Array) -> Array:
         """The share of training rows at which f varies less; rows that tie count half."""
         order = np.argsort(self.spread)
         known, mass = self.spread[order], np.append(0.0, np.cumsum(self.c[order]))
         low, high = (np.searchsorted(known, spread, side) for side in ("left", "right"))
-        out: Array = (mass[low] + mass[high]) / (2.0 * mass[-1])
-        return out
+        return (mass[low] + mass[high]) / (2.0 * mass[-1])
 
 
 class Extrapolation(NamedTuple):
@@ -201,10 +205,8 @@ class Extrapolation(NamedTuple):
             return None
         begin, near, shares = float(v.max()), np.inf, np.log(masses / masses.sum())
         if np.isfinite(limit):
-            order = np.argsort(v)
-            mass = np.cumsum(moments.c[order])
-            common = float(v[order][np.searchsorted(mass, (1.0 - rare) * mass[-1])])
-            near = max(common, near_prior * limit)
+            common = value_at(v, moments.c, (1.0 - rare) * float(moments.c.sum()))
+            near = max(float(common), near_prior * limit)
         return Extrapolation(begin, near if near < at_prior * limit else np.inf, limit, shares)
 
     def mixed(self, logs: Array, v: Array) -> Array:
@@ -217,5 +219,4 @@ class Extrapolation(NamedTuple):
         if np.isfinite(self.near):
             rest = (self.end - np.maximum(mean, self.near)) / (self.end - self.near)
             g = np.minimum(g, np.maximum(rest, 0.0))
-        out: Array = np.where(g < 1.0, self.shares + g * (logs - self.shares), logs)
-        return out
+        return np.where(g < 1.0, self.shares + g * (logs - self.shares), logs)

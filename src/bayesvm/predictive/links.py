@@ -22,6 +22,7 @@ from scipy.special import softmax as shares
 from ..core.arrays import to_numpy
 from ..core.types import Array
 from ..likelihoods import Likelihood
+from .leave_one_out import value_at
 
 LARGE = 350.0  # exponents beyond would overflow when they are squared
 
@@ -86,13 +87,11 @@ class ProbitLink(Link):
     r"""The averaged probit :math:`\Phi(m/\sqrt{1 + v})` (two papers print it without the root)."""
 
     def score(self, m: Array, v: Array) -> Array:
-        out: Array = m / np.sqrt(1.0 + v)
-        return out
+        return m / np.sqrt(1.0 + v)
 
     def logit(self, m: Array, v: Array) -> Array:
         z = self.score(m, v)
-        out: Array = log_ndtr(z) - log_ndtr(-z)
-        return out
+        return log_ndtr(z) - log_ndtr(-z)
 
 
 def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
@@ -290,8 +289,7 @@ class SeparateLinks(ClassLink):
 
     def logs(self, m: Array, v: Array) -> Array:
         each = [link.logit(m[..., j], v[..., j]) for j, link in enumerate(self.links)]
-        out: Array = log_expit(np.stack(each, axis=-1))
-        return out
+        return log_expit(np.stack(each, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,8 +367,7 @@ class SoftmaxLink(ClassLink):
 
     def logs(self, m: Array, v: Array) -> Array:
         if not self.averaged or not np.any(v):
-            out: Array = (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
-            return out
+            return (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
         ones = (slice(k, k + 1) for k in range(m.shape[-1]))
         gaps = ((m - m[..., k]) / np.sqrt(1.0 + self.c * (v + v[..., k])) for k in ones)
         return np.stack([-logsumexp(self.a * gap, axis=-1) for gap in gaps], axis=-1)
@@ -383,8 +380,7 @@ def class_odds(logs: Array) -> Array:
     first = np.arange(logs.shape[-1]) == np.argmax(logs, axis=-1)[..., None]
     rest = np.where(first, -np.inf, logs)
     total = logsumexp(rest, axis=-1, keepdims=True)
-    out: Array = logs - np.where(first, total, np.log1p(-np.exp(rest)))
-    return out
+    return logs - np.where(first, total, np.log1p(-np.exp(rest)))
 
 
 def class_bands(logs: Array) -> Array:
@@ -484,9 +480,6 @@ def _median(x: Array, c: Array) -> float:
     """The weighted median; zero of no rows."""
     if x.size == 0:
         return 0.0
-    order = np.argsort(x)
-    mass = np.cumsum(c[order])
     # both rows next to one half, where it is reached but for rounding
-    half = 0.5 * mass[-1] * np.array([1.0 - 1e-9, 1.0 + 1e-9])
-    at = np.minimum(np.searchsorted(mass, half), x.size - 1)
-    return float(x[order][at].mean())
+    half = 0.5 * float(c.sum()) * np.array([1.0 - 1e-9, 1.0 + 1e-9])
+    return float(value_at(x, c, half).mean())

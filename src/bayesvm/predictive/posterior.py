@@ -182,8 +182,7 @@ class CentredPosterior(GaussianPosterior):
     def sample_all(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of all classes together, ``(classes, n, K)``."""
         theta = np.stack([coef.mean + coef.cov.sample(n, rng) for coef in self.every])
-        out: Array = theta - theta.mean(axis=0)
-        return out
+        return theta - theta.mean(axis=0)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
 from .fitted import Fit, Machine
 from .fitting import Found, find_posterior
-from .leave_one_out import LooMoments
+from .leave_one_out import LooMoments, value_at
 from .robust_covariance import robust_covariance
 
 
@@ -86,8 +86,7 @@ class Regression(Fit):
     @property
     def noise(self) -> EpsilonInsensitive:
         """The likelihood, in the units of the fit."""
-        found: Any = self.machines[0].model.likelihood
-        return found  # type: ignore[no-any-return]
+        return self.machines[0].model.likelihood
 
     def std(self, v: Array) -> Array:
         """Standard deviation of numbers given moments of f."""
@@ -125,9 +124,7 @@ def choose_epsilon(
     )
     y, c = problem.y, problem.c
     r = np.abs(y - machine.posterior.left_out(problem)[0])
-    order = np.argsort(r)
-    mass = np.cumsum(c[order])
-    most = r[order[np.searchsorted(mass, max_inside * mass[-1] * (1.0 - 1e-12))]]
+    most = float(value_at(r, c, max_inside * float(c.sum()) * (1.0 - 1e-12)))
     tubes = np.linspace(0.0, most, widths)
     zero, fits = np.zeros_like(r), []
     for epsilon in tubes.tolist():  # each with its likeliest scale if none is given

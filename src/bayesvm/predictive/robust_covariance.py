@@ -204,8 +204,7 @@ def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Arr
 def _at_least(V: Array, variances: Array) -> Array:
     """A covariance of the same correlations with at least these variances."""
     by = np.sqrt(np.maximum(variances / np.maximum(np.diag(V), np.finfo(float).tiny), 1.0))
-    out: Array = V * np.outer(by, by)
-    return out
+    return V * np.outer(by, by)
 
 
 def _inverse(A: Array, P: Array) -> FullCovariance:
@@ -216,8 +215,7 @@ def _root(V: Array) -> Array:
     """F with FF' = V, lower triangular; V may be singular."""
     D, U = np.linalg.eigh(V)
     R = np.asarray(np.linalg.qr((U * np.sqrt(np.maximum(D, 0.0))).T, mode="r"))
-    out: Array = R.T * np.copysign(1.0, np.diag(R))
-    return out
+    return R.T * np.copysign(1.0, np.diag(R))
 
 
 def factor(
