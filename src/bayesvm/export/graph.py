@@ -1,7 +1,8 @@
 """An ONNX graph, written node by node with onnx's own helpers.
 
-A :class:`Value` is the output of a node.  Its operators add nodes, so that a formula of values
-reads as the formula of arrays that it computes.  All values have a row for each row of the input.
+A :class:`Value` is the output of a node.  Its operators and functions of NumPy and SciPy add nodes,
+so that formulas of arrays, as those of :mod:`bayesvm.predictive.links`, write themselves into the
+graph.  All values have a row for each row of the input.
 """
 
 from __future__ import annotations
@@ -26,7 +27,18 @@ OPERATORS: dict[Any, str] = {
     np.less_equal: "LessOrEqual",
     np.greater: "Greater",
     np.equal: "Equal",
+    np.exp: "Exp",
+    np.log: "Log",
+    np.sqrt: "Sqrt",
+    np.abs: "Abs",
+    np.tanh: "Tanh",
+    np.minimum: "Min",
+    np.maximum: "Max",
+    special.expit: "Sigmoid",
 }
+
+
+Columns = Any  # a Value, which NumPy takes for an array
 
 
 class Graph:
@@ -42,7 +54,7 @@ class Graph:
         self.domains = {"": 13}  # the opset of 2020
         self._known: dict[Any, str] = {}
 
-    def input(self, name: str, dtype: Any, shape: Sequence[Any]) -> Value:
+    def input(self, name: str, dtype: Any, shape: Sequence[Any]) -> Columns:
         """Add an input; a name that is taken gets an underscore."""
         while name in self.inputs:
             name += "_"
@@ -50,7 +62,7 @@ class Graph:
         self.inputs[name] = self._helper.make_tensor_value_info(name, kind, shape)
         return Value(self, name)
 
-    def add(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Value:
+    def add(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Columns:
         """The last output of a new node; arrays and numbers among the inputs become constants."""
         names = [x.name if isinstance(x, Value) else self._constant(x) for x in inputs]
         key = operator, *names, repr(attributes)
@@ -98,75 +110,61 @@ class Value(NDArrayOperatorsMixin):  # type: ignore[misc]
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph, self.name = graph, name
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Value:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Columns:
+        if ufunc in FORMULAS:
+            return FORMULAS[ufunc](*inputs)
         return self.graph.add(OPERATORS[ufunc], *inputs)
 
-    def __getitem__(self, columns: Any) -> Value:
+    def __array_function__(self, function: Any, types: Any, inputs: Any, options: Any) -> Any:
+        return FUNCTIONS[function](*inputs)
+
+    def __getitem__(self, columns: Any) -> Columns:
         """Columns by their numbers; they stay columns."""
         return self.graph.add("Gather", self, np.atleast_1d(columns), axis=1)
 
-    def cast(self) -> Value:
+    def cast(self) -> Columns:
         """As float64."""
-        return self.graph.add("Cast", self, to=self.graph._helper.np_dtype_to_tensor_dtype(FLOAT))
+        kind = self.graph._helper.np_dtype_to_tensor_dtype(np.dtype(float))
+        return self.graph.add("Cast", self, to=kind)
 
-    def max(self) -> Value:
+    def mean(self, axis: int, keepdims: bool) -> Columns:
+        """Mean of each row, as a column."""
+        return self.graph.add("ReduceMean", self, axes=[1], keepdims=1)
+
+    def max(self) -> Columns:
         """Largest of each row, as a column."""
         return self.graph.add("ReduceMax", self, axes=[1], keepdims=1)
 
 
-FLOAT = np.dtype(float)
-
-
-def function(operator: str) -> Any:
-    """An operator of one value, or of several values and constants, as a function."""
-    return lambda *inputs: next(x for x in inputs if isinstance(x, Value)).graph.add(
-        operator, *inputs
-    )
-
-
-exp, log, sqrt, size, tanh, expit = map(function, ("Exp", "Log", "Sqrt", "Abs", "Tanh", "Sigmoid"))
-where, minimum, maximum = map(function, ("Where", "Min", "Max"))
-
-
-def beside(values: Sequence[Value]) -> Value:
+def beside(values: Sequence[Columns]) -> Columns:
     """Columns of several values beside each other."""
     return values[0] if len(values) == 1 else values[0].graph.add("Concat", *values, axis=1)
 
 
-def row_sum(x: Value) -> Value:
+def row_sum(x: Columns) -> Columns:
     """Sum of each row, as a column."""
     return x.graph.add("ReduceSum", x, np.array([1]), keepdims=1)
 
 
-def logsumexp(x: Value) -> Value:
+def logsumexp(x: Columns) -> Columns:
     """Log of the sum of exponentials of each row, as a column."""
     top = x.max()
-    return top + log(row_sum(exp(x - top)))
+    return top + np.log(row_sum(np.exp(x - top)))
 
 
-def log1p(x: Value) -> Value:
+def _log1p(x: Columns) -> Columns:
     """With the rounding of 1 + x taken back (Kahan)."""
     u = 1.0 + x
-    return where(u == 1.0, x, log(u) * (x / (u - 1.0)))
+    return np.where(u == 1.0, x, np.log(u) * (x / (u - 1.0)))
 
 
-def expm1(x: Value) -> Value:
-    """Without a difference of ones."""
-    return tanh(0.5 * x) * (exp(x) + 1.0)
-
-
-def arcsinh(x: Value) -> Value:
+def _arcsinh(x: Columns) -> Columns:
     """By the logarithm of positive numbers."""
-    out = log(size(x) + sqrt(x * x + 1.0))
-    return where(x < 0.0, -out, out)
+    out = np.log(np.abs(x) + np.sqrt(x * x + 1.0))
+    return np.where(x < 0.0, -out, out)
 
 
-def log_expit(x: Value) -> Value:
-    """Log of the logistic function."""
-    return minimum(x, 0.0) - log1p(exp(-size(x)))
-
-
-def log_ndtr(z: Value) -> Value:
+def _log_ndtr(z: Columns) -> Columns:
     r"""Log of the normal distribution function, by a polynomial of 1e-13.
 
     :math:`\log e^{x^2}\operatorname{erfc} x - \log t` is a polynomial of degree 24 in
@@ -179,10 +177,28 @@ def log_ndtr(z: Value) -> Value:
             return np.log(special.erfcx(2.0 / t - 2.0)) - np.log(t)
 
     coefficients = Chebyshev.interpolate(curve, 24).convert(kind=Polynomial).coef
-    x = size(z) * np.sqrt(0.5)
+    x = np.abs(z) * np.sqrt(0.5)
     t = 2.0 / (2.0 + x)
     u, out = 2.0 * t - 1.0, 0.0
     for coefficient in coefficients[::-1]:  # Horner
         out = coefficient + u * out
-    tail = log(t) + out - x * x - np.log(2.0)
-    return where(z < 0.0, tail, log1p(-exp(tail)))
+    tail = np.log(t) + out - x * x - np.log(2.0)
+    return np.where(z < 0.0, tail, np.log1p(-np.exp(tail)))
+
+
+# Functions that ONNX lacks, or runtimes lack for double precision
+FORMULAS: dict[Any, Any] = {
+    np.square: lambda x: x * x,
+    np.sinh: lambda x: 0.5 * (np.exp(x) - np.exp(-x)),
+    np.cosh: lambda x: 0.5 * (np.exp(x) + np.exp(-x)),
+    np.arcsinh: _arcsinh,
+    np.log1p: _log1p,
+    np.expm1: lambda x: np.tanh(0.5 * x) * (np.exp(x) + 1.0),  # without a difference of ones
+    special.log_expit: lambda x: np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x))),
+    special.log_ndtr: _log_ndtr,
+}
+FUNCTIONS: dict[Any, Any] = {
+    np.where: lambda condition, *values: condition.graph.add("Where", condition, *values),
+    np.clip: lambda x, low, high: np.maximum(np.minimum(x, high), low),
+    np.ndim: lambda _: 2,
+}

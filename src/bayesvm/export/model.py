@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from ..core.types import Array
 from ..data.atomic import replace_file
+from ..data.encoding import FLAG
 from ..designs import Basis, Intercept, Standardised
 from ..designs.input_warping import SAME
 from ..designs.missing import Incomplete
@@ -21,19 +22,7 @@ from ..kernels import RBF, Constant, Linear, Matern, Polynomial, Product, Scaled
 from ..kernels.algebra import White, scale_of
 from ..linalg.covariances import RootCovariance
 from ..predictive.links import CalibratedLink
-from .graph import (
-    Graph,
-    Value,
-    arcsinh,
-    beside,
-    exp,
-    maximum,
-    minimum,
-    row_sum,
-    size,
-    sqrt,
-    where,
-)
+from .graph import Columns, Graph, beside, row_sum
 from .links import Predictor, Spread
 
 
@@ -138,7 +127,7 @@ def _outputs(
 # Inputs
 
 
-def _encoded(model: Any, graph: Graph, dtype: str) -> Value:
+def _encoded(model: Any, graph: Graph, dtype: str) -> Columns:
     """Columns of numbers from those of the table, as by ``Encoding.codes``."""
     encoding, table = model.encoding_, getattr(model, "_table", None)
     names = list(map(str, model._input_names()))
@@ -148,11 +137,11 @@ def _encoded(model: Any, graph: Graph, dtype: str) -> Value:
     X = graph.input("X", dtype, ("rows", len(at))).cast()
     missing = graph.add("IsNaN", X)
     if model._allows_nan and encoding.fill is not None and at:
-        X = where(missing, encoding.fill[list(at)], X)
+        X = np.where(missing, encoding.fill[list(at)], X)
     parts = []
-    for j, category, width in encoding._layout:
-        if category is None:
-            parts.append((X if width else missing.cast())[at[j]])
+    for j, category in encoding._parts:
+        if category is None or category is FLAG:
+            parts.append((missing.cast() if category is FLAG else X)[at[j]])
             continue
         levels = ["" if level is None else level for level in category.levels]
         if not all(isinstance(level, str) for level in levels):
@@ -163,12 +152,12 @@ def _encoded(model: Any, graph: Graph, dtype: str) -> Value:
         code = _codes(graph, names[j], levels)
         indicators = (code == np.arange(len(levels))).cast()
         if len(levels) == 2:
-            indicators = where(code < 0, 0.5, indicators[1])
+            indicators = np.where(code < 0, 0.5, indicators[1])
         parts.append(indicators)
     return X if encoding.is_plain else beside(parts)
 
 
-def _codes(graph: Graph, name: str, labels: list[str]) -> Value:
+def _codes(graph: Graph, name: str, labels: list[str]) -> Columns:
     """A column of positions of an input's labels among the known ones, else -1."""
     own = graph.input(name, object, ("rows",))
     keys: dict[str, Any] = {"keys_strings": labels, "values_int64s": list(range(len(labels)))}
@@ -180,7 +169,7 @@ def _codes(graph: Graph, name: str, labels: list[str]) -> Value:
 # Columns of terms, and kernels
 
 
-def _columns(design: Any, X: Value) -> Value:
+def _columns(design: Any, X: Columns) -> Columns:
     """Columns of a design."""
     for kind, columns in DESIGNS.items():
         if issubclass(type(design), kind):
@@ -188,29 +177,29 @@ def _columns(design: Any, X: Value) -> Value:
     raise ValueError(f"it has columns of the type {type(design).__name__}")
 
 
-def _kernel_columns(design: Any, X: Value) -> Value:
+def _kernel_columns(design: Any, X: Columns) -> Columns:
     return _kernel(design.kernel, _standardised(design.inputs, X), design.Z)
 
 
-def _standardised(design: Any, X: Value) -> Value:
+def _standardised(design: Any, X: Columns) -> Columns:
     """Columns on a common scale, warped, and with indicators of their levels."""
     picked = getattr(design, "where", None)
     X = X if picked is None else X[picked]
     Z = (X - design.center) * design.factor
     for j, knots, values in getattr(design, "warps", ()):
-        near = minimum(maximum(Z[j], knots[0]), knots[-1])
+        near = np.minimum(np.maximum(Z[j], knots[0]), knots[-1])
         widths = np.diff(knots)
-        pieces = minimum(maximum(near - knots[:-1], 0.0), widths)
-        curve = values[0] + pieces @ (np.diff(values) / widths)[:, None] + arcsinh(Z[j] - near)
+        pieces = np.minimum(np.maximum(near - knots[:-1], 0.0), widths)
+        curve = values[0] + pieces @ (np.diff(values) / widths)[:, None] + np.arcsinh(Z[j] - near)
         before, after = np.arange(j), np.arange(j + 1, design.width)
         Z = beside([Z[k] if isinstance(k, np.ndarray) else k for k in (before, curve, after)])
     for j, values in getattr(design, "levels", ()):
         near = SAME * float(np.diff(values).min())
-        Z = beside([Z, (size(X[j] - values) <= near).cast()])
+        Z = beside([Z, (np.abs(X[j] - values) <= near).cast()])
     return Z
 
 
-DESIGNS: dict[type, Callable[[Any, Value], Value]] = {
+DESIGNS: dict[type, Callable[[Any, Columns], Columns]] = {
     Incomplete: lambda design, X: _columns(design.inner, X),
     Intercept: lambda design, X: 0.0 * X[0] + 1.0,
     Standardised: _standardised,
@@ -219,7 +208,7 @@ DESIGNS: dict[type, Callable[[Any, Value], Value]] = {
 }
 
 
-def _kernel(kernel: Any, A: Value, Z: Array) -> Value:
+def _kernel(kernel: Any, A: Columns, Z: Array) -> Columns:
     """Kernel values of rows with points."""
     if isinstance(kernel, Scaled):
         return kernel.weight * _kernel(kernel.kernel, A, Z)
@@ -239,16 +228,16 @@ def _kernel(kernel: Any, A: Value, Z: Array) -> Value:
         return A / scale @ (Z / scale).T
     shift = np.median(Z, axis=0)  # digits do not survive a large mean
     A, Z = (A - shift) / scale, (Z - shift) / scale
-    rho = maximum(row_sum(A * A) - 2.0 * (A @ Z.T) + np.sum(Z**2, axis=1), 0.0)
+    rho = np.maximum(row_sum(A * A) - 2.0 * (A @ Z.T) + np.sum(Z**2, axis=1), 0.0)
     if isinstance(kernel, RBF):
-        return exp(-0.5 * rho)
-    a = sqrt(2.0 * kernel.nu * rho)
+        return np.exp(-0.5 * rho)
+    a = np.sqrt(2.0 * kernel.nu * rho)
     if kernel.nu == 0.5:
-        return exp(-a)
-    return (1.0 + a + (a * a / 3.0 if kernel.nu == 2.5 else 0.0)) * exp(-a)
+        return np.exp(-a)
+    return (1.0 + a + (a * a / 3.0 if kernel.nu == 2.5 else 0.0)) * np.exp(-a)
 
 
-def _diagonal(kernel: Any, A: Value) -> Any:
+def _diagonal(kernel: Any, A: Columns) -> Any:
     """Kernel values of rows with themselves."""
     if isinstance(kernel, Scaled):
         return kernel.weight * _diagonal(kernel.kernel, A)
@@ -267,7 +256,7 @@ def _diagonal(kernel: Any, A: Value) -> Any:
 # Moments of f
 
 
-def _moments(machine: Any, X: Value) -> tuple[Value, Value, Any, Value]:
+def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
     """Mean and variance of f, the part of the variance outside coefficients, and columns."""
     model, post, rest = machine.model, machine.posterior, 0.0
     if isinstance(machine, ExactMachine):
@@ -276,13 +265,14 @@ def _moments(machine: Any, X: Value) -> tuple[Value, Value, Any, Value]:
         C = _kernel(design.kernel, inputs, design.Z) + level
         prior, K = _diagonal(design.kernel, inputs) + level, design.kernel(design.Z, design.Z)
         T = C @ _short_root(machine.variance.root.astype(float), K + level)
-        return C @ machine.alpha[:, None], maximum(prior - row_sum(T * T), 1e-12 * prior), rest, C
+        v = np.maximum(prior - row_sum(T * T), 1e-12 * prior)
+        return C @ machine.alpha[:, None], v, rest, C
     columns = []
     for term in model.terms:
         columns.append(_columns(term.design, X))
         if term.design.has_residual:
             total = _diagonal(term.design.kernel, _standardised(term.design.inputs, X))
-            rest = rest + maximum(total - row_sum(columns[-1] * columns[-1]), 0.0)
+            rest = rest + np.maximum(total - row_sum(columns[-1] * columns[-1]), 0.0)
     C = beside(columns)
     m = C @ post.mean[:, None]
     return m, (_variance(post, C) if post.has_spread else 0.0 * m) + rest, rest, C
@@ -300,7 +290,7 @@ def _short_root(root: Array, K: Array, tolerance: float = 1e-6) -> Array:
     return np.asarray(root @ V[:, mu > tolerance])
 
 
-def _variance(post: Any, C: Value) -> Value:
+def _variance(post: Any, C: Columns) -> Columns:
     """Variance of f from the covariance of the coefficients."""
     covariance = post.coef.cov if hasattr(post, "coef") else RootCovariance(post.root.T)
     root = getattr(covariance, "root", None)
@@ -324,4 +314,4 @@ def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
         v = v if machine.width is None else machine.width.by * v
     elif post is not machine.posterior:
         v = post.scale * _variance(post, C) + rest
-    return Spread(*(m + sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])))
+    return Spread(*(m + np.sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])))

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.types import Array
 from ..inspection.display import Display, Inside, axes_for, machine_for
 
+Parts = tuple[Array, Array | None, Array | None]  # means, and ends of intervals under a posterior
 NAMED = 40  # groups, up to which each is named on the axis
 
 
@@ -25,9 +26,9 @@ class _Intervals(Display):
     xlabel: str = ""
 
     @classmethod
-    def _of(cls, names: Iterable[Any], parts: list[Array], xlabel: str, level: float) -> Self:
+    def _of(cls, names: Iterable[Any], parts: Parts, xlabel: str, level: float) -> Self:
         """Of means, with the ends of their intervals unless the fit is a point estimate."""
-        told = f" ({100 * level:g}% interval)" if len(parts) == 3 else ""
+        told = "" if parts[1] is None else f" ({100 * level:g}% interval)"
         return cls([str(name) for name in names], *parts, xlabel=xlabel + told)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
@@ -47,7 +48,7 @@ def error_bars(mean: Array, lower: Array | None, upper: Array | None) -> Array |
 
 
 def draw_intervals(
-    ax: Any, names: Sequence[str] | None, parts: Sequence[Any], style: dict[str, Any]
+    ax: Any, names: Sequence[str] | None, parts: Parts, style: dict[str, Any]
 ) -> None:
     """Means as points with bars, one above the other, with their names on the axis if given."""
     mean, at = parts[0], np.arange(len(parts[0]))
@@ -58,9 +59,10 @@ def draw_intervals(
     ax.set_yticks([] if names is None else at, names)
 
 
-def parts_of(frame: Any) -> list[Array]:
+def parts_of(frame: Any) -> Parts:
     """Means in a data frame and, where it has them, the ends of their intervals."""
-    return [frame[name].to_numpy() for name in ("mean", "lower", "upper") if name in frame]
+    lower, upper = (frame[end].to_numpy() if end in frame else None for end in ("lower", "upper"))
+    return frame["mean"].to_numpy(), lower, upper
 
 
 @dataclass(repr=False)
@@ -100,15 +102,16 @@ class CoefficientDisplay(_Intervals):
         model = inside.model
         machine, j, label = machine_for(model, label)
         scale = machine.model.find("coef")[0].design.scale
-        size, ends = np.abs(np.atleast_2d(model.coef_)[j]), ()
+        coef, lower, upper = np.atleast_2d(model.coef_)[j], None, None
+        unit = scale if standardized else np.ones(coef.size)
+        size = np.abs(coef) * scale
         if machine.posterior.has_spread:
-            size = size / (np.atleast_2d(model.coef_std_)[j] + 1e-300)
-            ends = model.coef_interval(level)
-        else:
-            size = size * scale
+            size = np.abs(coef) / (np.atleast_2d(model.coef_std_)[j] + 1e-300)
         order = (np.argsort(-size, kind="stable") if sort else np.arange(size.size))[:top]
-        unit = scale if standardized else np.ones(size.size)
-        parts = [(np.atleast_2d(part)[j] * unit)[order] for part in (model.coef_, *ends)]
+        if machine.posterior.has_spread:
+            ends = (np.atleast_2d(end)[j] for end in model.coef_interval(level))
+            lower, upper = ((end * unit)[order] for end in ends)
+        parts = (coef * unit)[order], lower, upper
         known = inside.names() if names is None else names
         xlabel = "coefficient" if label is None else f"coefficient for {label!s}"
         xlabel += ", per sd of column" if standardized else ""
@@ -221,7 +224,7 @@ class GroupDisplay(_Intervals):
 
 
 def group_effects(
-    model: Any, factor: str, effect: str | None, level: float, label: Any
+    model: Any, factor: Any, effect: str | None, level: float, label: Any
 ) -> tuple[str, Any]:
     """One effect of the groups of a factor, by default its first, and the groups in order."""
     frame = model.random_effects_

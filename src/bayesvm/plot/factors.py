@@ -125,7 +125,7 @@ class TopLoadingDisplay(Display):
         panels = zip(np.ravel(grid), self.factors, self.names, strict=True)
         parts = zip(self.loadings, self.lower, self.upper, strict=True)
         for (panel, k, names), intervals in zip(panels, parts, strict=True):
-            draw_intervals(panel, names, intervals, {"capsize": 2} | kwargs)
+            draw_intervals(panel, list(names), intervals, {"capsize": 2} | kwargs)
             panel.set(title=f"factor {k}", xlabel="loading")
             panel.tick_params(axis="y", labelsize=7)
             panel.invert_yaxis()

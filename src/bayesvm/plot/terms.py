@@ -15,7 +15,7 @@ from ..estimators.average import editable, with_column
 from ..inspection.display import Display, Inside, machine_for, panels_for
 from ..inspection.tables import pandas_for, tails
 from ..inspection.terms import centred
-from .coefficients import NAMED, draw_intervals, error_bars, group_effects, parts_of
+from .coefficients import NAMED, Parts, draw_intervals, error_bars, group_effects, parts_of
 
 GRID = 40  # values of each of two columns
 
@@ -143,23 +143,26 @@ class _Reader:
         made = self.model.encoding_.made
         columns = [int(table.plain[k]) for k, own in enumerate(made) if reads & set(own)]
         levels, names = self.model._levels_of(table.names), [str(table.names[j]) for j in columns]
-        coded = levels.keys() & set(columns)
+        coded = [levels[j] for j in columns if levels.get(j) is not None]
+        x: Any = None
         if len(columns) > 2 or (coded and len(columns) == 2):
-            parts = self._added(name, self.X)
-            order = np.argsort(parts[0], kind="stable")
-            return TermPanel(
-                name, "rows", np.arange(order.size), *(x[order] for x in parts), names=names
-            )
-        if coded:
-            kind, ends = "levels", [np.array(list(levels[columns[0]]), dtype=object)]
+            kind, rows = "rows", self.X
+        elif coded:
+            kind, values = "levels", np.array(coded[0], dtype=object)
+            rows, x = self._rows({columns[0]: values}), list(map(str, values))
         else:
             kind, count = ("curve", points) if len(columns) == 1 else ("surface", GRID)
-            ends = [_span(cells_of(column_of(self.X, j)), count) for j in columns]
-        net = np.meshgrid(*ends)
-        rows = self._rows({j: x.ravel() for j, x in zip(columns, net, strict=True)})
-        parts = [part.reshape(net[0].shape) for part in self._added(name, rows)]
-        shown = {"levels": [str(v) for v in ends[0]], "curve": ends[0], "surface": tuple(ends)}
-        return TermPanel(name, kind, shown[kind], *parts, names=names)
+            spans = [_span(cells_of(column_of(self.X, j)), count) for j in columns]
+            net, x = np.meshgrid(*spans), spans[0] if kind == "curve" else tuple(spans)
+            rows = self._rows({j: side.ravel() for j, side in zip(columns, net, strict=True)})
+        parts = self._added(name, rows)
+        order: Any = np.arange(parts[0].size)
+        if kind == "rows":
+            order, x = np.argsort(parts[0], kind="stable"), order
+        elif kind == "surface":
+            order = order.reshape(GRID, GRID)
+        lower, upper = (None if end is None else end[order] for end in parts[1:])
+        return TermPanel(name, kind, x, parts[0][order], lower, upper, names)
 
     def _rows(self, values: dict[int, Array]) -> Any:
         """The first row, repeated, with other values in some columns; the rest do not matter."""
@@ -169,13 +172,16 @@ class _Reader:
             rows = with_column(rows, j, x)
         return rows
 
-    def _added(self, name: str, rows: Any) -> list[Array]:
+    def _added(self, name: str, rows: Any) -> Parts:
         """What a term adds to f at rows, less its average over all rows, and its interval."""
         k = [t.name for t in self.model.terms_].index(name)
         both = (self.model._read_new(each) for each in (rows, self.X))
         mean, v = centred(self.model.machines_[self.j], k, *both)
-        ends = () if v is None else tails(self.level)
-        return [mean, *(mean + ndtri(t) * np.sqrt(v) for t in ends)]
+        if v is None:
+            return mean, None, None
+        sd = np.sqrt(v)
+        lower, upper = (mean + ndtri(t) * sd for t in tails(self.level))
+        return mean, lower, upper
 
 
 def _span(x: Any, points: int) -> Array:
