@@ -580,23 +580,11 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return self._with_note(self._effects.cautioned(self._report().summary(level)))
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
-        """Draws of the coefficients that have a name, or of f at given rows.
+        """``n`` draws of the coefficients that have a name, or of f at rows ``X``.
 
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead; missing cells and effects of groups not seen are
-            drawn too.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-
-        Returns
-        -------
-        draws : array of shape (n, coefficients), or (n, rows) with ``X``
-            Coefficients in the order of the terms and their columns.  One more axis, of classes,
-            after the first when there are more than two.
+        Coefficients are in the order of the terms and their columns; the shapes are those of
+        :meth:`BayesianLinearSVC.sample_posterior`.  At rows missing cells and effects of groups not
+        seen are drawn too.
         """
         if X is not None:
             return draw_f(self, n, X, random_state)

@@ -62,6 +62,8 @@ def parts_of(
             )
     if not isinstance(random, Mapping):
         effects_of(layout, random)  # which refuses wrong ones, without groups too
+    if not levels.names and not (isinstance(random_prior, Mapping) or random_prior == "auto"):
+        check.choose_prior(random_prior, scheme, "random_prior")
     parts = []
     for k, (name, labels) in enumerate(zip(levels.names, levels.labels, strict=True)):
         own, prior = (
@@ -384,22 +386,10 @@ class MixedSVC(GroupReports, LinearClassifier):
     # ----- predictions
 
     def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
-        """Decision values: positive exactly where ``predict`` gives ``classes_[1]``.
+        """Decision values of rows in ``groups``: :meth:`BayesianLinearSVC.decision_function`.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-        return_std : bool, default=False
-            Return the posterior mean and standard deviation of f instead.
-        groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
-            Labels of groups, as in ``fit``.  A group that was not seen, is missing (NaN, ``None``)
-            or is not given at all is averaged over.
-
-        Returns
-        -------
-        values : array of shape (n,) or (n, n_classes), or two of them
-            They rank rows as ``predict_proba`` does.
+        A group that was not seen, is missing (NaN, ``None``) or is not given at all is averaged
+        over.
         """
         if return_std:
             return predictions.at_rows(self, predictions.moments_of_f, X, groups, is_pair=True)

@@ -26,10 +26,8 @@ LIKELIHOODS: Mapping[str, Any] = {
     "logistic": Logistic(),
     "probit": Probit(),
 }
-NO_MORE: Mapping[str, Any] = {}
 AUTO: Mapping[str, Any] = {"auto": Logistic()}  # the likelihood that most estimators choose
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
-TIGHT = VB(bound="tight")
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
 AUTO_KERNELS = {"auto": RBF, **KERNELS}  # with a local part, where the evidence supports it
 TUNING = ("evidence", "cv", "bound", "sample")
@@ -69,14 +67,13 @@ def choose_scheme(
     value: Any, max_iter: int | None, tol: float | None, bound: str = "auto"
 ) -> VB | EM | SVI | Gibbs:
     """The inference scheme with the estimator's ``max_iter``, ``tol`` and default bound."""
-    table = SCHEMES if bound == "auto" else {**SCHEMES, "vb": TIGHT}
-    scheme: VB | EM | SVI | Gibbs = choose("inference", value, table, VB, EM, SVI, Gibbs)
+    scheme: VB | EM | SVI | Gibbs = choose("inference", value, SCHEMES, VB, EM, SVI, Gibbs)
     if isinstance(scheme, Gibbs):
         return scheme
     changes: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
     if tol is not None:
         changes["tol"] = float(tol) if isinstance(tol, Real) else tol
-    if isinstance(scheme, VB) and scheme.bound == "auto" != bound:
+    if isinstance(scheme, VB) and scheme.bound == "auto":
         changes["bound"] = bound
     return replace(scheme, **changes) if changes else scheme
 
@@ -154,9 +151,9 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
     return prior
 
 
-def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = NO_MORE) -> Any:
+def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = AUTO) -> Any:
     """The likelihood; ``more`` are names of one estimator only."""
-    likelihood = choose("likelihood", value, {**AUTO, **more, **LIKELIHOODS}, Likelihood)
+    likelihood = choose("likelihood", value, {**more, **LIKELIHOODS}, Likelihood)
     if isinstance(likelihood, SoftHinge) and likelihood.softness == 0:
         likelihood = Hinge()
     if not likelihood.implements("proba"):
