@@ -30,7 +30,7 @@ def bayesvm(X: Any, y: Any, points: int, threads: int, **options: Any) -> tuple[
         how["kernel"] = 4.0 * RBF(SCALE)
     with Passes() as passes:
         model = BayesianSVC(n_inducing=points, **how).fit(X, y)
-    rows, wall, busy = np.sum(passes.calls, axis=0)
+    rows, wall, busy = np.reshape(passes.calls, (-1, 3)).sum(axis=0)
     told = {"passes": round(rows / len(y), 2), "pass_seconds": wall, "pass_cpu_seconds": busy}
     return lambda rows: model.predict_proba(rows)[:, 1], told
 
