@@ -1,9 +1,9 @@
 """The experiments of the five papers: one file each, and one line in ``REGISTRY``.
 
-A file defines ``tasks``, ``solve``, ``MEASURED``, ``report`` and ``draw``, the parts of an
+A file defines ``tasks``, ``solve``, ``MEASURED`` and ``report``, the parts of an
 :class:`~papers.experiment.Experiment`.  ``python -m papers list`` lists them, ``python -m papers
 run NAME`` runs one, or ``all``: tasks in parallel, a file of results from which an interrupted run
-resumes, a line in ``record.csv``, tables and a figure.  What the pages of the papers quote is in
+resumes, a line in ``record.csv`` and tables.  What the pages of the papers quote is in
 ``papers/results``; ``python -m papers show NAME`` prints it.
 """
 
@@ -72,7 +72,7 @@ def find(name: str) -> Experiment:
     if name not in REGISTRY:
         raise LookupError(f"There is no experiment {name!r}.\n{listing()}")
     own = import_module(f".{name.replace('-', '_')}", __name__)
-    parts = own.tasks, own.solve, own.MEASURED, own.report, own.draw
+    parts = own.tasks, own.solve, own.MEASURED, own.report
     return Experiment(name, REGISTRY[name], *parts, results=SHARED.get(name, name))
 
 

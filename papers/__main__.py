@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     run = commands.add_parser(
         "run",
         help="run one experiment, or all",
-        description="Run experiments: tables, a figure and a file of all results for each. "
+        description="Run experiments: tables and a file of all results for each. "
         "A run that was interrupted resumes from these files; record.csv beside them has a line "
         "for every run, with its commit, seed and time.",
     )
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     run.add_argument(
         "--no-tables",
         action="store_true",
-        help="no tables and no figure: needs neither pandas nor rich",
+        help="no tables: needs neither pandas nor rich",
     )
     given = parser.parse_args(argv)
     if given.command == "list":
@@ -100,7 +100,7 @@ def solving(
 def run_one(
     experiment: Experiment, quick: bool, seed: int, output: Path, jobs: int | None = None
 ) -> Any:
-    """Complete the tasks of an experiment, print its tables, draw its figure; the results."""
+    """Complete the tasks of an experiment, print its tables; the results."""
     from rich.console import Console
     from rich.progress import track
 
@@ -114,13 +114,6 @@ def run_one(
     frame = results(tasks, path)
     experiment.report(frame, console)
     console.print(f"Results: {path}", soft_wrap=True)
-    try:
-        figure = experiment.draw(frame)
-    except ImportError:
-        console.print("No figure was drawn: pip install 'bayesvm[plot]'")
-        return frame
-    figure.savefig(picture := output / f"{experiment.name}.png", dpi=120)
-    console.print(f"Figure: {picture}", soft_wrap=True)
     return frame
 
 

@@ -139,19 +139,3 @@ def report(frame: Any, console: Any) -> None:
             f"{m} {by.at[m, 'min']:.1f} to {by.at[m, 'max']:.1f}" for m in FIXED if m in by.index
         ]
         console.print(f"Errors over the widths: {', '.join(told)}")
-
-
-def draw(frame: Any) -> Any:
-    """Error and vectors against the width."""
-    import matplotlib.pyplot as plt
-
-    fixed = frame[frame["width"] > 0]
-    figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained", sharex=True)
-    for column, (name, cell) in zip(axes.T, fixed.groupby("set", sort=False)):
-        for method, part in cell.groupby("method", sort=False):
-            column[0].semilogx(part["width"], 100 * part["error"], "o-", ms=4, label=method)
-            column[1].loglog(part["width"], part["vectors"], "o-", ms=4)
-        column[0].set(title=str(name), ylabel="error in %")
-        column[1].set(xlabel="width", ylabel="vectors")
-    axes[0, 0].legend(fontsize="small")
-    return figure

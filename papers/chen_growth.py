@@ -78,18 +78,3 @@ def report(frame: Any, console: Any) -> None:
         f"Algorithm 1: {made.median():.0f} iterations (median), {(made < 500).mean():.0%} of the "
         "fits below the threshold of 1e-3 before the 500th"
     )
-
-
-def draw(frame: Any) -> Any:
-    """Vectors against rows."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", sharey=True)
-    for ax, (name, part) in zip(axes, frame.groupby("set", sort=False)):
-        for method, cell in part.groupby("method", sort=False):
-            means = cell.groupby("rows")["vectors"].mean()
-            ax.loglog(means.index, means, "o-", ms=4, label=method)
-        ax.set(title=name, xlabel="rows")
-    axes[0].set_ylabel("vectors")
-    axes[0].legend(fontsize="small")
-    return figure

@@ -25,7 +25,6 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch
 from bayesvm.sparse_kernel.newton import PenalisedLikelihood
 
-from .drawing import curves
 from .tables import table_of
 
 LIKELIHOODS = ("Bernoulli", "Gaussian")
@@ -83,7 +82,7 @@ def compare(
     if likelihood == "Gaussian":
         x = [squared_errors(A, y, Q, signed) for signed in (False, True)]
     else:
-        given = (A, y, np.ones(len(y)), np.zeros(Q.size), Q)
+        given = (A, y, np.ones(len(y)), np.zeros(Q.size), np.diag(Q))
         start = np.zeros(Q.size)
         x = [PenalisedLikelihood(*given, signed=s).newton(start, 1e-12)[0] for s in (False, True)]
     wrong = x[0][:-1] < -SAME
@@ -134,14 +133,3 @@ def report(frame: Any, console: Any) -> None:
             f"{told}: no margin is lower in {holds} of {len(part)} cases; the two modes differ in "
             f"{differ}, and in {both} of these no margin is lower."
         )
-
-
-def draw(frame: Any) -> Any:
-    """Share of rows whose margin is lower against the share of weights of the other sign."""
-    parts = frame[frame["likelihood"] == "Bernoulli"].groupby("set", sort=False)
-    return curves(
-        ((name, 100 * cell["wrong_signs"], 100 * cell["lower_margins"]) for name, cell in parts),
-        "o",
-        xlabel="weights of the other sign under the Gaussian prior, %",
-        ylabel="rows of a lower margin under the truncated one, %",
-    )

@@ -78,20 +78,3 @@ def report(frame: Any, console: Any) -> None:
         keys = ("c", "d", "by_eq21", "by_quadrature", "mass", "least_kept")
         table.add_row(*(f"{row[key]:.5g}" for key in keys))
     console.print(table)
-
-
-def draw(frame: Any) -> Any:
-    """Fig. 3, and the densities of Appendix A."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-    w = np.linspace(-3, 3, 601)
-    for ax, y in zip(axes, (-1, 1)):
-        ax.plot(w, np.where(y * w >= 0, 2 * norm.pdf(w), 0.0))
-        ax.set(title=f"Fig. 3: y = {y}, precision 1", xlabel="w")
-    w = np.geomspace(0.02, 10, 300)
-    for c, d in zip(frame["c"], frame["d"]):
-        axes[2].loglog(w, density(w, c, d), label=f"c = {c:g}, d = {d:g}")
-    axes[2].set(title="Appendix A", xlabel="w")
-    axes[2].legend(fontsize="small")
-    return figure

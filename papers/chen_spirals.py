@@ -58,14 +58,3 @@ def report(frame: Any, console: Any) -> None:
         vectors = (f"{by[name]:.1f}" for name in MEASURED[:2])
         table.add_row(str(method), *vectors, *(f"{100 * by[name]:.1f}" for name in MEASURED[2:]))
     console.print(table)
-
-
-def draw(frame: Any) -> Any:
-    """Vectors and errors of both halves, a group of bars per method."""
-    import matplotlib.pyplot as plt
-
-    means = frame.groupby("method", sort=False)[list(MEASURED)].mean()
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    for ax, names, title in zip(axes, (MEASURED[:2], MEASURED[2:]), ("vectors", "error")):
-        means[list(names)].plot.bar(ax=ax, rot=0, title=title, xlabel="")
-    return figure

@@ -10,7 +10,6 @@ only; ``PCVC power`` has the paper's prior.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch, simulate_chen
 from bayesvm.datasets.simulators import CHEN
-from bayesvm.plot.vectors import VectorDisplay, wrong_signed
+from bayesvm.plot.vectors import wrong_signed
 
 from . import chen
 from .tables import table_of
@@ -30,7 +29,6 @@ DRAWS = 10
 MEASURED = (*chen.MEASURED, "wrong_signed")
 WIDTHS = {"ripley": (0.5, 0.3), "banana": (0.5, 0.3)}  # theta of eq. 13, columns as they are
 ROWS = 200
-STYLES = {"PCVC": "-", "RVC": "--", "SVC": "-."}
 
 
 def tasks(quick: bool, seed: int) -> list[Task]:
@@ -113,27 +111,3 @@ def report(frame: Any, console: Any) -> None:
         "them with the sign of the other class; PCVM and SVM have none such by construction.",
         style="dim",
     )
-
-
-def draw(frame: Any) -> Any:
-    """Fig. 4, then Figs 1 and 2: a panel per method and width, squares about wrong signs."""
-    import matplotlib.pyplot as plt
-
-    frame = frame[frame["draw"] == 0]
-    cases = list(dict.fromkeys(zip(frame["set"], frame["width"])))
-    figure, axes = plt.subplots(
-        len(cases), 3, figsize=(11, 3.1 * len(cases)), squeeze=False, layout="constrained"
-    )
-    for row, (name, width) in zip(axes, cases):
-        part = frame[(frame["set"] == name) & (frame["width"] == width)]
-        for ax, method in zip(row, DRAWN):
-            task = part[part["method"] == method].iloc[0].to_dict()
-            X, y, _, _ = data(task)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # as in assess
-                model = model_of(task, X, y).fit(X, y)
-            VectorDisplay.from_estimator(model, X, y, ax=ax, linestyles=STYLES[method])
-            kind = f"width {width:g}" if width else "width chosen"
-            ax.set(xticks=[], yticks=[])
-            ax.set_title(f"{name}, {method}, {kind}: {task['vectors']:.0f} vectors", fontsize=9)
-    return figure

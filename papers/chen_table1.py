@@ -135,26 +135,3 @@ def _verdict(metric: str, method: str, mean: Any, error: Any) -> str:
         f"{metric}: {method} no worse than the paper's {chen.METHODS[method]} within one standard "
         f"error on {count} of {len(mean)} sets"
     )
-
-
-def draw(frame: Any) -> Any:
-    """Ours against the paper's, a point per set and method."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
-    for ax, metric in zip(axes, chen.METRICS):
-        mean, error = summary(frame, metric)
-        ends = []
-        for method in mean.columns:
-            pairs = [printed(metric, method, name) for name in mean.index]
-            if not all(pairs):
-                continue
-            x = np.array([pair[0] for pair in pairs if pair])
-            y, bar = mean[method].to_numpy(), np.nan_to_num(error[method].to_numpy())
-            ax.errorbar(x, y, bar, fmt="o", ms=4, lw=1, label=method)
-            ends += [*x, *y]
-        ax.axline((np.mean(ends), np.mean(ends)), slope=1, color="grey", lw=0.8)
-        ax.set(xlabel="paper", ylabel="here", title=f"{metric} in %")
-        ax.grid(alpha=0.3)
-    axes[0].legend(fontsize="small")
-    return figure

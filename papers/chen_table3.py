@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from bayesvm.compare.tasks import Task
 
 from . import chen, chen_paper, chen_table1
@@ -48,20 +46,3 @@ def report(frame: Any, console: Any) -> None:
 
 def _printed(method: str) -> list[float]:
     return chen_paper.TABLE3[str(chen.METHODS[method])][0]
-
-
-def draw(frame: Any) -> Any:
-    """Sparsity against error: a point per set and method, sets joined."""
-    import matplotlib.pyplot as plt
-
-    mean, _ = counts(frame)
-    error, _ = chen_table1.summary(frame, "Error")
-    train = np.array([chen_paper.TRAIN[chen_paper.SETS.index(s)] for s in mean.index], float)
-    share, error = mean.div(train, axis=0), error.loc[mean.index, mean.columns]
-    figure, ax = plt.subplots(layout="constrained")
-    ax.plot(share.T, error.T, color="lightgrey", zorder=0)
-    for method in mean.columns:
-        ax.plot(share[method], error[method], "o", label=method)
-    ax.set(xscale="log", yscale="log", xlabel="vectors / rows", ylabel="error in %")
-    ax.legend()
-    return figure

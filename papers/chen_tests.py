@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from bayesvm.compare import (
-    CriticalDifferenceDisplay,
     five_by_two,
     score_table,
     win_loss_tie,
@@ -110,18 +109,3 @@ def _against(long: Any, control: str) -> Any:
 
 def _beside(ours: str, theirs: Any) -> str:
     return ours if theirs is None else f"{ours} ({theirs})"
-
-
-def draw(frame: Any) -> Any:
-    """A critical-difference diagram per metric."""
-    import matplotlib.pyplot as plt
-
-    long = tidy(frame)
-    figure, axes = plt.subplots(3, 1, figsize=(8, 9), layout="constrained")
-    for ax, (metric, (column, _)) in zip(axes, chen.METRICS.items()):
-        scores = score_table(long, column)
-        CriticalDifferenceDisplay.from_scores(
-            scores, alpha=chen.SEVERAL, lower_is_better=column != "auc", ax=ax
-        )
-        ax.set_title(f"{metric}: mean ranks on {len(scores)} sets, Nemenyi at {chen.SEVERAL}")
-    return figure

@@ -12,7 +12,6 @@ import time
 import warnings
 from typing import Any
 
-import numpy as np
 from scipy.stats import rankdata
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
@@ -21,7 +20,6 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen, chen_paper
-from .drawing import curves
 from .tables import mean_and_error, table_of
 
 MEASURED = ("fit", "predict")
@@ -89,15 +87,3 @@ def report(frame: Any, console: Any) -> None:
 
 def _printed(method: str) -> list[float]:
     return chen_paper.TABLE7[str(chen.METHODS[method])]
-
-
-def draw(frame: Any) -> Any:
-    """Ours against the paper's, a point per set and method."""
-    times = seconds(frame)
-    at = [chen_paper.SETS.index(s) for s in times.index]
-    found = (
-        (method, np.array(_printed(method))[at], np.maximum(times[method], 1e-4))
-        for method in times.columns
-    )
-    axes = {"xlabel": "seconds in the paper", "ylabel": "CPU seconds here"}
-    return curves(found, "o", xscale="log", yscale="log", **axes)

@@ -26,7 +26,6 @@ from bayesvm.datasets import load_raetsch
 
 from . import chen_paper
 from .chen_algorithm import PCVM
-from .drawing import curves
 from .tables import table_of
 
 MEASURED = ("theta", "C", "start", "error", "mean_error", "vectors")
@@ -162,12 +161,3 @@ def report(frame: Any, console: Any) -> None:
         f"Test error of the best start {100 * own['error'].mean():.2f} %, of all starts "
         f"{100 * own['mean_error'].mean():.2f} %"
     )
-
-
-def draw(frame: Any) -> Any:
-    """Theta of the support vector machine's grid against that of the PCVM, a point per part."""
-    table = frame.pivot_table("theta", ["set", "part"], "method")
-    parts = table.groupby(level="set", sort=False)
-    found = ((name, cell["PCVM"], cell["SVM soft"]) for name, cell in parts)
-    axes = {"xlabel": "theta by eq. 10", "ylabel": "theta by tenfold cross-validation"}
-    return curves(found, "o", xscale="log", yscale="log", **axes)

@@ -18,7 +18,6 @@ from bayesvm.kernels import RBF
 from bayesvm.sparse_kernel import Power
 
 from . import chen
-from .drawing import curves
 from .tables import table_of
 
 MEASURED = chen.MEASURED
@@ -67,10 +66,3 @@ def report(frame: Any, console: Any) -> None:
             prior, *cells, f"{100 * own['error'].mean():.2f}", f"{own['log_loss'].mean():.3f}"
         )
     console.print(table)
-
-
-def draw(frame: Any) -> Any:
-    """Error against the number of vectors, a point per prior."""
-    mean = frame.groupby("prior", sort=False)[["vectors", "error"]].mean()
-    found = ((prior, row["vectors"], 100 * row["error"]) for prior, row in mean.iterrows())
-    return curves(found, "o", xlabel="vectors", ylabel="error in %", xscale="log")

@@ -11,12 +11,12 @@ from bayesvm.compare.tasks import Task
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment of a paper: its tasks, how each is solved, its table and its figure.
+    """One experiment of a paper: its tasks, how each is solved, and its tables.
 
     Parameters
     ----------
     name, title : str
-        Stem of the figure's file, and a headline.
+        As in ``REGISTRY``.
     tasks : callable
         ``tasks(quick, seed)`` lists what is to be done.  All tasks have the same keys.
     solve : callable
@@ -25,8 +25,6 @@ class Experiment:
         Names of the measurements.  The CPU time of a task, ``cpu_seconds``, is added to them.
     report : callable
         ``report(frame, console)`` prints tables; the frame has one row per task.
-    draw : callable
-        ``draw(frame)`` gives a Matplotlib figure.
     results : str
         Stem of the file of results.
     """
@@ -37,7 +35,6 @@ class Experiment:
     solve: Callable[[Task], dict[str, float]]
     measured: tuple[str, ...]
     report: Callable[[Any, Any], None]
-    draw: Callable[[Any], Any]
     results: str
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
-from .drawing import curves
 from .ep import fit_ep
 from .henao_table1 import SIZES, load
 from .targets import Exact, signs, standardised
@@ -95,16 +94,3 @@ def report(frame: Any, console: Any) -> None:
     console.print("least like the others; largest: of yf; updates: until f moves by less than .01;")
     console.print(f"early: f and its signs after {EARLY} updates against the end")
     console.print(frame.drop(columns="seed").round(4).to_string(index=False))
-
-
-def draw(frame: Any) -> Any:
-    """Isolated rows that are support vectors, by gamma0."""
-    ticks = np.arange(len(RATES))
-    parts = frame.groupby("set", sort=False)["isolated"]
-    return curves(
-        ((name, ticks[: len(part)], part) for name, part in parts),
-        xticks=ticks,
-        xticklabels=RATES,
-        xlabel=r"$\gamma_0$",
-        ylabel="isolated rows that are support vectors",
-    )

@@ -65,19 +65,3 @@ def report(frame: Any, console: Any) -> None:
     console.print("eq5: largest relative difference between quadrature over lambda and eq. 5;")
     console.print("mass, mean and skewness of u = 1 - yf")
     console.print(frame[["gamma", "gamma0", *MEASURED]].to_string(index=False))
-
-
-def draw(frame: Any) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, len(frame), figsize=(9, 3.4), layout="constrained")
-    margin, lam = np.linspace(-1, 3, 300), np.linspace(0.002, 2.0, 300)
-    for ax, gamma, gamma0 in zip(axes, frame["gamma"], frame["gamma0"]):
-        z = log_joint(margin[None, :], lam[:, None], gamma, gamma0)
-        top = float(np.max(z))
-        shown = ax.contourf(margin, lam, np.maximum(z, top - 400), levels=20)
-        for x in (0.0, 1.0):
-            ax.axvline(x, color="w", lw=0.8)
-        ax.set(xlabel="yf", ylabel=r"$\lambda$", title=rf"$\gamma_0 = {gamma0:g}$")
-        figure.colorbar(shown, ax=ax)
-    return figure

@@ -155,20 +155,3 @@ def report(frame: Any, console: Any) -> None:
     console.print("Posterior means of gamma and gamma0; effective draws of log gamma, and of the")
     console.print("mean of yf (eq. 7) or the log likelihood (integrated)")
     console.print(frame.drop(columns=["seed", "sweeps"]).round(3).to_string(index=False))
-
-
-def draw(frame: Any) -> Any:
-    """Effective draws of gamma by gamma0."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    real = frame[frame["set"].isin(SETS)]
-    for (name, method), part in real.groupby(["set", "method"]):
-        axes[0].plot(part["gamma0_mean"].rank(), part["ess_gamma"], "o-", label=f"{name}, {method}")
-        axes[1].plot(part["gamma0_mean"].rank(), part["gamma_mean"], "o-")
-    axes[0].set(yscale="log", ylabel=r"effective draws of $\log\gamma$")
-    axes[1].set(yscale="log", ylabel=r"mean of $\gamma$")
-    for ax in axes:
-        ax.set(xticks=np.arange(1, 6), xticklabels=RATES, xlabel=r"$\gamma_0$")
-    axes[0].legend(fontsize="x-small")
-    return figure

@@ -19,7 +19,6 @@ from sklearn.model_selection import StratifiedKFold
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_gene_expression
 
-from .drawing import errors
 from .factor_models import MEASURED as MEASURED
 from .factor_models import METHODS as EIGHT
 from .factor_models import SWEEPS, build, judge, sweeps_of
@@ -103,8 +102,3 @@ def print_errors(frame: Any, title: str, console: Any) -> None:
             f"{method:14s} log loss {by.log_loss[method]:.3f}, "
             f"{by.cpu[method]:.1f} s of processor a fit"
         )
-
-
-def draw(frame: Any) -> Any:
-    """Error by set, one mark a method."""
-    return errors(*mean_and_error(frame, "error", SETS, METHODS, 100))

@@ -20,7 +20,6 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
 from . import henao_usps, henao_wide
-from .drawing import curves
 from .factor_models import build
 
 REPETITIONS = {"usps": 1, "usps, 150 images": 3, "simulated": 5}
@@ -72,10 +71,3 @@ def report(frame: Any, console: Any) -> None:
     by = frame.groupby(["set", "method"])
     table = by.agg(least=("cosine", "min"), most=("cosine", "max"), mean=("mean_cosine", "mean"))
     console.print(table.round(5).to_string())
-
-
-def draw(frame: Any) -> Any:
-    """The smallest cosine by set."""
-    parts = frame.groupby("method", sort=False)
-    found = ((method, part["set"], part["cosine"]) for method, part in parts)
-    return curves(found, "o", ylabel="smallest cosine")

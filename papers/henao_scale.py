@@ -41,13 +41,3 @@ def report(frame: Any, console: Any) -> None:
     console.print("Gamma and theta of ECM; largest: the gamma that the prior allows, which it has")
     console.print("where no row is inside the margin; rows: those learned from")
     console.print(frame.drop(columns="seed").round(3).to_string(index=False))
-
-
-def draw(frame: Any) -> Any:
-    """Gamma as a share of the largest."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    ax.bar(frame["set"], frame["gamma"] / frame["largest"])
-    ax.set_ylabel(r"$\gamma$ as a share of the largest")
-    return figure

@@ -88,19 +88,3 @@ def report(frame: Any, console: Any) -> None:
     console.print("shared: mean over factors; best: of the best factor; machine: of f;")
     console.print("chance: two random lists; stable: factors, of 10, that share more than chance")
     console.print(by.to_string())
-
-
-def draw(frame: Any) -> Any:
-    """Shared genes by set and method, and chance."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    sets = [s for s in SETS if s in set(frame["set"])]
-    for k, method in enumerate(m for m in METHODS if m in set(frame.method)):
-        mean = frame[frame.method == method].groupby("set").shared.mean().reindex(sets)
-        ax.bar(np.arange(len(sets)) + 0.16 * (k - 2), mean, 0.15, label=method)
-    chance = frame.groupby("set").chance.mean().reindex(sets)
-    ax.plot(np.arange(len(sets)), chance, "k_", ms=40, label="chance")
-    ax.set(xticks=np.arange(len(sets)), xticklabels=sets, ylabel="share of genes in both halves")
-    ax.legend(fontsize="small")
-    return figure

@@ -18,12 +18,11 @@ from bayesvm.core.types import Array
 from bayesvm.datasets import load_benchmark, load_usps
 
 from . import tenfold
-from .drawing import marks
 from .ep import fit_ep
 from .factor_models import MEASURED as MEASURED
 from .factor_models import judged
 from .henao_ecm import fit_ecm
-from .tables import mean_and_error, table_of
+from .tables import table_of
 
 METHODS = ("BayesianSVC", "ECM", "SVC", "GPC", "GPC, EP")
 PLAIN = {"ECM": fit_ecm, "GPC, EP": fit_ep}
@@ -97,17 +96,3 @@ def report(frame: Any, console: Any) -> None:
     cpu = by.cpu.mean().unstack()
     console.print("Seconds of processor a fit")
     console.print(cpu.loc[[s for s in SIZES if s in cpu.index], methods].round(1).to_string())
-
-
-def draw(frame: Any) -> Any:
-    """Error by set, one mark a method, and the paper's."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    mean, error = mean_and_error(frame, "error", SIZES, METHODS, 100)
-    heights = marks(ax, mean, error)
-    printed = [[PRINTED[name][method] for method in mean] for name in mean.index]
-    ax.plot(printed, heights, "|", color="0.3", ms=9)
-    ax.set_xlabel("error, %; upright: the paper's")
-    ax.legend(fontsize="small")
-    return figure

@@ -132,27 +132,3 @@ def report(frame: Any, console: Any) -> None:
             f"The paper, {name} ({n} rows): FITC-BSVM {ours[0]:.2f} ± {ours[1]:.2f} %, "
             f"{ours[2]} s, FITC-GPC {theirs[0]:.2f} ± {theirs[1]:.2f} %, {theirs[2]} s"
         )
-
-
-def draw(frame: Any) -> Any:
-    """Errors of the repetitions with the paper's mean; error by the number of points."""
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(frame["task"]))
-    figure, axes = plt.subplots(
-        1, len(names) + 1, figsize=(3.6 * (len(names) + 1), 3.2), layout="constrained"
-    )
-    for ax, name in zip(axes, names):
-        part = frame[(frame["task"] == name) & (frame["points"] == POINTS)]
-        for k, (method, one) in enumerate(part.groupby("method", sort=False)):
-            ax.plot(one["error"] * 100, np.full(len(one), k), "o", ms=4, label=method)
-        ax.axvline(PRINTED[name][1][0], color="0.5", linestyle="--", label="paper, FITC-BSVM")
-        ax.set(xlabel="error, %", yticks=[], title=name)
-    axes[0].legend(fontsize="xx-small")
-    for method in ("FITC-BSVM", "FITC-GPC"):
-        part = frame[(frame["task"] == "3 v 5") & (frame["method"] == method)]
-        mean = 100 * part.groupby("points").error.mean()
-        axes[-1].plot(mean.index, mean, "o-", ms=4, label=method)
-    axes[-1].set(xscale="log", xlabel="pseudo-inputs", ylabel="error, %", title="3 v 5")
-    axes[-1].legend(fontsize="x-small")
-    return figure

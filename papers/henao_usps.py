@@ -131,29 +131,3 @@ def report(frame: Any, console: Any) -> None:
     console.print(
         "seconds: on the clock, beside whatever else the machine does; processor: its own"
     )
-
-
-def draw(frame: Any) -> Any:
-    """Errors beside the paper's, and the factors as images."""
-    import matplotlib.pyplot as plt
-
-    figure = plt.figure(figsize=(11, 4), layout="constrained")
-    parts: Any = figure.subfigures(1, 2, width_ratios=(1, 1.3))
-    left, right = parts
-    ax = left.subplots()
-    frame = frame[(frame.factors == 10) & ~frame.ard & (frame.rows != FEW)]
-    methods = [m for m in METHODS if m in set(frame.method)]
-    at = np.arange(len(methods))
-    ours = [100 * frame[frame.method == m].error.mean() for m in methods]
-    ax.barh(at - 0.2, ours, 0.4, label="here")
-    ax.barh(at + 0.2, [PRINTED[m][0] for m in methods], 0.4, color="0.7", label="in the paper")
-    ax.set(yticks=at, yticklabels=methods, xlabel="test error, %")
-    ax.invert_yaxis()
-    ax.legend(fontsize="small")
-    bunch = load_usps(resampled=True)
-    model = build("VNDFM", 10, 0, False, 0, standardize=False)
-    model.fit(bunch.data, bunch.target)
-    for k, panel in enumerate(right.subplots(2, 5).ravel()):
-        panel.imshow(model.loadings_[:, k].reshape(16, 16), cmap="RdBu_r")
-        panel.set(xticks=[], yticks=[], title=f"{k}: {model.factor_relevance_[k]:.0%}")
-    return figure

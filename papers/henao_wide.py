@@ -23,10 +23,9 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_gene_expression
 
-from .drawing import errors
 from .factor_models import MEASURED as TIMED
 from .factor_models import judged
-from .tables import mean_and_error, table_of
+from .tables import table_of
 
 SETS = ("metabric", "gravier", "subramanian", "metabric, 75 rows", "gravier, 75 rows", "simulated")
 FOLDS, REPETITIONS = 5, 5
@@ -153,8 +152,3 @@ def report(frame: Any, console: Any) -> None:
 def cell(column: Any, times: float, digits: int) -> Callable[[tuple[str, str]], str]:
     mean, error = times * column.mean(), times * column.sem()
     return lambda key: f"{mean[key]:.{digits}f} ± {error[key]:.{digits}f}"
-
-
-def draw(frame: Any) -> Any:
-    """Error by set, one mark a method."""
-    return errors(*mean_and_error(frame, "error", SETS, METHODS, 100), 8, "x-small")

@@ -42,7 +42,6 @@ from bayesvm.datasets import load_acath
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
-from .drawing import boxes
 from .experiment import sweeps
 from .luts_simulation import HOLD_OUTS, fit_machine
 from .tables import statements, table_of
@@ -63,7 +62,6 @@ LABELS = {
 }
 LONG, LONG_SPLITS = "MCMC long", 10  # the printed number of sweeps, on the first divisions
 HOLD_OUT_SPLITS = 5  # the printed number of hold-outs, on fewer
-COLOURS = dict(zip(METHODS, ("C2", "C0", "C1", "C4", "C5", "C3", "C0", "C1"), strict=True))
 PAPER_SECONDS = {"SVM": 3109.40, "VB": 1028.18, "MCMC": 1718.98}
 FIRST_GRID = np.arange(-4.0, 9.0, 3.0)  # of log2 of the penalty alpha; ties go to the smaller
 SECOND_GRID = np.array([-1.5, -0.75, 0.0, 0.75, 1.5])  # around the best of the first
@@ -214,16 +212,3 @@ def _gap(wide: Any, other: str, method: str = "VB") -> str:
     return (
         f"{gap.mean():+.2f} ± {error:.2f}; lower in {(gap < 0).sum()}, higher in {(gap > 0).sum()}"
     )
-
-
-def draw(frame: Any) -> Any:
-    """Fig. 4: boxplots of the balanced error rate."""
-    import matplotlib.pyplot as plt
-
-    shown = [m for m in METHODS if m in set(frame["method"])]
-    figure, ax = plt.subplots(figsize=(10, 4), layout="constrained")
-    errors = [frame.loc[frame["method"] == m, "error"] for m in shown]
-    boxes(ax, errors, [LABELS[m] for m in shown], (COLOURS[m] for m in shown))
-    ax.set_ylabel("balanced error rate")
-    figure.suptitle(f"Luts & Ormerod (2014), Fig. 4: {frame['split'].nunique()} divisions")
-    return figure

@@ -38,7 +38,6 @@ from bayesvm.datasets import simulate_luts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
-from .drawing import boxes
 from .experiment import sweeps
 from .tables import statements, table_of
 
@@ -48,7 +47,6 @@ METHODS = ("VB", "MCMC", "SVM")
 LONG, LONG_SETS = "MCMC long", 10  # the printed number of sweeps, on the first sets
 HOLD_OUTS, HOLD_OUT_SETS = "SVM hold-outs", 3  # the printed number of hold-outs, on fewer
 NARROW, NARROW_SETS = "SVM narrow", 20  # another grid, with d = 10 only
-COLOURS = {"VB": "C0", "MCMC": "C1", "SVM": "C2"}
 PAPER_SECONDS = {"VB": 1.68, "MCMC": 82.31, "SVM": 571.75}  # at n = 200, d = 10
 FIRST_GRID = np.arange(-6.0, 9.0, 2.0)  # of log2 of the penalty alpha; ties go to the smaller
 SECOND_GRID = np.arange(-1.5, 2.0, 0.5)  # around the best of the first
@@ -210,22 +208,3 @@ def _gap(wide: Any, method: str) -> str:
         return "not run"
     means, error = gap.groupby(["n", "d"]).mean(), gap.std() / np.sqrt(len(gap))
     return f"{gap.mean():+.2f} ± {error:.2f}; by size {means.min():+.1f} to {means.max():+.1f}"
-
-
-def draw(frame: Any) -> Any:
-    """Fig. 1: boxplots of the balanced error rate."""
-    import matplotlib.pyplot as plt
-
-    rows, columns = sorted(frame["d"].unique()), sorted(frame["n"].unique())
-    figure, axes = plt.subplots(
-        len(rows), len(columns), figsize=(8, 7), sharey=True, squeeze=False, layout="constrained"
-    )
-    for i, d in enumerate(rows):
-        for j, n in enumerate(columns):
-            ax, cell = axes[i, j], frame.query("n == @n and d == @d")
-            errors = [cell.loc[cell["method"] == m, "error"] for m in METHODS]
-            boxes(ax, errors, METHODS, COLOURS.values())
-            ax.set_title(f"n = {n}, d = {d}", fontsize="medium")
-        axes[i, 0].set_ylabel("balanced error rate")
-    figure.suptitle(f"Luts & Ormerod (2014), Fig. 1: {frame['set'].nunique()} sets of each size")
-    return figure

@@ -31,7 +31,6 @@ from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.core.types import Array
 from bayesvm.inference import VB
-from bayesvm.plot import InclusionDisplay
 from bayesvm.priors import LaplaceZero
 
 from . import spam
@@ -291,18 +290,3 @@ def report(frame: Any, console: Any) -> None:
                 or "none"
             )
         )
-
-
-def draw(frame: Any) -> Any:
-    """Fig. 3: bars of inclusion, shaded by sign."""
-    names, found = spam.NAMES, probabilities(frame)
-    shown = list(found)
-    display: Any = InclusionDisplay(
-        names,
-        np.stack([found[m][0] for m in shown]),
-        np.stack([found[m][1] for m in shown]),
-        shown,
-        "spam",
-    ).plot()
-    display.figure_.suptitle("Luts & Ormerod (2014), Fig. 3: Laplace-zero prior, inclusion 0.01")
-    return display.figure_

@@ -43,7 +43,6 @@ from bayesvm.datasets import load_toenail
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
 
-from .drawing import boxes
 from .experiment import sweeps
 from .luts_simulation import FIRST_GRID, FOLDS, HOLD_OUTS, fit_machine
 from .tables import statements, table_of
@@ -54,7 +53,6 @@ METHODS = ("VB", "MCMC", "SVM", BEST, "SVM, patients")
 LONG, LONG_SPLITS = "MCMC long", 11  # the printed number of sweeps, on the first splits
 PRINTED = "Appendix A"  # the same on all, by the sampler below
 HOLD_OUT_SPLITS = 5
-COLOURS = {"VB": "C0", "MCMC": "C1", "SVM": "C2", "SVM, patients": "C3"}  # in the figure
 PAPER_SECONDS = {"VB": 171.85, "MCMC": 3597.12, "SVM": 3668.70}
 
 
@@ -253,15 +251,3 @@ def report(frame: Any, console: Any) -> None:
 
 def _gap(gap: Any) -> str:
     return f"{gap.mean():+.2f} ± {gap.std() / np.sqrt(len(gap)):.2f}"
-
-
-def draw(frame: Any) -> Any:
-    """Fig. 2: boxplots of the balanced error rate."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
-    errors = [frame.loc[frame["method"] == m, "error"] for m in COLOURS]
-    boxes(ax, errors, list(COLOURS), COLOURS.values())
-    ax.set_ylabel("balanced error rate")
-    ax.set_title(f"Luts & Ormerod (2014), Fig. 2: toenail data, {frame['split'].nunique()} splits")
-    return figure

@@ -237,19 +237,3 @@ def report(frame: Any, console: Any) -> None:
 def _gap(gap: Any, digits: int) -> str:
     gap = gap.dropna()
     return f"{gap.mean():+.{digits}f} ± {gap.std() / np.sqrt(len(gap)):.{digits}f}"
-
-
-def draw(frame: Any) -> Any:
-    """Errors and distances of the estimates."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(11, 7), layout="constrained")
-    for row, case in zip(axes, CASES):
-        for ax, name in zip(row, ("error", "distance")):
-            rows = frame[frame["case"] == case]
-            ax.boxplot([rows.loc[rows["method"] == m, name] for m in ESTIMATES], widths=0.6)
-            ax.set_xticks(range(1, 6), [m.replace(", ", ",\n") for m in ESTIMATES])
-            ax.tick_params(axis="x", labelsize="small")
-            ax.set(ylabel=name, title=case)
-    figure.suptitle("Polson & Scott (2011), section 4.1: modes and averages")
-    return figure

@@ -218,21 +218,3 @@ def report(frame: Any, console: Any) -> None:
                 f"{AUGMENTED} over {other}, {of}: ratio {np.exp(gap.mean()):.2f} (mean of logs, "
                 f"± {100 * error:.0f} %), above 1 on {(gap > 0).sum()} of {len(gap)} sets"
             )
-
-
-def draw(frame: Any) -> Any:
-    """Log -L of a row with label 1, and log losses."""
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    f = np.linspace(-3, 3, 301)
-    for name, log in LIKELIHOODS.items():
-        left.plot(f, -log(1.0, f), label=name)
-    left.set(xlabel="y f", ylabel="minus log likelihood of a row")
-    left.legend(fontsize="small")
-    losses = [frame.loc[frame["method"] == m, "log_loss"] for m in LIKELIHOODS]
-    right.boxplot(losses, widths=0.6)
-    right.set_xticks(range(1, len(LIKELIHOODS) + 1), [m.replace(", ", ",\n") for m in LIKELIHOODS])
-    right.set_ylabel("log loss on new rows")
-    figure.suptitle("Polson & Scott (2011), section 2: relatives of the pseudo-likelihood")
-    return figure

@@ -165,19 +165,3 @@ def report(frame: Any, console: Any) -> None:
                 f"{name}: in {no[1]} of {no[0]} messages that are no spam (mean {no[2]} %, most "
                 f"{no[3]} %), in {yes[1]} of {yes[0]} that are (mean {yes[2]} %, most {yes[3]} %)"
             )
-
-
-def draw(frame: Any) -> Any:
-    """Ranges of the two coefficients by chain."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-    rows = frame[frame["part"] == RANGE]
-    for j, (ax, name) in enumerate(zip(axes, WILD)):
-        for row in rows.itertuples():
-            first, whole = json.loads(row.numbers)[j]
-            ax.plot([row.chain] * 2, whole, color="C0", linewidth=1.5)
-            ax.plot([row.chain] * 2, first, color="C1", linewidth=5, alpha=0.6)
-        ax.set(xlabel="chain", ylabel="coefficient per standard deviation", title=name)
-    figure.suptitle("Polson & Scott (2011), section 5: range of all draws, and of the first (wide)")
-    return figure

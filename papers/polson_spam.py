@@ -29,7 +29,6 @@ from bayesvm import BayesianLinearSVC, __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM
-from bayesvm.plot import InclusionDisplay, PathDisplay
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
@@ -113,15 +112,6 @@ def solve(task: Task) -> dict[str, Any]:
             theta = theta * spam.data()[0].std(axis=0) ** 2
         out["trace"] = json.dumps(np.round(theta[:: max(1, len(theta) // SHOWN)].T, 2).tolist())
     return out
-
-
-def interesting(chance: Any) -> list[int]:
-    """Columns whose chains are shown: two sure ones, two unsure ones, george and cs."""
-    names = spam.NAMES
-    rest = np.array([name not in WILD for name in names])
-    sure = np.flatnonzero(rest & (chance > RARELY_ZERO))[:2]
-    unsure = np.argsort(np.abs(chance - 0.5) + 10.0 * ~rest, kind="stable")[:2]
-    return [*map(int, sure), *map(int, unsure), *(names.index(name) for name in WILD)]
 
 
 class Parts(NamedTuple):
@@ -233,30 +223,3 @@ def report_one(frame: Any, console: Any, scales: str) -> None:
             f"({names[int(np.abs(row.inclusion - sparse).argmax())]})",
             style="dim",
         )
-
-
-def draw(frame: Any) -> Any:
-    """Figs 1, 3, 4 and 5 on one sheet."""
-    import matplotlib.pyplot as plt
-
-    names = spam.NAMES
-    nus, coefs, ecme, _, chains = parts(frame)
-    figure: Any = plt.figure(figsize=(16, 14), layout="constrained")
-    left, middle, right = figure.subfigures(1, 3, width_ratios=(1.0, 1.2, 1.0))
-    path = PathDisplay(names, nus, coefs, float(ecme["nu"]))
-    path.plot(left.subplots(2, 1, sharex=True), top=8)
-    left.suptitle("Fig. 1: lasso path, ν of ECME dotted")
-    inclusion = np.stack([chains[pi].inclusion for pi in INCLUSIONS])
-    positive = np.stack([chains[pi].positive for pi in INCLUSIONS])
-    titles = [f"π = {pi:g}" for pi in INCLUSIONS]
-    InclusionDisplay(names, inclusion, positive, titles, "spam").plot(middle.subplots(1, 2))
-    middle.suptitle("Fig. 3: inclusion probabilities")
-    kept = frame[(frame["scales"] == "meant") & frame["trace"].notna()]
-    traces, point = [spam.read(text) for text in kept["trace"]], spam.read(ecme["coef"])
-    shown = interesting(chains[0.5].inclusion)
-    for panel, k in zip(right.subplots(len(shown), 1, sharex=True), shown):
-        panel.plot(np.stack([lines[k] for lines in traces], axis=1), linewidth=0.6, alpha=0.8)
-        panel.axhline(point[k], color="black", linestyle="--", linewidth=1.2)
-        panel.set_title(names[k], fontsize="medium")
-    right.suptitle("Figs 4, 5: chains at π = .5, ECME dashed")
-    return figure

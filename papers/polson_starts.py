@@ -266,24 +266,3 @@ def cases(frame: Any) -> list[tuple[str, float, Any]]:
     """Scales, nu and rows of each case whose linear programme is solved."""
     parts = frame.groupby(["scales", "nu"], sort=False)
     return [(*key, part) for key, part in parts if "LP" in set(part["method"])]
-
-
-def draw(frame: Any) -> Any:
-    """Fig. 2: coefficients of other runs against those of the exact minimiser."""
-    import matplotlib.pyplot as plt
-
-    shown = cases(frame)
-    figure, axes = plt.subplots(
-        1, len(shown), figsize=(5.5 * len(shown), 5), squeeze=False, layout="constrained"
-    )
-    for ax, (scales, nu, part) in zip(axes[0], shown, strict=True):
-        truth = spam.read(part[part["method"] == "LP"].iloc[0]["coef"])[1:]
-        for row in part[part["method"] != "LP"].itertuples():
-            label = row.method + (f", start {row.start}" if row.steps else "")
-            ax.plot(truth, spam.read(row.coef)[1:], ".", label=label, alpha=0.7)
-        ax.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=0)
-        ax.set(xlabel="linear programme", ylabel="coefficient of a run")
-        ax.set_title(f"ν = {nu}, scales as {scales}")
-    axes[0, 0].legend(fontsize="small")
-    figure.suptitle("Polson & Scott (2011), Fig. 2: several runs")
-    return figure

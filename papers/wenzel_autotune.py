@@ -155,23 +155,3 @@ def report(frame: Any, console: Any) -> None:
         rows = part[~part[("method", "")].isin(["grid", "S-BSVM grid"])]
         tenfold.print_rows(console, f"{name}: length scales found", rows, keys)
     console.print(f"The paper: {PRINTED}.")
-
-
-def draw(frame: Any) -> Any:
-    """Log loss against length scale, and where each rule ended."""
-    import matplotlib.pyplot as plt
-
-    sets = list(dict.fromkeys(frame["set"]))
-    figure, axes = plt.subplots(
-        1, len(sets), figsize=(4 * len(sets), 3.4), layout="constrained", squeeze=False
-    )
-    for ax, name in zip(axes[0], sets):
-        part = frame[frame["set"] == name]
-        grid = part[part["method"] == "grid"].groupby("scale")["log_loss"].mean()
-        ax.plot(grid.index, grid, color="0.4", label="grid, ten folds")
-        for rule in (*RULES, *STOCHASTIC):
-            one = part[part["method"] == rule]
-            ax.plot(one["length_scale"].mean(), one["log_loss"].mean(), "o", label=rule)
-        ax.set(xscale="log", xlabel="length scale / √columns", ylabel="log loss", title=name)
-    axes[0][0].legend(fontsize="small")
-    return figure

@@ -97,22 +97,3 @@ def report(frame: Any, console: Any) -> None:
         "The paper draws its numbers: with k-means about 1 % of the rows as points is nearly as "
         "good as many, much quicker, and better than as many at random."
     )
-
-
-def draw(frame: Any) -> Any:
-    """Error and time against the number of points."""
-    import matplotlib.pyplot as plt
-
-    sets = list(dict.fromkeys(frame["set"]))
-    figure, axes = plt.subplots(
-        2, len(sets), figsize=(3 + 2.5 * len(sets), 5), layout="constrained", squeeze=False
-    )
-    for column, name in zip(axes.T, sets):
-        for ax, metric in zip(column, ("error", "seconds")):
-            for how, part in frame[frame["set"] == name].groupby("inducing"):
-                by = part.groupby("points")[metric]
-                ax.errorbar(by.mean().index, by.mean(), yerr=by.std(), marker="o", ms=4, label=how)
-            ax.set(xscale="log", xlabel="inducing points", ylabel=metric)
-        column[0].set_title(name)
-    axes[0, 0].legend()
-    return figure

@@ -24,7 +24,6 @@ from bayesvm.gp.inducing import choose_points
 from bayesvm.kernels import RBF
 
 from . import tenfold, wenzel_table1
-from .drawing import curves
 
 SHARES = (0.25, 0.5, 1.0, 2.0)  # points, of the columns
 MOST, RISE = 500, 1e-7  # sweeps, and the rise of the bound of a row that ends them
@@ -109,10 +108,3 @@ def report(frame: Any, console: Any) -> None:
     console.print(gaps(frame).round(2).to_string())
     by = frame.groupby(["set", "share"], sort=False)[["error", "log_loss", "seconds"]].mean()
     console.print(by.round(4).to_string())
-
-
-def draw(frame: Any) -> Any:
-    """What the bound loses, one line a set."""
-    found = ((name, row.index, np.maximum(row, 1e-6)) for name, row in gaps(frame).iterrows())
-    axes = {"xlabel": "points of the columns", "ylabel": "nats below the linear scheme"}
-    return curves(found, yscale="log", **axes)

@@ -78,13 +78,3 @@ def report(frame: Any, console: Any) -> None:
             f"{part['failed'].sum():.0f} end with an error and "
             f"{(1 - part['failed'] - part['converged']).sum():.0f} do not converge"
         )
-
-
-def draw(frame: Any) -> Any:
-    """Share of mixtures that converged, by set."""
-    import matplotlib.pyplot as plt
-
-    figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-    share = frame.groupby(["set", "covariances", "ridge"])["converged"].mean().unstack([1, 2])
-    share.plot.bar(ax=ax, ylabel="share that converged")
-    return figure

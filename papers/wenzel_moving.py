@@ -75,25 +75,3 @@ def report(frame: Any, console: Any) -> None:
     console.print(table)
     more = (by["moved"] >= by["k-means, twice"]).sum()
     console.print(f"m points moved have at least the bound of 2m by k-means: {more} of {len(by)}")
-
-
-def draw(frame: Any) -> Any:
-    """Bound against the number of points of a fit, one panel a set."""
-    import matplotlib.pyplot as plt
-
-    sets = list(dict.fromkeys(frame["set"]))
-    figure, axes = plt.subplots(
-        1, len(sets), figsize=(3 * len(sets), 3), layout="constrained", squeeze=False
-    )
-    for ax, name in zip(axes[0], sets):
-        part = frame[(frame["set"] == name) & (frame["bound"] == BOUNDS[0])]
-        moved = part[part["method"] == "moved"]
-        ax.plot(moved["points"], moved["elbo"], "o-", ms=4, label="moved")
-        still = part[part["method"] != "moved"].copy()
-        still["m"] = still["points"] * (1 + (still["method"] == "k-means, twice"))
-        by = still.groupby("m")["elbo"].first()
-        ax.plot(by.index, by, "o-", ms=4, label="k-means")
-        ax.set(xscale="log", xlabel="inducing points", title=name)
-    axes[0][0].set_ylabel("bound")
-    axes[0][0].legend(fontsize="small")
-    return figure

@@ -16,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm.compare.tasks import Task
 
 from . import tenfold, wenzel_table1
-from .drawing import curves
 from .wenzel_methods import COUNT, stochastic
 
 PASSES, FOLDS = (2, 8, 32), 3
@@ -51,10 +50,3 @@ def report(frame: Any, console: Any) -> None:
     table = tenfold.rows_of(frame, KEYS, ("error", "brier", "log_loss", "bound", "seconds"))
     tenfold.print_rows(console, "S-BSVM: mean over folds ± standard error", table, KEYS)
     console.print("bound: of a row, on the rows learned from")
-
-
-def draw(frame: Any) -> Any:
-    """Error against the number of passes, one line a set."""
-    by = frame.pivot_table("error", "passes", "set", sort=False)
-    found = ((name, by.index, by[name]) for name in by)
-    return curves(found, xscale="log", xlabel="passes", ylabel="error")

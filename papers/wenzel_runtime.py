@@ -14,7 +14,6 @@ from bayesvm.compare.tasks import Task
 from bayesvm.inference import VB
 
 from . import tenfold
-from .drawing import curves
 from .wenzel_methods import KERNEL, AllRows, StochasticGPC, gpc, stochastic, svm
 from .wenzel_table1 import load
 
@@ -85,12 +84,3 @@ def report(frame: Any, console: Any) -> None:
     table = tenfold.rows_of(frame, KEYS, ("error", "brier", "log_loss", "seconds"))
     tenfold.print_rows(console, "waveform: mean over folds ± standard error", table, KEYS)
     console.print(f"The paper: {SAID}. Table 1 there: S-BSVM 12.5 s, ECM 264 s, GPC 8691 s.")
-
-
-def draw(frame: Any) -> Any:
-    """Error against seconds, one line a method."""
-    found = []
-    for method, part in frame.groupby("method", sort=False):
-        by = part.groupby("passes")[["seconds", "error"]].mean().sort_values("seconds")
-        found.append((method, by["seconds"], by["error"]))
-    return curves(found, xscale="log", xlabel="seconds of training", ylabel="error")

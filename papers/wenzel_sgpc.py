@@ -18,7 +18,6 @@ from bayesvm.core.types import Array
 from bayesvm.kernels import RBF, Scaled
 
 from . import tenfold
-from .drawing import curves
 from .wenzel_methods import BATCH, StochasticGPC, stochastic
 from .wenzel_table1 import load
 
@@ -86,14 +85,3 @@ def report(frame: Any, console: Any) -> None:
     table = tenfold.rows_of(frame, KEYS, ("error", "log_loss", "seconds", "finite"))
     tenfold.print_rows(console, "waveform: mean over folds ± standard error", table, KEYS)
     console.print("The paper: S-GPC 'is very unstable leading to bad prediction performance'.")
-
-
-def draw(frame: Any) -> Any:
-    """Error against the rate, one line a rule and size of minibatches."""
-    usual = (frame["length"] == 5.0) & (frame["points"] == POINTS)
-    last = frame[usual & (frame["passes"] == frame[usual]["passes"].max())]
-    found = []
-    for (rule, batch), part in last.groupby(["rule", "batch"], sort=False):
-        by = part.groupby("rate")["error"].mean()
-        found.append((f"{rule}, minibatches of {batch}", by.index, by))
-    return curves(found, xscale="log", xlabel="rate", ylabel="error")

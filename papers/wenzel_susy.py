@@ -24,7 +24,6 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import fetch_susy, load_susy
 
-from .drawing import curves
 from .tables import table_of
 from .wenzel_methods import stochastic
 
@@ -113,11 +112,3 @@ def report(frame: Any, console: Any) -> None:
     printed = (f"{PAPER[k]:g}" if k in PAPER else "" for k in MEASURED)
     table.add_row("all", "the paper, 64 points", *printed)
     console.print(table)
-
-
-def draw(frame: Any) -> Any:
-    """Log loss against seconds, one point a method."""
-    means = frame[frame["data"] != "drawn"].groupby("method")[list(MEASURED)].mean()
-    found = ((method, row["seconds"], row["log_loss"]) for method, row in means.iterrows())
-    axes = {"xlabel": "seconds to fit", "ylabel": "log loss of rows not fitted"}
-    return curves(found, "o", xscale="log", **axes)

@@ -19,7 +19,6 @@ from bayesvm.core.types import Array
 from bayesvm.datasets import load_raetsch
 
 from . import tenfold, wenzel_methods
-from .drawing import marks
 from .tables import mean_and_error, table_of
 
 # set: rows; error of S-BSVM, ECM, GPC, SVM; Brier score; seconds; standard deviation of S-BSVM's
@@ -120,16 +119,3 @@ def _cell(mean: Any, se: Any, known: Any, name: str, method: str) -> str:
     printed = known.get(name, {}).get(method)
     ours = f"{mean.at[name, method]:.3f} ± {se.at[name, method]:.3f}"
     return ours + ("" if printed is None else f" ({printed:.4g})")
-
-
-def draw(frame: Any) -> Any:
-    """Error and Brier score by set, one mark a method."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
-    for ax, metric in zip(axes, ("error", "brier")):
-        marks(ax, *mean_and_error(frame, metric, SIZES, METHODS))
-        ax.set_xlabel(metric)
-        ax.grid(alpha=0.3)
-    axes[0].legend(fontsize="small")
-    return figure

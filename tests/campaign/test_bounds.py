@@ -23,8 +23,7 @@ PRIORS = (
     lambda: SpikeSlab(0.3),
     LaplaceZero,
 )
-SHARDS = 8
-PROBLEMS = 50  # of each kind in each shard: 5 kinds, 8 shards, 2,000 problems
+PROBLEMS = 100  # of each kind
 
 
 def pick(rng, among):
@@ -106,63 +105,7 @@ def additive(rng):
 @pytest.mark.parametrize(
     "fit", [linear, mixed, kernel, missing, additive], ids=lambda f: f.__name__
 )
-@pytest.mark.parametrize("shard", range(SHARDS))
-def test_the_bound_never_falls(fit, shard, tally):
-    for seed in range(shard * PROBLEMS, (shard + 1) * PROBLEMS):
+def test_the_bound_never_falls(fit, tally):
+    for seed in range(PROBLEMS):
         tally.judge(f"{fit.__name__}, seed {seed}", lambda: rises(fit(np.random.default_rng(seed))))
-    tally.close()
-
-
-def evidence(likelihood, precision, X, y, weight):
-    """log of the integral of likelihood times prior over two coefficients, on a grid that holds it.
-
-    The grid is laid where the integrand is, twice as fine as it must be for six digits.
-    """
-    reach, m = 9.0 / np.sqrt(precision), 401
-    centre, width = np.zeros(2), np.full(2, reach)
-    for _ in range(4):  # from the prior's extent to the posterior's
-        axes = [np.linspace(c - w, c + w, m) for c, w in zip(centre, width)]
-        B = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)  # (m, m, 2)
-        log = -0.5 * precision * (B**2).sum(axis=-1) + np.log(precision / (2 * np.pi))
-        for x, t, c in zip(X, y, weight):
-            log = log + c * likelihood.log_prob(np.full(1, t), B @ x)
-        top = log.max()
-        mass = np.exp(log - top)
-        total = mass.sum()
-        centre = np.array([(mass.sum(axis=1 - k) * axes[k]).sum() / total for k in (0, 1)])
-        spread = [(mass.sum(axis=1 - k) * (axes[k] - centre[k]) ** 2).sum() for k in (0, 1)]
-        cell = np.prod([a[1] - a[0] for a in axes])
-        width = np.minimum(width, 14 * np.sqrt(np.array(spread) / total) + 2 * width / m)
-    return top + np.log(total * cell)
-
-
-@pytest.mark.parametrize(
-    "likelihood", [Hinge(), Logistic(), Probit()], ids=lambda k: type(k).__name__
-)
-@pytest.mark.parametrize("shard", range(2))
-def test_the_bound_is_below_the_evidence(likelihood, shard, tally):
-    for seed in range(60 * shard, 60 * (shard + 1)):
-
-        def action():
-            rng = np.random.default_rng(seed)
-            n, precision = int(rng.integers(2, 30)), float(10.0 ** rng.uniform(-1, 1))
-            X = rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-0.5, 0.5)
-            y = np.where(X[:, 0] + rng.standard_normal(n) > 0, 1.0, -1.0)
-            y[:2] = -1, 1
-            weight = rng.choice([0.5, 1.0, 2.0], n)
-            exact = evidence(likelihood, precision, X, y, weight)
-            bounds = ["auto"] + ["tight"] * isinstance(likelihood, Hinge)
-            for bound in bounds:
-                model = BayesianLinearSVC(
-                    Fixed(precision),
-                    VB(bound=bound),
-                    likelihood,
-                    fit_intercept=False,
-                    standardize=False,
-                    probability="normalised",
-                )
-                below = exact - float(model.fit(X, y, sample_weight=weight).elbo_)
-                require(below > -1e-4, f"{bound} bound above the evidence by {-below:.2g}")
-
-        tally.judge(f"{type(likelihood).__name__}, seed {seed}", action)
     tally.close()

@@ -49,14 +49,6 @@ def test_verdicts(name):
     assert verdict(action, due=None, limit=limit) == expected
 
 
-def test_silence_where_an_error_is_due_is_wrong():
-    assert verdict(CASES["a result"][0], due=judge.CLEAR) == judge.WRONG
-
-
-def test_an_error_where_a_result_is_due_is_wrong():
-    assert verdict(CASES["an error on purpose"][0], due=judge.RIGHT) == judge.WRONG
-
-
 def test_predictions_that_contradict_one_another_are_wrong():
     X, y = np.array([[-1.0], [-0.5], [0.5], [1.0]]), np.array([0, 0, 1, 1])
     model = BayesianLinearSVC().fit(X, y)
@@ -64,3 +56,8 @@ def test_predictions_that_contradict_one_another_are_wrong():
     model.predict = lambda X: 1 - y
     with pytest.raises(judge.Wrong, match="likeliest"):
         judge.require_valid(model, X)
+
+
+def test_a_verdict_that_is_not_due_is_wrong():
+    assert verdict(CASES["a result"][0], due=judge.CLEAR) == judge.WRONG
+    assert verdict(CASES["an error on purpose"][0], due=judge.RIGHT) == judge.WRONG

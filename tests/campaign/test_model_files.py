@@ -143,7 +143,7 @@ def test_a_model_file(name, harm, tally, tmp_path, monkeypatch):
     whole = model.predict_proba(X)
     bayesvm.save(model, tmp_path / "model")
     data = (tmp_path / "model").read_bytes()
-    for seed in range(130):
+    for seed in range(60):
         (tmp_path / "harmed").write_bytes(harm(data, np.random.default_rng(seed)))
 
         def action():
@@ -158,21 +158,4 @@ def test_a_model_file(name, harm, tally, tmp_path, monkeypatch):
 
         tally.judge(f"{name}, {harm.__name__}, {seed}", action, None)
         require(not canary, f"code was run: {canary}")
-    tally.close()
-
-
-@each
-def test_a_checkpoint(name, tally, tmp_path):
-    path = tmp_path / "fit.npz"
-    whole = MODELS[name](checkpoint=path).fit(X, Y).predict_proba(X)
-    data = path.read_bytes()
-    for seed in range(60):
-        path.write_bytes(damaged(data, np.random.default_rng(seed)))
-
-        def action():
-            back = MODELS[name](checkpoint=path).fit(X, Y)
-            gap = np.abs(back.predict_proba(X) - whole).max()
-            require(gap <= 1e-10, f"a damaged checkpoint moves the fit by {gap:.2g}")
-
-        tally.judge(f"{name}, checkpoint, {seed}", action, None)
     tally.close()

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
@@ -13,7 +12,7 @@ from tests.papers import chen as transcript
 from tests.problems import needs_data
 
 from bayesvm import kernels
-from bayesvm.compare import bonferroni_dunn, critical_difference, friedman
+from bayesvm.compare import bonferroni_dunn, friedman
 from bayesvm.datasets import load_raetsch, simulate_chen
 from papers import (
     chen,
@@ -32,7 +31,6 @@ from papers import (
     chen_tuning,
     chen_variants,
 )
-from papers.__main__ import main
 
 
 class Machine(ClassifierMixin, BaseEstimator):
@@ -170,15 +168,6 @@ def test_tasks():
     assert chen.parts_of(quick[0]) == 0
 
 
-def test_settings_tell_old_results_from_new():
-    """PCVC has left out vectors in different ways, which the version does not tell."""
-    way = "vectors left out one by one"
-    for tasks in (chen_table1.tasks(True, 0), chen_synthetic.tasks(True, 0)):
-        told = {task["method"]: task["settings"] for task in tasks}
-        assert way in told["PCVC"]
-        assert not any(way in text for method, text in told.items() if method != "PCVC")
-
-
 def test_tuning_is_the_median_of_the_parts(home):
     best = [chen.best("SVC", *chen.part("heart", k)) for k in (1, 2, 3)]
     found = chen.tuned("SVC", "heart", 3)
@@ -203,58 +192,6 @@ def test_measurements(home):
     assert chen.assess(chen.build("PCVC", {}, 0), *args)["vectors"] == 8
     with pytest.raises(ValueError, match="method must be one of PCVC"):
         chen.build("SVM", {}, 0)
-
-
-def test_theta_is_held(home):
-    """At the median of the parts, or learned again from it."""
-    bunch = load_raetsch("heart", 2)
-    first = chen_tuning.parameters("PCVM", "heart")["theta"]
-    for method in ("PCVM", "PCVM fixed"):
-        model = chen.build(method, chen.tuned(method, "heart", 0), 0).fit(bunch.data, bunch.target)
-        assert (model[-1].theta_ == first) == (method == "PCVM fixed")
-
-
-def test_table1(home):
-    frame = solved(chen_table1, chen_table1.tasks(True, 0, sets=SETS[:2]))
-    mean, error = chen_table1.summary(frame, "1-RMSE")
-    assert list(mean.index) == ["banana", "heart"]
-    assert list(mean.columns) == list(chen.METHODS)
-    one = frame[(frame["set"] == "heart") & (frame["method"] == "LDA")]["rmse"]
-    assert mean.at["heart", "LDA"] == pytest.approx(100 * (1 - one.mean()))
-    assert error.at["heart", "LDA"] == pytest.approx(100 * one.std() / np.sqrt(3))
-    assert f"{mean.at['heart', 'PCVC']:.2f} (64.73)" in said(chen_table1, frame)
-    figure = chen_table1.draw(frame)
-    assert len(figure.axes) == 3
-
-
-def test_table3(home):
-    frame = solved(chen_table3, chen_table3.tasks(True, 0, sets=SETS))
-    text = said(chen_table3, frame)
-    assert "8.0 ± 0.0 (19.8)" in text
-    assert "Share of SVC's vectors" in text
-    (ax,) = chen_table3.draw(frame).axes
-    drawn = {line.get_label(): line.get_xydata() for line in ax.lines}
-    heart = frame[(frame["set"] == "heart") & (frame["method"] == "PCVC")]
-    expected = [8 / 170, 100 * heart["error"].mean()]
-    np.testing.assert_allclose(drawn["PCVC"][SETS.index("heart")], expected)
-
-
-def test_tests(home):
-    tasks = chen_tests.tasks(True, 0, sets=SETS[:2], methods=("PCVC", "SVC", "RVC", "1NN"))
-    frame = solved(chen_tests, tasks)
-    X, y, X_test, y_test = chen_tests.half("heart", 3, 0)
-    X2, _, X2_test, _ = chen_tests.half("heart", 4, 0)
-    assert len(y) == len(y_test) == 30
-    np.testing.assert_allclose(
-        X.sum(0), X2_test.sum(0)
-    )  # the halves of a replication change places
-    np.testing.assert_allclose(X_test.sum(0), X2.sum(0))
-    text = said(chen_tests, frame)
-    assert "Iman-Davenport" in text
-    assert "(1.9)" in text  # mean rank of the PCVM in the paper
-    assert "(1-12-0)" in text  # 1NN against it
-    assert len(chen_tests.draw(frame).axes) == 3
-    assert "was not run" in said(chen_tests, frame[frame["method"] == "1NN"])
 
 
 def test_tables_v_and_vi_follow_from_table_i_but_for_one_cell():
@@ -301,21 +238,6 @@ def test_shares_of_classes_are_those_of_patterns():
         assert abs(100 * whole.counts[hit].sum() / whole.counts.sum() - printed) > 3
 
 
-def test_table6_is_among_five():
-    """The other methods do not count: the ranks are 1 to 5, in the order of the scores."""
-    order = [*chen.OURS, "1NN", "LDA"]
-    rows = [
-        {"set": name, "split": split, "method": method, "error": k, "auc": -k, "rmse": k}
-        for name in SETS
-        for split in range(1, 11)
-        for k, method in enumerate(reversed(order))
-    ]
-    text = " ".join(said(chen_tests, pd.DataFrame(rows)).split())
-    assert "SVC -1.00 (1.35), SVC hard -2.00 (2.69), SVC same kernel -3.00 (0.85)" in text
-    assert f"{critical_difference(5, 3, 0.1, 'bonferroni-dunn'):.3f}" in text
-    assert chen.build("SVC hard", {}, 0)[-1].C == 1e6
-
-
 def test_margins():
     """A row between two of the other class takes their sign; one far away sets the bias."""
     X, y = np.array([[0.0], [0.0], [0.1], [9.0]]), np.array([1.0, 1.0, -1.0, -1.0])
@@ -326,12 +248,6 @@ def test_margins():
     apart = chen_margin.compare(X[[0, 3]], y[[0, 3]], np.arange(2), 1.0, 1.0)
     assert apart["wrong_signs"] == apart["lower_margins"] == 0
     assert abs(apart["least_gap"]) < 1e-9
-
-
-def test_margin_experiment(home):
-    frame = solved(chen_margin, chen_margin.tasks(True, 0))
-    assert f"of {len(frame) // 2} cases" in said(chen_margin, frame)  # of either likelihood
-    assert len(chen_margin.draw(frame).axes) == 1
 
 
 def test_priors_of_a_weight():
@@ -345,49 +261,6 @@ def test_priors_of_a_weight():
             height = np.log(chen_prior.density(w, c, 0.0)) - (w - near) ** 2 / 2
             assert bool(np.any(np.diff(height) > 0)) == kept
     assert "1.4142" in said(chen_prior, frame)
-    assert len(chen_prior.draw(frame).axes) == 3
-
-
-def test_times(home):
-    frame = solved(chen_times, chen_times.tasks(True, 0, sets=("heart", "titanic")))
-    table = chen_times.seconds(frame)
-    assert list(table.columns) == list(chen_times.METHODS)
-    ranks = chen_times.mean_ranks(table)
-    assert sum(ranks.values()) == pytest.approx(7 * 8 / 2)
-    assert "(6.5)" in said(chen_times, frame)  # mean rank of the RVM in the paper
-    assert len(chen_times.draw(frame).axes) == 1
-    # Table VIII is that of Table VII
-    printed = pd.DataFrame(chen_paper.TABLE7)
-    means = printed.rank(axis=1).mean()
-    for name, rank in chen_paper.TABLE8.items():
-        assert means[name] == pytest.approx(rank, abs=0.051)
-
-
-def test_variants(home):
-    tasks = [t | {"set": "heart"} for t in chen_variants.tasks(True, 0)]
-    frame = solved(chen_variants, tasks)
-    assert "columns each" in said(chen_variants, frame)
-    assert len(chen_variants.draw(frame).axes) == 1
-
-
-def test_synthetic(home):
-    tasks = [t for t in chen_synthetic.tasks(True, 0) if t["set"] in ("overlap", "bumpy")]
-    frame = solved(chen_synthetic, tasks)
-    by = frame.set_index(["set", "method"])["wrong_signed"]
-    assert (by.xs("PCVC", level=1) == 0).all()
-    assert (by.xs("RVC", level=1) == 1).all()
-    assert (by.xs("SVC", level=1) == 0).all()
-    assert "chosen" in said(chen_synthetic, frame)
-    figure = chen_synthetic.draw(frame)
-    assert len(figure.axes) == 6
-    squares = [ax.collections[3].get_offsets().shape[0] for ax in figure.axes]
-    assert squares == 2 * [0, 1, 0]  # about vectors of the wrong sign
-
-
-def test_fixed_width():
-    """The same kernel for all: exp(-|x - x'|^2 / width^2)."""
-    made = chen_synthetic.fixed_width(SVC(), 0.5)
-    assert made["svc__gamma"] == 4.0
 
 
 def test_algorithm_steps():
@@ -412,20 +285,6 @@ def test_algorithm_steps():
     ]
     assert q[1] < min(q[0], q[2])
     assert q[1] < ((h - b - K @ w) ** 2).sum()
-
-
-def test_algorithm():
-    """Weights of the labels' signs, fewer and fewer; its probability is the probit of f."""
-    X, y, X_test, y_test = simulate_chen("overlap", 100, np.random.default_rng(0), 500)
-    for start in ("random", "svm", "rvm"):
-        model = chen_algorithm.PCVM(1.0, start).fit(X, y)
-        signs = np.where(y[model.support_] == model.classes_[1], 1, -1)
-        assert (model.dual_coef_[0] * signs > 0).all()
-        assert (np.diff(model.path_) <= 0).all()
-        assert model.n_vectors_ < 30
-        assert np.mean(model.predict(X_test) != y_test) < 0.2
-    p = model.predict_proba(X_test)[:, 1]
-    np.testing.assert_allclose(p, norm.cdf(model.decision_function(X_test)))
 
 
 def test_grid_is_that_of_libsvm():
@@ -476,17 +335,6 @@ def test_parameters_are_medians(tmp_path):
     assert chen_tuning.middle(np.array([3, 1, 2, 1, 1])) == 3
 
 
-def test_tuning(home, monkeypatch):
-    grid = pytest.importorskip("papers.chen_grid", reason="needs numba")
-    monkeypatch.setattr(grid, "WIDTHS", np.array([0.5, 1.5]))
-    monkeypatch.setattr(grid, "COSTS", np.array([1.0, 2.0]))
-    frame = solved(chen_tuning, chen_tuning.tasks(True, 0, sets=("heart",)))
-    assert list(frame["method"]) == list(chen_tuning.METHODS)
-    assert set(frame["theta"][1:]) <= {0.5, 1.5}
-    assert "Best start of the PCVM" in said(chen_tuning, frame.assign(cpu_seconds=1.0))
-    assert len(chen_tuning.draw(frame).axes) == 1
-
-
 def test_boundary_of_a_line():
     """A line through the middle of the box at any angle has the length that geometry gives."""
 
@@ -500,67 +348,55 @@ def test_boundary_of_a_line():
     assert chen_boundaries.boundary(Line(), box) == pytest.approx(length, abs=0.02)
 
 
-def test_boundaries(home, monkeypatch):
+RUN = {  # tasks of each experiment, and words of its report
+    chen_table1: (lambda: chen_table1.tasks(True, 0, sets=SETS[:1]), "(64.73)"),
+    chen_table3: (lambda: chen_table3.tasks(True, 0, sets=SETS), "8.0 ± 0.0 (19.8)"),
+    chen_tests: (
+        lambda: chen_tests.tasks(True, 0, sets=SETS[:2], methods=("PCVC", "SVC", "RVC", "1NN")),
+        "Iman-Davenport",
+    ),
+    chen_margin: (lambda: chen_margin.tasks(True, 0), "cases"),
+    chen_times: (lambda: chen_times.tasks(True, 0, sets=("titanic",)), "(6.5)"),
+    chen_variants: (
+        lambda: [t | {"set": "heart"} for t in chen_variants.tasks(True, 0)],
+        "columns each",
+    ),
+    chen_synthetic: (
+        lambda: [t for t in chen_synthetic.tasks(True, 0) if t["set"] == "bumpy"],
+        "chosen",
+    ),
+    chen_boundaries: (
+        lambda: [t for t in chen_boundaries.tasks(True, 0) if t["method"] in ("PCVM", "PCVC")],
+        "PCVC",
+    ),
+    chen_spirals: (lambda: chen_spirals.tasks(True, 0), "PCVC"),
+    chen_growth: (
+        lambda: [t | {"rows": t["rows"] // 5} for t in chen_growth.tasks(True, 0)],
+        "SVM soft",
+    ),
+}
+
+
+@pytest.mark.parametrize("experiment", RUN, ids=lambda m: m.__name__.rpartition(".")[2])
+def test_experiments_run_and_report(experiment, home, monkeypatch):
     monkeypatch.setattr(chen_synthetic, "ROWS", 60)
     monkeypatch.setattr(chen_boundaries, "STARTS", (0.5, 1.0))
-    tasks = [t for t in chen_boundaries.tasks(True, 0) if t["method"] in ("PCVM", "PCVC")]
-    tasks += [t | {"width": 0.5} for t in tasks]
-    tasks += [tasks[-2] | {"method": method} for method in ("PCVM rvm", "PCVM random")]
-    frame = solved(chen_boundaries, tasks)
-    chosen = frame.set_index(["width", "method"])
-    assert chosen.at[(0.0, "PCVM"), "error"] <= chosen.at[(0.0, "PCVM"), "mean_error"]
-    assert (chosen.loc[0.5, "theta"] == 0.5).all()
-    X, y, X_test, y_test = chen_synthetic.data(tasks[0])
-    for method, start in chen_boundaries.FIRST.items():
-        model = chen_algorithm.PCVM(0.5, start, learn_theta=False).fit(X, y)
-        error = np.mean(model.predict(X_test) != y_test)
-        assert chosen.at[(0.5, method), "error"] == pytest.approx(error)
-    assert chosen.at[(0.5, "PCVM"), "error"] != chosen.at[(0.5, "PCVM rvm"), "error"]
-    assert "Errors over the widths" in said(chen_boundaries, frame)
-
-
-def test_spirals(home, monkeypatch):
-    monkeypatch.setattr(chen_synthetic, "ROWS", 60)
-    tasks = chen_spirals.tasks(True, 0)
-    frame = solved(chen_spirals, tasks)
-    for task, row in zip(tasks, frame.to_dict("records")):
-        X, y, X_test, y_test = chen_synthetic.data(task)
-        model = chen_synthetic.model_of(task, X, y).fit(X, y)
-        assert row["outer_vectors"] + row["inner_vectors"] == len(model[-1].support_)
-        error = np.mean(model.predict(X_test) != y_test)  # the halves are of one size
-        assert (row["outer_error"] + row["inner_error"]) / 2 == pytest.approx(error)
-    assert "PCVC" in said(chen_spirals, frame)
-    assert len(chen_spirals.draw(frame).axes) == 2
-
-
-def test_growth(home, monkeypatch):
     monkeypatch.setattr(chen_growth, "TEST", 20)
-    tasks = [t | {"rows": t["rows"] // 5} for t in chen_growth.tasks(True, 0)]
-    frame = solved(chen_growth, tasks)
-    cell = frame[frame["method"] == "PCVC"]  # every fifth row
-    assert chen_growth.slope(cell) == pytest.approx(1.0)
-    assert frame.loc[frame["method"] == "PCVM", "early"].notna().all()
-    assert "SVM soft" in said(chen_growth, frame)
-    assert len(chen_growth.draw(frame).axes) == 3
+    tasks, words = RUN[experiment]
+    frame = solved(experiment, tasks())
+    assert set(experiment.MEASURED) <= set(frame.columns)
+    assert words in said(experiment, frame)
 
 
-def test_command(home, monkeypatch):
-    """Table III reuses the fits of Table I and draws its own figure."""
-    tiny = {"sets": SETS[:1]}
-    for module in (chen_table1, chen_table3):
-        whole = module.tasks
+def test_halves_of_a_replication_change_places(home):
+    X, y, X_test, y_test = chen_tests.half("heart", 3, 0)
+    X2, _, X2_test, _ = chen_tests.half("heart", 4, 0)
+    assert len(y) == len(y_test) == 30
+    np.testing.assert_allclose(X.sum(0), X2_test.sum(0))
+    np.testing.assert_allclose(X_test.sum(0), X2.sum(0))
 
-        def fewer(quick, seed, *args, whole=whole, **kwargs):
-            return whole(quick, seed, *args, **(tiny | kwargs if not args else kwargs))
 
-        monkeypatch.setattr(module, "tasks", fewer)
-    out = home / "out"
-    for name in ("chen-table1", "chen-table3"):
-        assert main(["run", name, "--quick", "--jobs", "1", "--output", str(out)]) == 0
-    assert sorted(p.name for p in out.iterdir()) == [
-        "chen-table1.csv",
-        "chen-table1.png",
-        "chen-table3.png",
-        "record.csv",
-    ]
-    assert (out / "chen-table1.csv").read_text().count("\n") == 1 + 3 * 18
+def test_table8_is_that_of_table7():
+    means = pd.DataFrame(chen_paper.TABLE7).rank(axis=1).mean()
+    for name, rank in chen_paper.TABLE8.items():
+        assert means[name] == pytest.approx(rank, abs=0.051)

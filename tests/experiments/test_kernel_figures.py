@@ -39,16 +39,7 @@ def toy(monkeypatch):
 
 
 @every
-def test_tasks_differ_and_quick_is_quicker(key):
-    experiment = find(key)
-    full, quick = experiment.tasks(False, 3), experiment.tasks(True, 3)
-    assert len({tuple(t.values()) for t in full}) == len(full)
-    assert len(quick) < len(full) / 4
-    assert {tuple(t) for t in full} == {tuple(t) for t in quick}
-
-
-@every
-def test_it_runs_reports_and_draws(key, toy):
+def test_it_runs_and_reports(key, toy):
     experiment = find(key)
     kinds = {}
     for task in experiment.tasks(True, 0):  # two of each kind
@@ -59,7 +50,6 @@ def test_it_runs_reports_and_draws(key, toy):
     assert frame["error"].max() < 0.5
     assert np.isfinite(frame["log_loss"]).all()
     assert "±" in said(experiment, frame)
-    assert experiment.draw(frame).axes
 
 
 def test_the_rules_find_a_length_scale_near_the_best_of_the_grid(toy):
@@ -81,4 +71,3 @@ def test_mixtures_end_with_an_error_where_a_covariance_is_singular(monkeypatch):
     assert (frame["failed"] == (frame["ridge"] == 0)).all()
     assert (frame["error"].isna() == (frame["failed"] == 1)).all()
     assert "of 1 mixtures 1 end with an error" in said(wenzel_mixtures, frame)
-    assert wenzel_mixtures.draw(frame).axes

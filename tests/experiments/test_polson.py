@@ -34,7 +34,6 @@ def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
         assert (part["objective"] < 1.01 * exact).all()
     assert "EM, printed, start 1" in text
     assert "ν = 1.353, scales as printed" in text
-    assert [len(ax.lines) for ax in starts.draw(frame).axes] == [4, 4, 4]
     learned = frame[frame["nu"] == starts.LEARNED]
     whole = learned[learned["method"] == starts.WHOLE].iloc[0]
     learned = learned[learned["method"] != starts.WHOLE]
@@ -100,7 +99,6 @@ def test_likelihoods(tmp_path):
     assert len(frame) == 2 * len(relatives.METHODS)
     assert frame["error"].between(0.02, 0.5).all()
     assert "noise, augmented over noise, componentwise, effective a second: ratio" in text
-    assert len(relatives.draw(frame).axes) == 2
 
 
 def test_averages(tmp_path):
@@ -117,7 +115,6 @@ def test_averages(tmp_path):
         "with scale move, 1 sets",
     ):
         assert words in text
-    assert len(averages.draw(frame).axes) == 4
 
 
 def test_both_steps_for_the_scale_lead_to_the_minimum_of_the_library():
@@ -160,4 +157,3 @@ def test_sampler(monkeypatch, tmp_path):
             assert least <= low <= high <= most
     times = frame.loc[frame["part"] == sampler.SPEED, "numbers"].map(json.loads)
     assert (times > 0).all()
-    assert len(sampler.draw(frame).axes) == 2

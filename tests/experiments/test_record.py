@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from papers import record
 from papers.__main__ import main
 from papers.experiment import Experiment
 
@@ -24,10 +23,7 @@ def made(count, fail=()):
     def report(frame, console):
         console.print(f"sum {frame['square'].sum():.0f}")
 
-    def draw(frame):
-        raise ImportError
-
-    parts = tasks, partial(solve, fail=fail), ("square",), report, draw
+    parts = tasks, partial(solve, fail=fail), ("square",), report
     return Experiment("squares", "Squares", *parts, results="squares")
 
 
@@ -89,18 +85,3 @@ def test_one_failure_does_not_stop_the_others(monkeypatch, tmp_path, capsys):
     assert "2 of 2" in out
     assert "sum 1" in out
     assert "Not complete: squares" in err
-
-
-def test_commit(monkeypatch):
-    monkeypatch.delenv("PAPERS_COMMIT", raising=False)
-    words = {"rev-parse": "abc1234", "status": ""}
-    monkeypatch.setattr(record, "_git", lambda word, *_: words[word])
-    assert record.commit() == "abc1234"
-    words["status"] = " M papers/record.py"
-    assert record.commit() == "abc1234+"
-
-    def absent(*_):
-        raise FileNotFoundError
-
-    monkeypatch.setattr(record, "_git", absent)
-    assert record.commit() == "unknown"

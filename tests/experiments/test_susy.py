@@ -59,17 +59,3 @@ def test_rows_are_drawn_from_those_of_a_fold(monkeypatch):
     assert np.mean((new[:, 0] > 0) == (y > 0)) > 0.9
     assert len(test) == len(y_test) == 20
     assert all((row == X).all(axis=1).any() for row in test)
-
-
-def test_all_rows_are_split_at_the_end(monkeypatch):
-    X = np.random.default_rng(0).standard_normal((900, 18)).astype(np.float32)
-    y = np.where(X[:, 0] > 0, 1, -1)
-    bunch = type("Bunch", (), {"data": X, "target": y})
-    monkeypatch.setattr(susy, "fetch_susy", lambda: bunch)
-    monkeypatch.setattr(susy, "TEST", 300)
-    tasks = susy.tasks(False, 0)
-    assert [t["method"] for t in tasks] == list(susy.METHODS)
-    for task in (tasks[0], tasks[3]):
-        found = susy.solve(task)
-        assert set(found) == set(susy.MEASURED)
-        assert found["auc"] > 0.95
