@@ -16,7 +16,6 @@ from bayesvm import BayesianLinearSVC
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_spam
 from bayesvm.inference import Gibbs
-from bayesvm.predictive.diagnostics import share_r_hat
 
 from .experiment import sweeps
 
@@ -47,8 +46,9 @@ class OneChain(Gibbs):
     chains: int = 1
     number: int = 0
 
-    def _chain(self, problem: Any, start: Any, likelihood: Any, seed: int, *more: Any) -> Any:
-        return super()._chain(problem, start, likelihood, seed, self.number, *more[1:])
+    def _chain(self, *given: Any) -> Any:
+        *before, _ = given[:6]  # the number of the chain comes sixth
+        return super()._chain(*before, self.number, *given[6:])
 
 
 @cache
@@ -140,6 +140,9 @@ def joined(frame: Any) -> Joined:
     mean = coef.sum(axis=0) / total
     each = np.divide(coef, share, out=np.zeros_like(coef), where=share > 0)
     square = (share * (spread**2 + each**2)).sum(axis=0) / total
+    # R-hat of indicators from their shares in half chains, as in `diagnostics.indicator_r_hat`
+    half, n = halves.reshape(-1, halves.shape[-1]), sweeps(settings)[1] // 2
+    within = np.maximum((half * (1.0 - half)).mean(axis=0) * n / (n - 1), 1.0 / n)
     return Joined(
         len(frame),
         settings,
@@ -148,7 +151,7 @@ def joined(frame: Any) -> Joined:
         np.where(share.sum(axis=0) > 0, (share * positive).sum(axis=0) / total, 0.5),
         mean,
         np.sqrt(np.maximum(square - mean**2, 0.0)),
-        share_r_hat(halves.reshape(-1, halves.shape[-1]), sweeps(settings)[1] // 2),
+        np.sqrt((n - 1) / n + half.var(axis=0, ddof=1) / within),
     )
 
 
