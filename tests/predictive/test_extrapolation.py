@@ -35,8 +35,7 @@ def test_a_link_fitted_to_rows_like_no_others_is_kept():
     assert Extrapolation.of(MOMENTS, np.array([0.0, 1.0]), np.inf) is None
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("estimator", [BayesianLinearSVC, BayesianSVC])
+@pytest.mark.parametrize(("estimator", "classes"), [(BayesianLinearSVC, 3), (BayesianSVC, 2)])
 def test_far_away_the_shares_of_the_classes(estimator, classes):
     X = RNG.standard_normal((150, 3))
     y = np.digitize(X[:, 0] + 0.5 * RNG.standard_normal(150), [-0.8, 0.8][: classes - 1])

@@ -129,21 +129,6 @@ def test_ends_of_a_curved_link_where_it_is_well_known():
     assert_allclose(found - link(x).logit(m, v), expected, rtol=2e-3, atol=1e-12)
 
 
-@pytest.mark.parametrize("likelihood", ["logistic", "hinge"])
-def test_coverage(likelihood):
-    probability, coefficients = [], []
-    for seed in range(25):
-        X, y, P, b = simulated(300, 4, seed)
-        model = BayesianLinearSVC(likelihood=likelihood, prior="ridge").fit(X[:200], y[:200])
-        low, high = model.predict_interval(X[200:])
-        probability.append(np.mean((low[:, 1] <= P[200:]) & (P[200:] <= high[:, 1])))
-        low, high = model.coef_interval()
-        coefficients.append(np.mean((low <= b) & (b <= high)))
-    assert np.mean(probability) > 0.83
-    if likelihood == "logistic":
-        assert np.mean(coefficients) > 0.83
-
-
 def test_predictions_do_not_depend_on_the_width():
     X, y, _, _ = simulated(120, 3, 5)
     groups = np.arange(120) % 12
@@ -168,12 +153,11 @@ def test_unknown_width():
         BayesianLinearSVC(width="wide").fit(X, y)
 
 
-@pytest.mark.parametrize("n", [100, 300])
-def test_separated_rows_do_not_say_how_large_coefficients_are(n):
+def test_separated_rows_do_not_say_how_large_coefficients_are():
     """The size of coefficients differs by half between samples: an interval has to say so."""
     found = []
     for seed in range(4):
-        X = np.random.default_rng(seed).normal(size=(n, 2)).round(2)
+        X = np.random.default_rng(seed).normal(size=(100, 2)).round(2)
         y = X.sum(axis=1) > 0
         model = BayesianLinearSVC().fit(X, y)
         posterior = BayesianLinearSVC(width="model").fit(X, y)
@@ -280,20 +264,6 @@ def test_pseudo_likelihoods_are_never_narrower(likelihood):
     )
     assert np.all(model.coef_std_ >= narrow.coef_std_)
     assert model.coef_std_.ravel()[0] > 1.2 * narrow.coef_std_.ravel()[0]
-
-
-def test_draws_of_groups_are_moved_to_the_same_width():
-    X, y = grouped_rows(4)
-    gibbs = Gibbs(draws=300, burn_in=100, chains=1)
-    fits = [
-        MixedSVC(inference=how, width=width, random_state=0).fit(X, y, groups=GROUPS)
-        for how, width in ((gibbs, "data"), (gibbs, "model"), ("vb", "data"))
-    ]
-    assert_allclose(fits[0].coef_, fits[1].coef_)
-    assert fits[0].coef_std_.ravel()[0] > 1.2 * fits[1].coef_std_.ravel()[0]
-    assert_allclose(fits[0].coef_std_, fits[2].coef_std_, rtol=0.25)
-    sd, less = (m.decision_function(X, return_std=True, groups=GROUPS)[1] for m in fits[:2])
-    assert less.mean() < sd.mean() < 1.3 * less.mean()
 
 
 def test_intervals_of_a_new_group_are_quantiles_of_f():
