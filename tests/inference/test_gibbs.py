@@ -8,16 +8,13 @@ from scipy import stats
 from tests.papers import exact, oracle
 from tests.problems import Z, frozen, make_problem, simulate
 
-from bayesvm.core.types import Coef
 from bayesvm.data import Serial, Threads
-from bayesvm.inference import VB, Gibbs
+from bayesvm.inference import Gibbs
 from bayesvm.inference import gibbs as gibbs_module
 from bayesvm.inference.draws import Position
 from bayesvm.inference.gibbs import stretch
 from bayesvm.inference.progress import Monitor, silent
-from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.linalg.covariances import Point
 from bayesvm.predictive.diagnostics import ess, r_hat
 from bayesvm.priors import Fixed, Ridge
 
@@ -121,21 +118,6 @@ def test_true_likelihoods(lik, c, scale_move):
     problem = make_problem(SLOPE, oracle.Y, c, prior=Fixed(1.0), intercept=B0, likelihood=lik)
     draws = sample(problem, seed=5, scale_move=scale_move)
     assert_moments(draws.theta, smooth_posterior(lik, oracle.X, oracle.Y, c, log_prior))
-
-
-@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
-def test_true_likelihoods_with_a_learned_scale(lik):
-    """2 settings x 7 moments, |z| < 4.5."""
-
-    def log_prior(b0, u):
-        return stats.norm.logpdf(b0, scale=2.0) + exact.log_slope_ig(u, IG.a, IG.b)
-
-    problem = make_problem(SLOPE, oracle.Y, prior=IG, intercept=B0, likelihood=lik)
-    draws = sample(problem, seed=6)
-    mean = smooth_posterior(lik, oracle.X, oracle.Y, np.ones(6), log_prior)
-    assert_moments(draws.theta, mean)
-    expected = mean(lambda b0, u: exact.precision_given_slope(u, IG.a, IG.b))
-    assert_moment(1 / draws.hyper["coef"][..., 0], expected)
 
 
 # ----- the sweep
@@ -253,18 +235,6 @@ def test_kept_log_probabilities_are_those_of_the_kept_draws():
     f = draws.theta @ np.column_stack([np.ones(15), X]).T
     expected = (c * Hinge().log_prob(y, f)).sum(axis=-1)
     np.testing.assert_allclose(draws.log_prob, expected, rtol=1e-10)
-
-
-def test_a_given_start_is_used():
-    """No burn-in, one draw: from a far start the first draw is still far."""
-    problem = make_problem(SLOPE, oracle.Y, prior=Fixed(1e-6), intercept=Fixed(1e-6))
-    far = State(Coef(np.array([0.0, 1e4]), Point(2)), problem.model.init())
-    rng = np.random.default_rng(0)
-    draws = Gibbs(draws=1, burn_in=0, chains=2, scale_move=False).fit(problem, rng, start=far)
-    assert np.abs(draws.theta).max() > 100
-    usual = VB().fit(problem, rng).state
-    draws = Gibbs(draws=1, burn_in=0, chains=2).fit(problem, rng, start=usual)
-    assert np.isfinite(draws.theta).all()
 
 
 @pytest.mark.parametrize(("leaps", "kept"), [(0, 7), (4, 100)])

@@ -179,20 +179,6 @@ def test_weights_are_repetitions_and_order_does_not_matter():
     np.testing.assert_allclose(a, b, rtol=1e-4)
 
 
-def test_a_bound_that_is_named_is_left_as_it_is():
-    pytest.importorskip("pandas")
-    X, y, g = simulate(5)
-    plain, whole = (
-        MixedSVC(inference=how).fit(X, y, groups=g) for how in (VB(bound="tight"), "vb")
-    )
-    assert not plain.machines_[0].variances
-    assert "note" in plain.variance_components_
-    assert "note" not in whole.variance_components_
-    low, high = (whole.variance_components_[k].iloc[0] for k in ("lower", "upper"))
-    assert low < plain.variance_components_["lower"].iloc[0]
-    assert high > plain.variance_components_["upper"].iloc[0]
-
-
 def test_groups_that_labels_do_not_tell_about_are_survived():
     """One row a group, then groups that are all of one label."""
     pytest.importorskip("pandas")

@@ -57,16 +57,6 @@ def z_score(x, want):
     return (x.mean() - want) / (x.std() / np.sqrt(ess(x[None, :, None])[0]))
 
 
-def test_leaps_alone_sample_the_posterior():
-    """50,000 draws against quadrature."""
-    run = leaps_alone(tiny(), 50_000, 4, np.random.default_rng(1))
-    truth = exact.fixed_prior(oracle.X, oracle.Y, np.eye(2))
-    for j, moment in enumerate([lambda b, u: b, lambda b, u: u]):
-        for power in (1, 2):
-            want = truth.mean(lambda b, u, m=moment, k=power: m(b, u) ** k)
-            assert abs(z_score(run.theta[:, j] ** power, want)) < Z
-
-
 def test_leaps_alone_sample_a_learned_scale():
     """Inverse gamma, section 14's Algorithm 2 problem: exact moments of slope and precision."""
     problem = make_problem(

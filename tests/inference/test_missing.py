@@ -14,7 +14,6 @@ from tests.problems import Z, z_score
 from bayesvm.data import Threads
 from bayesvm.designs import Factors, Unstructured
 from bayesvm.inference import VB, Gibbs
-from bayesvm.inference.draws import Position
 from bayesvm.inference.latent import entropy, start_latents
 from bayesvm.inference.state import State, bound_of
 from bayesvm.inference.vb import sweep
@@ -126,20 +125,6 @@ def test_no_sweep_lowers_the_bound(seed, n, d, share, prior, lik, imputer, noise
     assert np.all(np.diff(path) >= -1e-9 * np.maximum(1, np.abs(path[:-1])))
 
 
-@pytest.mark.parametrize("prior", PRIORS, ids=lambda p: type(p).__name__)
-def test_accelerated_fits_are_stationary_and_no_worse(prior):
-    X, y, c = with_holes(40, 4, seed=11, weighted=True)
-    problem = missing_problem(X, y, c, prior=prior)
-    run = VB(tol=1e-10).fit(problem, np.random.default_rng(0))
-    assert run.converged
-    again = sweep(problem, run.state)
-    assert again.bound == pytest.approx(run.bound, rel=1e-12)
-    gain = bound_of(problem, again.state) - run.bound
-    assert -1e-9 * abs(run.bound) <= gain < 1e-6 * abs(run.bound)
-    plain = VB(tol=1e-7, accelerate=False).fit(problem, np.random.default_rng(0))
-    assert run.bound >= plain.bound - 1e-5 * abs(plain.bound)
-
-
 @pytest.mark.parametrize("prior", [Ridge(), SpikeSlab(0.3)], ids=["ridge", "spike_slab"])
 def test_updates_are_stationary_in_each_cell(prior):
     """At the optimum no small move of an entry's mean or spread raises the bound."""
@@ -170,8 +155,7 @@ def test_updates_are_stationary_in_each_cell(prior):
             assert value(moved) < best
 
 
-@pytest.mark.parametrize("size", [1, 4, 11])
-@pytest.mark.parametrize("prior", [Ridge(), LaplaceZero(0.4)], ids=["ridge", "laplace_zero"])
+@pytest.mark.parametrize(("prior", "size"), [(Ridge(), 1), (LaplaceZero(0.4), 4)], ids=str)
 def test_blocks_and_engines_change_nothing(prior, size):
     X, y, c = with_holes(30, 3, seed=2, weighted=True)
     whole = missing_problem(X, y, c, prior=prior)
@@ -249,44 +233,3 @@ def test_gibbs_against_quadrature():
     cell = draws.start.latents[1].cells[0]
     # averages only are kept of entries: a sixth of the draws as if they were independent
     assert abs(cell.mean[0, 0] - exact["d"]) < Z * np.sqrt(cell.cov[0, 0, 0] / 4000)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=lambda k: type(k).__name__)
-def test_sweeps_leave_the_joint_distribution_alone(lik):
-    """From a draw of everything, labels too, a few sweeps lead to another: 13 z-scores."""
-    rng = np.random.default_rng(3)
-    imputer = Unstructured(psi=2.0, mean_variance=1.0, extra_df=4.0)
-    gone = np.array([[True, False], [False, False], [False, True], [True, True]])
-    kept = []
-    for run in range(400):
-        Sigma = stats.invwishart(6.0, 2.0 * np.eye(2), seed=rng).rvs()
-        mu = rng.standard_normal(2)
-        D = mu + rng.standard_normal((4, 2)) @ np.linalg.cholesky(Sigma).T
-        theta = rng.standard_normal(3)
-        f = theta[0] + D @ theta[1:]
-        y = np.where(rng.random(4) < np.exp(lik.log_prob(np.ones(4), f)), 1.0, -1.0)
-        X = np.where(gone, np.nan, D)
-        problem = missing_problem(
-            X, y, prior=Fixed(1.0), intercept=Fixed(1.0), likelihood=lik, imputer=imputer
-        )
-        latents = start_latents(problem)
-        # put the chain at the truth, a draw from the joint distribution
-        cells = tuple(
-            part._replace(mean=np.take_along_axis(D[part.rows], part.columns, 1), cov=None)
-            for part in latents[1].cells
-        )
-        params = replace(latents[1].params, mean=mu, mean_cov=0.0, scale=Sigma, df=1.0)
-        at = (None, latents[1]._replace(cells=cells, params=params))
-        here = Position(theta, problem.model.init(), latents=at)
-        for t in range(3):
-            here = Gibbs().sweep(problem, here, rng, (7, run, t))
-        new, q = here.theta, here.latents[1].params
-        spread = np.log(np.diag(q.scale))
-        d0 = here.latents[1].cells[0].mean[0, 0]
-        kept.append([*new, *new**2, *q.mean, *q.mean**2, *spread, d0])
-    kept = np.array(kept)
-    law = stats.invwishart(6.0, 2.0 * np.eye(2), seed=np.random.default_rng(9))
-    prior = np.log(np.diagonal(law.rvs(200_000), axis1=1, axis2=2)).mean(axis=0)
-    expected = [0, 0, 0, 1, 1, 1, 0, 0, 1, 1, *prior, 0]
-    assert np.all(np.abs(z_score(kept, expected)) < Z)

@@ -5,12 +5,9 @@ import pytest
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 from sklearn.svm import LinearSVR
-from tests.problems import Z, certify, frozen, make_problem
+from tests.problems import Z, frozen, make_problem
 
-from bayesvm.core.types import Coef
 from bayesvm.inference import EM, VB, Gibbs
-from bayesvm.inference.em import objective
-from bayesvm.inference.state import State
 from bayesvm.inference.vb import learned
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.linalg.covariances import FullCovariance
@@ -31,8 +28,7 @@ def numbers(n, p, seed, noise=0.5):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("n", "p"), [(60, 3), (200, 8), (20, 30)])
-@pytest.mark.parametrize("C", [0.02, 0.5, 30.0])
+@pytest.mark.parametrize(("n", "p", "C"), [(60, 3, 0.5), (200, 8, 30.0), (20, 30, 0.02)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.4])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_mode_is_that_of_linear_svr(n, p, C, epsilon, intercept):
@@ -66,17 +62,6 @@ def test_the_mode_is_that_of_linear_svr(n, p, C, epsilon, intercept):
     assert mine <= cost(theirs) * (1 + 1e-9)
     if C < 1:
         assert mine == pytest.approx(cost(theirs), rel=1e-6)
-
-
-def test_a_wrong_point_has_a_gap():
-    X, y, c = numbers(60, 3, seed=2)
-    problem = make_problem(X, y, c, likelihood=EpsilonInsensitive(1.0, 0.2))
-    right = EM().fit(problem, RNG).state
-    wrong = State(Coef(right.coef.mean + 0.1, right.coef.cov), right.priors)
-    gap = certify(problem, wrong, 1e-6)[0].gap
-    lost = objective(problem, right) - objective(problem, wrong)
-    size = -objective(problem, wrong)
-    assert gap > 0.5 * lost / size > 1e-4
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
@@ -163,16 +148,6 @@ def test_the_tight_bound_of_rows_is_an_average_over_the_posterior():
     logs = problem.log_likelihoods(theta)
     error = logs.std() / np.sqrt(logs.size)
     assert abs(logs.mean() - problem.stats(coef).bound) < Z * error
-
-
-def test_variational_moments_are_near_those_of_the_grid():
-    A, B, share, _ = grid()
-    coef = VB(tol=1e-10).fit(small(LIK.tightened()), RNG).state.coef
-    for draws, mean, var in zip((A, B), coef.mean, coef.cov.diag(), strict=True):
-        exact = share @ draws
-        sd = np.sqrt(share @ (draws - exact) ** 2)
-        assert abs(mean - exact) < 0.15 * sd
-        assert np.sqrt(var) == pytest.approx(sd, rel=0.15)
 
 
 @pytest.mark.slow

@@ -96,17 +96,6 @@ def test_eight_epochs_come_within_a_tenth_of_the_batch_bound(options):
     assert found.path[-1] > found.path[0]
 
 
-def test_a_start_is_where_it_starts():
-    """From the batch optimum two epochs stay near it, where from nothing they do not get."""
-    X, y, c = simulate(1000, 4, seed=8)
-    problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(0.1))
-    best = VB(tol=1e-10, warm_rows=0).fit(problem, np.random.default_rng(0))
-    scheme = SVI(max_iter=1, batch_size=50, delay=50.0)
-    warm = scheme.fit(problem, np.random.default_rng(1), start=best.state)
-    cold = scheme.fit(problem, np.random.default_rng(1))
-    assert best.bound >= warm.bound > cold.bound
-
-
 def test_a_callback_stops_after_an_epoch():
     problem = make_problem(X, Y, WEIGHTS, prior=Ridge(), intercept=Fixed(0.1))
     seen = []

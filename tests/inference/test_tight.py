@@ -10,7 +10,7 @@ from bayesvm.gp.posterior import ExactProcess
 from bayesvm.gp.sites import Labels, fit_sites
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
-from bayesvm.priors import Fixed, Ridge
+from bayesvm.priors import Fixed
 
 RNG = np.random.default_rng(0)
 
@@ -59,10 +59,3 @@ def test_bound_never_falls(seed, n, p, noise, precision, form):
     )
     path = np.array(fit(problem, max_iter=40).path)
     assert np.all(np.diff(path) >= -1e-9 * np.maximum(1.0, np.abs(path[1:])))
-
-
-def test_a_learned_penalty_is_learned():
-    X, y, c = simulate(80, 5, 3)
-    run = fit(make_problem(X, y, c, prior=Ridge(), likelihood=Hinge().tightened()), tol=1e-9)
-    assert run.converged
-    assert np.all(np.diff(run.path) >= -1e-9 * abs(run.bound))

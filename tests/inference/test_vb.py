@@ -192,19 +192,6 @@ def test_bound_is_below_the_evidence(seed, weighted):
         assert 0 < gap < 3
 
 
-@pytest.mark.parametrize("lik", [Logistic(), Probit()], ids=str)
-def test_bound_is_below_the_evidence_of_true_likelihoods(lik):
-    X, y, c = simulate(8, 1, 3, weighted=True)
-    grid = np.linspace(-9, 9, 1201)
-    b0, u = (a.ravel() for a in np.meshgrid(grid, grid))
-    log_p = stats.norm.logpdf(b0) + stats.norm.logpdf(u)
-    for x, t, k in zip(X[:, 0], y, c):
-        log_p += k * lik.log_prob(np.full_like(b0, t), b0 + u * x)
-    evidence = np.log(np.exp(log_p).sum() * (grid[1] - grid[0]) ** 2)
-    found = fit(make_problem(X, y, c, prior=Fixed(1.0), intercept=Fixed(1.0), likelihood=lik))
-    assert 0 < evidence - found.bound < 1
-
-
 def mixture(lik, y, c, f, m, v, rng):
     """Draws of sum_i log p(y_i, latent_i | f_i) - log q(latent_i), q optimal for N(m, v)."""
     if isinstance(lik, Hinge):
@@ -298,26 +285,6 @@ def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, form,
         found = fit(problem, max_iter=15, accelerate=accelerate)
         assert_never_falls(found.path)
         assert found.bound == pytest.approx(max(found.path), rel=1e-11, abs=1e-11)
-
-
-@given(
-    seed=st.integers(0, 2**32 - 20),
-    form=st.sampled_from(["dense", "factored", "diagonal"]),
-    prior=st.sampled_from(PRIORS[2:]),
-    lik=st.sampled_from(LIKELIHOODS),
-)
-def test_no_start_lets_the_bound_fall(seed, form, prior, lik):
-    """Plain sweeps from states that are nothing special: 100 examples x 5."""
-    for k in range(5):
-        rng = np.random.default_rng((seed, k))
-        X, y, c = simulate(8, 3, seed + k, weighted=True)
-        problem = make_problem(X, y, c, prior=prior, likelihood=lik, form=form)
-        like = iterates(problem, 1)[0][0]
-        x = pack(like)
-        start = unpack(like, x + rng.normal(0, 2, x.size))
-        bounds = [bound_of(problem, start)]
-        bounds += [bound for _, bound in iterates(problem, 6, start)]
-        assert_never_falls(bounds)
 
 
 def test_the_reported_bound_is_that_of_the_reported_state():

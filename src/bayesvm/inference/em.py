@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from ..core.precision import Precision, divided, flat, masked
 from ..core.types import Array, Coef
 from ..linalg.covariances import Point, covariance
-from .model import Model
+from .model import Model, States
 from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
 from .state import State, require
@@ -27,11 +27,11 @@ class Certificate(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an ascent is: the state, and the derivatives of the absolute values in [-1, 1]."""
+    """Where an ascent is: the state, and dual variables, which the first step finds."""
 
     state: State
-    hinges: Array  # (hinges of a row, n)
-    corners: Array  # (K,)
+    hinges: Array | None = None  # (hinges of a row, n)
+    corners: Array | None = None  # (K,)
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,7 @@ class EM:
         if is_bent or not model.is_quadratic(state.priors):
             tens = range(1, max(1, round(-np.log10(self.eps_min))))
             levels = [*(10.0**-k for k in tens), self.eps_min]
-        z = duals(problem, state.coef.mean, levels[0])
-        run = Ascent(Place(smoothed(model, state, levels[0]), *z), -np.inf, [])
+        run = Ascent(Place(smoothed(model, state.coef.mean, levels[0], state.priors)), -np.inf, [])
         watch = Monitor.of(watch)
         if (held := watch.begin(run.state)) is not None:  # from a checkpoint
             run, last = held, held.state.state.coef.cov.eps
@@ -143,7 +142,7 @@ class EM:
         model, y, c = problem.model, problem.y, problem.c
         lik, path, has_hinges = model.likelihood, run.path, model.likelihood.implements("hinges")
         state, z, zeta = run.state
-        state = smoothed(model, state, eps)
+        state = smoothed(model, state.coef.mean, eps, state.priors)
         f = problem.matvec(state.coef.mean)
         value = objective(problem, state, f)
         rounding = np.finfo(float).eps * max(problem.weight, abs(value))
@@ -189,7 +188,7 @@ class EM:
         """The state after a step of the coefficients, with the scales of the prior to match."""
         coef = Coef(state.coef.mean + step, state.coef.cov)
         priors = model.mode(state.priors, coef) if self.learn == "mode" else state.priors
-        return expecting(model, State(coef, priors))
+        return smoothed(model, coef.mean, coef.cov.eps, priors)
 
 
 class Kink:
@@ -199,10 +198,10 @@ class Kink:
     of the smoothed function itself at a distance of one.
     """
 
-    def __init__(self, x: Array, eps: float, z: Array | float = 0.0) -> None:
-        self.x, self.r = x, np.maximum(np.hypot(x, eps), np.finfo(float).tiny)
+    def __init__(self, x: Array, eps: float, z: Array | float | None) -> None:
+        self.r = np.maximum(np.hypot(x, eps), np.finfo(float).tiny)
         self.slope = x / self.r
-        self.share = np.maximum(1.0 - z * self.slope, eps**2)
+        self.share = np.maximum(1.0 - (self.slope if z is None else z) * self.slope, eps**2)
 
     def dual(self, dx: Array) -> Array:
         """The variable z after a step dx, within its bounds."""
@@ -210,24 +209,10 @@ class Kink:
         return out
 
 
-def duals(problem: Problem, mean: Array, eps: float) -> tuple[Array, Array]:
-    """Derivatives of the smoothed absolute values: of hinges, of the penalty."""
-    lik, hinges = problem.model.likelihood, np.empty(0)
-    if lik.implements("hinges"):
-        s, t, _ = lik.hinges(problem.y, problem.c)
-        hinges = Kink(t - s * problem.matvec(mean), eps).slope
-    return hinges, Kink(mean, eps).slope
-
-
-def smoothed(model: Model, state: State, eps: float) -> State:
-    """The state with its coefficients as a point, smoothed by ``eps``."""
-    return expecting(model, State(Coef(state.coef.mean, Point(model.width, eps)), state.priors))
-
-
-def expecting(model: Model, state: State) -> State:
-    """The state with the latent variables of its priors expected at its coefficients."""
-    each = model.each(state.priors, state.coef)
-    return State(state.coef, tuple(prior.expect(s, own) for prior, s, own in each))
+def smoothed(model: Model, mean: Array, eps: float, priors: States) -> State:
+    """The state at a point, smoothed by ``eps``, with expected latent variables of its priors."""
+    coef = Coef(mean, Point(model.width, eps))
+    return State(coef, tuple(prior.expect(s, own) for prior, s, own in model.each(priors, coef)))
 
 
 def objective(problem: Problem, state: State, f: Array | None = None) -> float:
@@ -261,10 +246,10 @@ def finished(problem: Problem, run: Ascent) -> Mode:
     """The end of an ascent without smoothing: zeros of a sparse prior, and the certificate."""
     model, lik, (coef, priors, _) = problem.model, problem.model.likelihood, run.state.state
     eps, parts = coef.cov.eps, model.parts(priors)
-    state = smoothed(model, run.state.state, 0.0)
+    state = smoothed(model, coef.mean, 0.0, priors)
     bound = objective(problem, state)
     zeroed = np.concatenate([p.zeroed(s, coef.mean[at], eps) for p, s, at in parts])
-    sparse = smoothed(model, State(Coef(zeroed, coef.cov), priors), 0.0)
+    sparse = smoothed(model, zeroed, 0.0, priors)
     value = objective(problem, sparse)
     if value >= bound - eps * model.width * problem.weight:  # a column may be large
         state, bound = sparse, value
