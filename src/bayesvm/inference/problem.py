@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -128,13 +127,6 @@ class Problem(DesignMatrix):
             return self
         y, c, unit = map(arrays.to_numpy, (self.y, self.c, self.unit))
         return replace(self, blocks=self.blocks.on_host(), y=y, c=c, unit=unit)
-
-    def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[Problem]:
-        """Random minibatches that together have every row once, weighted up to all rows."""
-        for rows, blocks in self.blocks.minibatches(size, rng):
-            unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
-            c = self.c[rows] * (self.n / rows.size)
-            yield replace(self, blocks=blocks, y=self.y[rows], c=c, unit=unit)
 
     # ----- passes over all rows
 

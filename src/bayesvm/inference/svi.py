@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve
 
 from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky, split
-from ..core.types import Array, Coef, Own, Rows, Stats
+from ..core.types import Array, Coef, Own, Rows
 from ..data.blocks import even_parts
 from ..linalg.arrow import ArrowCovariance, eliminate
 from ..linalg.columns import Arrow, Factor
 from ..linalg.covariances import FullCovariance, Point
-from .design_matrix import moments
 from .model import Model, States
-from .problem import Problem, gather
+from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
 from .state import State, bound_of, require
 
@@ -42,13 +41,6 @@ class Leaky(NamedTuple):
     drift: Drift | None = None  # where the rate adapts
     # means (G, r) and covariances (G, r, r) of groups as they were last found; steps overwrite them
     effects: tuple[Array, Array] | None = None
-
-
-class Groups(NamedTuple):
-    """A minibatch of whole groups: their numbers, and the pass over their rows."""
-
-    chosen: Array
-    stats: Callable[[Coef], Stats]
 
 
 @dataclass(frozen=True)
@@ -130,31 +122,26 @@ class SVI:
     ) -> Ascent:
         """Epochs of minibatches; converged if the last changes the bound by less than 1 %."""
         watch, leaky = Monitor.of(watch), self.begin(problem, start)
-        run, state = Ascent((leaky, ""), -np.inf, [], change=np.inf), None
+        run, state, stop = Ascent((leaky, ""), -np.inf, [], change=np.inf), None, False
         if (held := watch.begin(run.state)) is not None:
             run, (leaky, dice) = held, held.state
             rng.bit_generator.state, state = json.loads(dice), reached(problem, leaky)
-        path, count, change, converged = run.path, run.n_iter, run.change, run.converged
-        stop = False
-        while not (stop or count >= self.max_iter or is_settled(path, self.tol)):
-            if problem.form == "arrow":
-                for groups in minibatches_of_groups(problem, self.batch_size, rng):
-                    leaky = self.step(problem, leaky, groups)
-            else:
-                for batch in problem.minibatches(self.batch_size, rng):
-                    leaky = self.step(batch, leaky)
+        path = run.path
+        minibatches = minibatches_of_groups if problem.form == "arrow" else minibatches_of_rows
+        while not (stop or run.n_iter >= self.max_iter or is_settled(path, self.tol)):
+            for batch, chosen in minibatches(problem, self.batch_size, rng):
+                leaky = self.step(batch, leaky, chosen)
             state = reached(problem, leaky)
             bound = bound_of(problem, state)  # one full pass an epoch: exact
             change = bound - path[-1] if path else np.inf
             path.append(bound)
-            count, converged = count + 1, is_settled(path, max(self.tol, 1e-2))
+            count, converged = run.n_iter + 1, is_settled(path, max(self.tol, 1e-2))
             stop = watch(Progress("svi", count, self.max_iter, bound, change), state)
-            if watch.keeps:
-                top = (leaky, json.dumps(rng.bit_generator.state))
-                run = Ascent(top, bound, path, count, converged, change)
-                watch.keep(run)
+            top = (leaky, json.dumps(rng.bit_generator.state))
+            run = Ascent(top, bound, path, count, converged, change)
+            watch.keep(run)
         watch.keep(run, now=True)
-        return Ascent(state, path[-1], path, count, converged, change)
+        return replace(run, state=state)
 
     def begin(self, problem: Problem, start: State | None = None) -> Leaky:
         """The natural parameters of a start, or of a standard normal distribution."""
@@ -175,20 +162,20 @@ class SVI:
         return Leaky(precision, precision @ mean[:q], priors, 0, drift, effects)
 
     def step(
-        self, problem: Problem, leaky: Leaky, groups: Groups | None = None, warm_up: int = 10
+        self, problem: Problem, leaky: Leaky, chosen: Array | None = None, warm_up: int = 10
     ) -> Leaky:
-        """Learn from one minibatch (Wenzel et al., section 4.2).
+        """Learn from one minibatch (Wenzel et al., section 4.2), perhaps of the ``chosen`` groups.
 
         The gradients of the first ``warm_up`` minibatches are averaged before they set the rate.
         """
         model, (precision, potential, priors, t, drift, effects) = problem.model, leaky
         coef = coefficients(leaky)
-        if groups is None:
+        if chosen is None:
             stats = problem.stats(coef)
             target, aim = stats.S.M.copy(), stats.g + stats.S @ coef.mean
             add_precision(target, model.precision(priors))
         else:
-            target, aim = without_effects(model, leaky, groups)
+            target, aim = without_effects(problem, leaky, chosen)
         rho = self.rate(t)
         if drift is not None:
             gradient = np.column_stack([target - precision, aim - potential])
@@ -203,7 +190,7 @@ class SVI:
         precision = (1 - rho) * precision + rho * target
         potential = (1 - rho) * potential + rho * aim
         moved = Leaky(precision, potential, priors, t + 1, drift, effects)
-        new = model.update(priors, coef) if groups is None else _updated(model, moved)
+        new = model.update(priors, coef) if chosen is None else _updated(model, moved)
         each = (zip(a, b, strict=True) for a, b in zip(priors, new, strict=True))
         mixed = [[(1 - rho) * x + rho * y for x, y in pairs] for pairs in each]
         return moved._replace(priors=tuple(type(s)(*x) for s, x in zip(new, mixed, strict=True)))
@@ -225,52 +212,57 @@ def reached(problem: Problem, leaky: Leaky) -> State:
     if leaky.effects is None:
         return State(coefficients(leaky), leaky.priors)
     P = problem.model.precision(leaky.priors)
-    return State(given_shared(problem.stats, leaky, P, leaky.effects[0])[0], leaky.priors)
+    return State(given_shared(problem, leaky, P, leaky.effects[0])[0], leaky.priors)
 
 
 # ---------------------------------------------------------------------------------------------
 # Groups
 
 
+def minibatches_of_rows(
+    problem: Problem, size: int, rng: np.random.Generator
+) -> Iterator[tuple[Problem, None]]:
+    """Random minibatches that together have every row once, weighted up to all rows."""
+    for rows, blocks in problem.blocks.minibatches(size, rng):
+        unit = problem.unit if isinstance(problem.unit, float) else problem.unit[rows]
+        c = problem.c[rows] * (problem.n / rows.size)
+        yield replace(problem, blocks=blocks, y=problem.y[rows], c=c, unit=unit), None
+
+
 def minibatches_of_groups(
     problem: Problem, size: int, rng: np.random.Generator
-) -> Iterator[Groups]:
-    """Random sets of whole groups of about ``size`` rows."""
-    model, X = problem.model, problem.blocks.X
-    design = model.terms[-1].design
-    codes = X.codes[:, design.factor]
+) -> Iterator[tuple[Problem, Array]]:
+    """Random sets of whole groups of about ``size`` rows, and the numbers of these groups."""
+    design = problem.model.terms[-1].design
+    codes = problem.blocks.X.codes[:, design.factor]
     order = np.argsort(codes, kind="stable")
     ends = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=design.G))])
     count = max(1, round(size * design.G / problem.n))
     for turn in even_parts(rng.permutation(design.G), count):
         chosen = np.sort(turn)
         rows = np.concatenate([order[ends[g] : ends[g + 1]] for g in chosen])
-        C = model.rows(X[rows]).C
+        few = problem.blocks.take(rows)
+        C = problem.model.rows(few.X).C
         last = C.factors[-1]
         own = Factor(np.searchsorted(chosen, last.codes), last.Z, chosen.size)
-        at = Rows(Arrow(C.A, (*C.factors[:-1], own)))
-
-        def stats(coef: Coef, at: Rows = at, rows: Array = rows) -> Stats:
-            local = model.likelihood.expected(problem.y[rows], *moments(at, coef))
-            return gather(at, local.times(problem.c[rows]), "arrow")
-
-        yield Groups(chosen, stats)
+        blocks = few.assembled(Rows(Arrow(C.A, (*C.factors[:-1], own))))
+        yield replace(problem, blocks=blocks, y=problem.y[rows], c=problem.c[rows]), chosen
 
 
-def without_effects(model: Model, leaky: Leaky, groups: Groups) -> tuple[Array, Array]:
+def without_effects(batch: Problem, leaky: Leaky, chosen: Array) -> tuple[Array, Array]:
     """The natural parameters of all groups' shared coefficients, as a minibatch has them.
 
     Its effects are found first, and overwrite those of ``leaky``.
     """
     assert leaky.effects is not None
-    (mean, cov), chosen, q = leaky.effects, groups.chosen, leaky.potential.size
+    (mean, cov), q = leaky.effects, leaky.potential.size
     G, r = mean.shape
-    P = model.precision(leaky.priors)
+    P = batch.model.precision(leaky.priors)
     d, parts = split(P)
     d = np.concatenate([d[:q], d[q:].reshape(-1, r)[chosen].ravel()])
     fewer = slice(q, q + r * chosen.size)
     few = Blocked(d, tuple((fewer if at.start == q else at, B) for at, B in parts)) if parts else d
-    coef, S, potential = given_shared(groups.stats, leaky, few, mean[chosen])
+    coef, S, potential = given_shared(batch, leaky, few, mean[chosen])
     mean[chosen] = coef.mean[q:].reshape(-1, r)
     cov[chosen] = coef.cov.blocks(slice(q, d.size), r)
     scale, corner = G / chosen.size, np.zeros((q, q))
@@ -279,7 +271,7 @@ def without_effects(model: Model, leaky: Leaky, groups: Groups) -> tuple[Array, 
 
 
 def given_shared(
-    see: Callable[[Coef], Stats],
+    problem: Problem,
     leaky: Leaky,
     P: Precision,
     effects: Array,
@@ -296,7 +288,7 @@ def given_shared(
     q, theta = mean.size, np.concatenate([mean, effects.ravel()])
     cov: Any = Point(theta.size, 1.0)  # for the first pass: any spread will do
     for _ in range(sweeps):
-        stats = see(Coef(theta, cov))
+        stats = problem.stats(Coef(theta, cov))
         groups, S = eliminate(stats.S, P)
         half = groups.halve((stats.g - P * theta)[q:])
         step = groups.follow(half, np.zeros(q))
