@@ -70,7 +70,7 @@ class Kernel:
 
     @property
     def theta(self) -> Array:
-        own = [np.log(np.atleast_1d(np.asarray(vars(self)[k], float))) for k in self.parameters]
+        own = [np.log(np.ravel(vars(self)[k])) for k in self.parameters]
         return np.concatenate([np.empty(0), *own, *(vars(self)[k].theta for k in self.parts)])
 
     @property
@@ -78,26 +78,22 @@ class Kernel:
         out: list[str] = []
         for k in self.parameters:
             value = vars(self)[k]
-            many = isinstance(value, tuple)
-            out += [f"{k}[{d}]" for d in range(len(value))] if many else [k]
+            out += [f"{k}[{d}]" for d in range(len(value))] if isinstance(value, tuple) else [k]
         for k in self.parts:
             out += [f"{k}.{n}" if self.prefixed else n for n in vars(self)[k].names]
         return tuple(out)
 
     def with_theta(self, theta: Array) -> Any:
         """The kernel with other parameters."""
-        sizes = [np.size(vars(self)[k]) for k in self.parameters]
-        sizes += [vars(self)[k].theta.size for k in self.parts]
         changes: dict[str, Any] = {}
-        new = np.split(theta, np.cumsum(sizes)[:-1])
-        for k, x in zip((*self.parameters, *self.parts), new, strict=False):
-            old = vars(self)[k]
-            if k in self.parts:
-                changes[k] = old.with_theta(x)
-            else:
-                changes[k] = (
-                    tuple(np.exp(x).tolist()) if isinstance(old, tuple) else float(np.exp(x[0]))
-                )
+        for k in self.parameters:
+            old, size = vars(self)[k], np.size(vars(self)[k])
+            new, theta = np.exp(theta[:size]).tolist(), theta[size:]
+            changes[k] = tuple(new) if isinstance(old, tuple) else new[0]
+        for k in self.parts:
+            part: Kernel = vars(self)[k]
+            size = part.theta.size
+            changes[k], theta = part.with_theta(theta[:size]), theta[size:]
         return replace(self, **changes) if changes else self
 
     def __add__(self, other: Any) -> Sum:
@@ -151,8 +147,6 @@ def _checked_scale(owner: str, given: Any) -> Scale:
 
 def column_scales(kernel: Any, p: int) -> Array:
     """The kernel's shortest length scale along each of ``p`` columns; one where it has none."""
-    if not isinstance(kernel, Kernel):
-        return np.ones(p)
     if "length_scale" in kernel.parameters:
         return np.broadcast_to(scale_of(kernel), (p,))
     parts = [column_scales(vars(kernel)[k], p) for k in kernel.parts]
@@ -161,37 +155,35 @@ def column_scales(kernel: Any, p: int) -> Array:
 
 def is_definite(kernel: Any) -> bool:
     """Whether a kernel is positive definite by construction."""
-    if not isinstance(kernel, Kernel) or kernel.given:
-        return False
-    return all(is_definite(vars(kernel)[k]) for k in kernel.parts)
+    return not kernel.given and all(is_definite(vars(kernel)[k]) for k in kernel.parts)
+
+
+def _changed(kernel: Any, change: Callable[[Any], Any]) -> Any:
+    """The kernel with a change of every kernel in it that has length scales."""
+    if "length_scale" in kernel.parameters:
+        return change(kernel)
+    parts = {k: _changed(vars(kernel)[k], change) for k in kernel.parts}
+    return replace(kernel, **parts) if parts else kernel
 
 
 def with_columns(kernel: Any, p: int) -> Any:
     """The kernel with every length scale repeated, one per column or group of columns."""
-    if not isinstance(kernel, Kernel):
-        return kernel
-    changes: dict[str, Any] = {k: with_columns(vars(kernel)[k], p) for k in kernel.parts}
-    if "length_scale" in kernel.parameters:
-        scale, groups = vars(kernel)["length_scale"], vars(kernel)["groups"]
-        many = p if groups is None else max(groups) + 1
-        changes["length_scale"] = scale if isinstance(scale, tuple) else (scale,) * many
-    return replace(kernel, **changes) if changes else kernel
+
+    def repeated(k: Any) -> Any:
+        many = p if k.groups is None else max(k.groups) + 1
+        scale = k.length_scale
+        return k if isinstance(scale, tuple) else replace(k, length_scale=(scale,) * many)
+
+    return _changed(kernel, repeated)
 
 
 def with_groups(kernel: Any, groups: tuple[int, ...] | None) -> Any:
     """The kernel with columns in groups that share a length scale, numbered from zero."""
-    if groups is None or not isinstance(kernel, Kernel):
-        return kernel
-    changes: dict[str, Any] = {k: with_groups(vars(kernel)[k], groups) for k in kernel.parts}
-    if "length_scale" in kernel.parameters:
-        changes["groups"] = groups
-    return replace(kernel, **changes) if changes else kernel
+    return kernel if groups is None else _changed(kernel, lambda k: replace(k, groups=groups))
 
 
 def groups_of(kernel: Any) -> tuple[int, ...] | None:
     """Groups of columns that share a length scale; None where each column is one."""
-    if not isinstance(kernel, Kernel):
-        return None
     found = [groups_of(vars(kernel)[k]) for k in kernel.parts]
     return next((groups for groups in found if groups), vars(kernel).get("groups"))
 
@@ -203,10 +195,13 @@ def scale_of(kernel: Any) -> Array:
 
 
 def by_group(kernel: Any, per_column: Array) -> Array:
-    """Gradients in the log length scales of groups, from those of single columns."""
+    """Gradients in the log length scales, from shares of single columns."""
+    each = np.asarray(arrays.to_numpy(per_column))
+    if not isinstance(kernel.length_scale, tuple):
+        return each.sum(keepdims=True)
     if kernel.groups is None:
-        return per_column
-    return np.bincount(kernel.groups, per_column, len(kernel.length_scale))
+        return each
+    return np.bincount(kernel.groups, each, len(kernel.length_scale))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -46,20 +46,13 @@ class Linear(Kernel):
         out: Array = (A * A).sum(axis=1)
         return out
 
-    def _folded(self, per_column: Array) -> Array:
-        """Slopes in the log length scales from a share for each column."""
-        per_column = np.asarray(arrays.to_numpy(per_column))
-        if not isinstance(self.length_scale, tuple):
-            return -2.0 * per_column.sum(keepdims=True)
-        return -2.0 * by_group(self, per_column)
-
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         A = divided(A, self)
         B = A if B is None else divided(B, self)
-        return self._folded(arrays.of(A).sum(A * (G @ B), axis=0))
+        return -2.0 * by_group(self, arrays.of(A).sum(A * (G @ B), axis=0))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return self._folded(g @ divided(A, self) ** 2)
+        return -2.0 * by_group(self, g @ divided(A, self) ** 2)
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         scale = scale_of(self)
@@ -116,10 +109,9 @@ class Polynomial(Kernel):
         out: Array = (self.offset + self._inner.diag(A)) ** self.degree
         return out
 
-    def _chain(self, G: Array, inner: Array) -> Array:
+    def _chain(self, G: Array, inner: Array) -> Any:
         """Slope in the inner product."""
-        out: Array = G * self.degree * (self.offset + inner) ** (self.degree - 1)
-        return out
+        return G * self.degree * (self.offset + inner) ** (self.degree - 1)
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
         H = self._chain(G, self._inner(A, B))

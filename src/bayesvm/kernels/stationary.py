@@ -89,8 +89,7 @@ class _Stationary(Kernel):
         shift = xp.mean(A, axis=0)
         A, B = A - shift, B - shift
         squares = xp.sum(H, axis=1) @ A**2 + xp.sum(H, axis=0) @ B**2
-        each = np.asarray(arrays.to_numpy(squares - 2.0 * xp.sum(A * (H @ B), axis=0)))
-        return by_group(self, each)
+        return by_group(self, squares - 2.0 * xp.sum(A * (H @ B), axis=0))
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         A, B, rho = self._rho(A, B)
