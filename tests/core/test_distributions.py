@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import erfcx, log_ndtr
-from tests.problems import Z, frozen, z_score
+from tests.problems import Z, z_score
 
 from bayesvm.core.distributions import (
     inverse_gaussian,
@@ -59,14 +59,6 @@ def test_inverse_gaussian_of_huge_mean_is_inverse_chi_square(r):
     """shape / x is chi-square of one degree: Kolmogorov-Smirnov at level 1e-5."""
     x = inverse_gaussian(np.full(N, r), 2.25, np.random.default_rng(3))
     assert stats.kstest(2.25 / x, stats.chi2(1).cdf).pvalue > 1e-5
-
-
-def test_inverse_gaussian_row_by_row():
-    """Each entry has its own mean and shape: nine laws, |z| < 4.5 for E[1/x]."""
-    r, shape = np.repeat([0.2, 1.0, 5.0], 3), np.tile([0.5, 1.0, 4.0], 3)
-    rng = np.random.default_rng(4)
-    x = np.stack([inverse_gaussian(*frozen(r, shape), rng) for _ in range(4000)])
-    assert (np.abs(z_score(1 / x, r + 1 / shape)) < Z).all()
 
 
 # ----- truncated normal
@@ -130,15 +122,6 @@ def test_polya_gamma_is_a_sum_of_exponentials():
         assert stats.ks_2samp(series, polya_gamma(np.full(n, z), rng)).pvalue > 1e-5
 
 
-@pytest.mark.filterwarnings("error")
-def test_polya_gamma_entry_by_entry_and_extreme():
-    """Five laws, |z| < 4.5 for the mean, and no overflow on the way."""
-    z = frozen(np.array([0.0, 1e-9, 1.0, 1e3, 1e6]))
-    x = np.stack([polya_gamma(z, rng) for rng in map(np.random.default_rng, range(2000))])
-    mean = np.array([0.25, 0.25, np.tanh(0.5) / 2, 1 / 2e3, 1 / 2e6])
-    assert (np.abs(z_score(x, mean)) < Z).all()
-
-
 # ----- slice sampler
 
 TARGETS = {
@@ -162,37 +145,6 @@ def test_slice_update_leaves_its_target_invariant(name):
     assert stats.kstest(end, law.cdf).pvalue > 1e-5
     assert (end != start).all()
     assert abs(stats.spearmanr(start, end).statistic) < 0.9
-
-
-def test_slice_updates_in_a_row_leave_their_target_invariant():
-    """Six moves of 8000 draws of N(0, 1): mean and variance, |z| < 4.5.
-
-    A slice drawn at the wrong height would in the end temper the density: a factor of 0.9 on the
-    log of the height, for one, would make the variance 0.9, which is 6 standard errors.
-    """
-    rng, n = np.random.default_rng(10), 8000
-    x = rng.standard_normal(n)
-    for k in range(n):
-        for _ in range(6):
-            x[k] = slice_sample(lambda t: -0.5 * t * t, x[k], rng, width=2.0)
-    assert abs(x.mean()) * np.sqrt(n) < Z
-    assert abs((x**2).mean() - 1) * np.sqrt(n / 2) < Z
-
-
-def test_slice_chain_finds_a_density_from_far_away():
-    """Normal(2, 1) from x = 20: 3000 steps, mean of the last 2500.
-
-    Successive draws of the sampler correlate by less than 1/2 here, so the standard error is at
-    most sqrt(3 / 2500); |z| < 4.5.
-    """
-    rng, x, kept = np.random.default_rng(9), 20.0, []
-    for _ in range(3000):
-        x = slice_sample(lambda t: -0.5 * (t - 2) ** 2, x, rng)
-        kept.append(x)
-    kept = np.array(kept[500:])
-    assert abs(np.corrcoef(kept[:-1], kept[1:])[0, 1]) < 0.5
-    assert abs(kept.mean() - 2) < Z * math.sqrt(3 / 2500)
-    assert abs(kept.var() - 1) < Z * math.sqrt(2 * 3 / 2500)
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.8, 1.0, 1.6])

@@ -1,6 +1,5 @@
 """Columns on a common scale: their mean and spread, joined over blocks."""
 
-import inspect
 import itertools
 from fractions import Fraction
 from functools import reduce
@@ -13,39 +12,19 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tests.problems import frozen
 
-from bayesvm import designs
 from bayesvm.core.types import Block
 from bayesvm.data import Blocks, Serial, Threads
 from bayesvm.designs import (
-    Basis,
-    Chosen,
-    Factors,
-    Filled,
-    Grouped,
     Intercept,
-    Missing,
-    Standardised,
-    Table,
-    Unstructured,
     fit_columns,
 )
-from bayesvm.designs.columns import Spread, _spread
+from bayesvm.designs.columns import _spread
 
 N, P = 24, 3
 RNG = np.random.default_rng(0)
 X, C = frozen(
     RNG.standard_normal((N, P)) * [1.0, 30.0, 1e-3] + [0.0, 5.0, 2.0], RNG.uniform(0.2, 3, N)
 )
-
-
-def test_no_missing_design():
-    public = {
-        item
-        for name, item in vars(designs).items()
-        if inspect.isclass(item) and not name.startswith("_")
-    }
-    columns = {Basis, Chosen, Grouped, Intercept, Missing, Standardised}
-    assert public == columns | {Factors, Filled, Table, Unstructured}
 
 
 def cut(X, c, edges):
@@ -79,13 +58,6 @@ def test_spread_of_any_partition_is_the_weighted_moments(cuts, offset):
         assert total.square[j] / total.n == pytest.approx(variance, rel=rtol)
 
 
-def test_spread_agrees_with_numpy():
-    total = reduce(add, (_spread(*b) for b in cut(X, C, [0, 5, 6, 20, N])))
-    np.testing.assert_allclose(total.mean, np.average(X, axis=0, weights=C), rtol=1e-13)
-    variance = np.cov(X, rowvar=False, aweights=C, ddof=0).diagonal()
-    np.testing.assert_allclose(total.square / total.n, variance, rtol=1e-12)
-
-
 def test_blocks_without_weight_are_neutral():
     nothing = _spread(Block(X[:4], slice(4)), np.zeros(4))
     some = _spread(Block(X, slice(N)), C)
@@ -94,16 +66,6 @@ def test_blocks_without_weight_are_neutral():
         np.testing.assert_allclose(total.mean, some.mean, rtol=1e-15)
         np.testing.assert_allclose(total.square, some.square, rtol=1e-15)
     assert (nothing + nothing).n == 0
-
-
-def test_whole_weights_are_repetitions():
-    c = np.arange(N) % 3
-    rows = np.repeat(np.arange(N), c)
-    a = _spread(Block(X, slice(N)), c.astype(float))
-    b = _spread(Block(X[rows], slice(rows.size)), np.ones(rows.size))
-    np.testing.assert_allclose(a.mean, b.mean, rtol=1e-13)
-    np.testing.assert_allclose(a.square, b.square, rtol=1e-12)
-    assert isinstance(a, Spread)
 
 
 def fitted(X, c=None, size=7, standardize=True, engine=None, **options):

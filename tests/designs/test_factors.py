@@ -146,17 +146,6 @@ def test_new_rows_without_a_cell_have_the_prior_scores():
     np.testing.assert_allclose(slope, -1.0)
 
 
-def test_replacing_the_prior_is_all_that_selection_takes():
-    X, y = simulate(4, n=60)
-    problem = make(X, y, K=3)
-    factors = problem.model.terms[1]._replace(prior=Lasso())
-    other = replace(problem, model=replace(problem.model, terms=(problem.model.terms[0], factors)))
-    found = VB(tol=1e-6).fit(other, np.random.default_rng(0))
-    size = np.sort(np.abs(found.state.coef.mean[1:]))
-    assert found.converged
-    assert size[0] < 0.5 * size[-1]
-
-
 def test_turning_leaves_f_alone():
     X, y = simulate(5)
     problem = make(X, y, K=2)

@@ -4,47 +4,23 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.incomplete import missing_problem, with_holes
-from tests.problems import frozen, plain
+from tests.problems import frozen
 
 from bayesvm.core.types import Cells, Coef, Hidden, Local, Rows
 from bayesvm.data import Blocks, Serial
-from bayesvm.designs import Factors, Missing, Standardised, Unstructured, fit_columns
+from bayesvm.designs import Factors, Unstructured, fit_columns
 from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
 from bayesvm.inference import VB
 from bayesvm.inference.design_matrix import filled, hidden, latent_variance
 from bayesvm.inference.latent import predict_rows, start_latents
 from bayesvm.inference.problem import Latent, gather
 from bayesvm.linalg.covariances import (
-    DiagonalCovariance,
-    DualCovariance,
     FullCovariance,
-    GatedCovariance,
     Point,
 )
 from bayesvm.priors import Ridge
 
 RNG = np.random.default_rng(0)
-
-
-def some_covariances(K=5, n=4):
-    A, w = RNG.standard_normal((n, K)), RNG.random(n) + 0.1
-    full = FullCovariance(np.linalg.cholesky(A.T @ A + np.eye(K)))
-    gate, inner = RNG.random(K), RNG.standard_normal(K)
-    return [
-        full,
-        DualCovariance(A, w, RNG.random(K) + 0.5),
-        DiagonalCovariance(RNG.random(K)),
-        Point(K, 0.1),
-        GatedCovariance(full, gate, inner),
-    ]
-
-
-@pytest.mark.parametrize("cov", some_covariances(), ids=lambda c: type(c).__name__)
-@pytest.mark.parametrize("where", [slice(0, 5), slice(1, 4), slice(2, 3)], ids=str)
-def test_cross_and_block_are_parts_of_the_matrix(cov, where):
-    C = frozen(RNG.standard_normal((7, 5)))
-    np.testing.assert_allclose(cov.cross(C, where), (C @ cov.dense())[:, where], atol=1e-12)
-    np.testing.assert_allclose(cov.block(where), cov.dense()[where, where], atol=1e-12)
 
 
 def rows_with_cells(n=9, K=5, where=slice(1, 5)):
@@ -74,7 +50,9 @@ def rows_with_cells(n=9, K=5, where=slice(1, 5)):
 
 def test_sums_are_those_of_expected_squares():
     rows, V = rows_with_cells()
-    coef = Coef(RNG.standard_normal(5), some_covariances()[0])
+    A = RNG.standard_normal((4, 5))
+    cov = FullCovariance(np.linalg.cholesky(A.T @ A + np.eye(5)))
+    coef = Coef(RNG.standard_normal(5), cov)
     K = coef.cov.dense() + np.outer(coef.mean, coef.mean)
     expected = np.einsum("jk,ijk->i", K, V)
     np.testing.assert_allclose(latent_variance(rows, coef), expected, rtol=1e-12)
@@ -235,15 +213,3 @@ def test_scaling_passes_over_missing_entries():
         assert found.center[j] == pytest.approx(mean, rel=1e-12)
         assert found.scale[j] == pytest.approx(sd, rel=1e-12)
     assert (found.center[2], found.scale[2]) == (4.0, 1.0)
-
-
-def test_a_design_is_its_columns_to_the_report():
-    inner = Standardised(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-    design = Missing(inner, np.zeros(2), np.ones(2), Unstructured())
-    assert design.width == 2
-    for ours, theirs in zip(
-        design.to_user(np.array([1.0, 2.0])), inner.to_user(np.array([1.0, 2.0])), strict=True
-    ):
-        np.testing.assert_array_equal(ours, theirs)
-    np.testing.assert_array_equal(design.center, inner.center)
-    assert plain(2).width == 2

@@ -1,6 +1,5 @@
 """What every likelihood must satisfy, whatever its mixture."""
 
-import inspect
 import itertools
 
 import numpy as np
@@ -11,7 +10,6 @@ from scipy.special import expit
 from tests.papers import exact
 from tests.problems import Z, frozen, z_score
 
-from bayesvm import likelihoods
 from bayesvm.likelihoods import (
     EpsilonInsensitive,
     Hinge,
@@ -50,16 +48,6 @@ Y, M, V = (
     )
 )
 frozen(Y, M, V)
-
-
-def test_no_missing_likelihood():
-    public = {
-        item
-        for name, item in vars(likelihoods).items()
-        if inspect.isclass(item) and not name.startswith("_")
-    }
-    assert public == {type(lik) for lik in LIKELIHOODS + NUMBERS} | {likelihoods.Likelihood}
-    assert set(likelihoods.__all__) == {item.__name__ for item in public}
 
 
 @every
@@ -292,15 +280,6 @@ def test_tight_is_the_mean_log_probability_with_its_derivatives(lik):
 
 
 @every
-def test_variance_may_be_one_number(lik):
-    one = lik.expected(Y, M, 0.7)
-    many = lik.expected(Y, M, np.full_like(M, 0.7))
-    for a, b in zip(one, many):
-        assert a.shape == M.shape
-        np.testing.assert_array_equal(a, b)
-
-
-@every
 def test_labels_flip_with_f(lik):
     row, flipped = lik.expected(Y, M, V), lik.expected(-Y, -M, V)
     np.testing.assert_array_equal(row.w, flipped.w)
@@ -357,8 +336,7 @@ def test_hinge_draws_follow_their_conditional_law():
             assert abs(z_score(1 / row.w, abs(u) / c + 1 / c**2)) < Z
 
 
-@pytest.mark.parametrize("c", [1.0, 2.0, 0.4, 2.7])
-@pytest.mark.parametrize("f", [0.0, 0.8, -4.0])
+@pytest.mark.parametrize(("f", "c"), [(0.0, 0.4), (0.8, 2.7), (-4.0, 2.7)])
 def test_logistic_draws_have_polya_gamma_moments(f, c):
     """Mean and variance of PG(c, f), for whole and other c: few comparisons, |z| < 4.5."""
     row = Logistic().draw(np.ones(N), np.full(N, f), np.full(N, c), np.random.default_rng(4))
@@ -409,23 +387,3 @@ def test_proba_is_a_symmetric_increasing_probability(lik):
         assert ((p >= 0) & (p <= 1)).all()
         assert (np.diff(p) >= -1e-15).all()
         np.testing.assert_allclose(p + lik.proba(-m, np.full_like(m, v)), 1.0, atol=1e-14)
-
-
-@pytest.mark.parametrize("lik", [Logistic(), Probit()])
-def test_true_likelihoods_sum_to_one_over_labels(lik):
-    f = np.linspace(-30, 30, 61)
-    total = np.exp(lik.log_prob(np.ones_like(f), f)) + np.exp(lik.log_prob(-np.ones_like(f), f))
-    np.testing.assert_allclose(total, 1.0, rtol=1e-14)
-
-
-@pytest.mark.parametrize("kind", [Logistic(), Probit()], ids=["logistic", "probit"])
-def test_draws_are_exact_and_approximate_alike_where_they_meet(kind):
-    """Sums of 200 draws, exactly, and of 201 by their cumulants: one law but for a draw."""
-    n, rng = 4000, np.random.default_rng(2)
-    y, f = np.ones(n), np.full(n, -0.5)
-    exact, near = (kind.draw(y, f, np.full(n, c), rng).g for c in (200.0, 201.0))
-    # 201 draws against 200: mean and spread move by 1/200 and 1/400, which scaling takes out
-    standard = [(x - x.mean()) / x.std() for x in (exact, near)]
-    assert stats.kstest(*standard).pvalue > 1e-3
-    # skewness of 4,000 numbers has a standard error of sqrt(6/4000) = 0.039; 5 of their difference
-    assert abs(stats.skew(exact) - stats.skew(near)) < 5 * 0.039 * np.sqrt(2)

@@ -11,7 +11,6 @@ from scipy import stats
 from scipy.integrate import quad
 from tests.problems import Z, z_score
 
-from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.likelihoods.epsilon_insensitive import STEEPEST
 
@@ -70,24 +69,6 @@ def test_the_bound_of_a_row_is_the_one_of_its_two_mixing_variables(lik):
         )
     row = lik.expected(np.array([y]), np.array([m]), np.array([v]))
     assert row.bound[0] == pytest.approx(total, abs=1e-7)
-
-
-@every
-def test_both_mixing_variables_are_drawn(lik):
-    """1 / a_k | u_k is inverse Gaussian, mean c gamma / |u_k|, shape (c gamma)^2."""
-    n, y, f, c = 40_000, 0.9, -0.2, 2.0
-    k = c * lik.gamma
-    u = [y - f - lik.epsilon, f - y - lik.epsilon]
-    drawn = lik.draw(np.full(n, y), np.full(n, f), np.full(n, c), np.random.default_rng(3))
-    rng = np.random.default_rng(3)
-    w = [inverse_gaussian(np.full(n, abs(x)) / k, np.full(n, k * k), rng) for x in u]
-    np.testing.assert_allclose(drawn.w, w[0] + w[1], rtol=1e-10)
-    np.testing.assert_allclose(drawn.g, w[0] * u[0] - w[1] * u[1], rtol=1e-7, atol=1e-9)
-    assert abs(z_score(drawn.w, k / abs(u[0]) + k / abs(u[1]))) < Z
-    for one, x in zip(w, u, strict=True):
-        law = stats.invgauss(1 / (k * abs(x)), scale=k * k)
-        assert stats.kstest(one, law.cdf).pvalue > 1e-5
-    assert abs(np.corrcoef(*w)[0, 1]) < Z / np.sqrt(n)  # independent given f
 
 
 # ----- the scale

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesvm import BayesianLinearSVC
-from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Logistic, Probit
-from bayesvm.priors import Fixed
 
 
 def counted(draw, most):
@@ -39,24 +36,3 @@ def test_draws_of_a_heavy_row_have_the_moments_of_as_many_rows(kind, f, monkeypa
         error = np.sqrt(one.var() / one.size + many.var() / count**2 / rows)
         assert abs(many.mean() / count - one.mean()) <= 5 * error + 1e-12
         np.testing.assert_allclose(many.var() / count, one.var(), rtol=0.12, atol=1e-12)
-
-
-def test_a_chain_of_heavy_rows_finds_the_log_odds(monkeypatch):
-    """Two rows of 10,000 trials: the posterior of each log odds is nearly normal."""
-    from bayesvm.likelihoods import logistic
-
-    monkeypatch.setattr(logistic, "polya_gamma", counted(logistic.polya_gamma, 1000))
-    rows, weight = np.eye(2)[[0, 0, 1, 1]], np.array([7000.0, 3000.0, 1000.0, 9000.0])
-    found = BayesianLinearSVC(
-        prior=Fixed(1e-6),
-        inference=Gibbs(draws=150, burn_in=50, chains=2),
-        likelihood="logistic",
-        fit_intercept=False,
-        standardize=False,
-        random_state=0,
-    )
-    found.fit(rows, [1, 0, 1, 0], sample_weight=weight)
-    odds = np.log(np.array([7000 / 3000, 1000 / 9000]))
-    sd = np.sqrt(1 / np.array([7000, 1000]) + 1 / np.array([3000, 9000]))
-    # a mean of 300 draws is good to sd / 10 for an autocorrelation time of 3; 5 of those
-    assert np.all(np.abs(found.coef_[0] - odds) < 0.5 * sd)

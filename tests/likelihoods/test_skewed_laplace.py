@@ -78,28 +78,6 @@ def test_the_update_maximises_what_rows_say(kind, gamma):
         assert total(factor * new.scale) < best
 
 
-def test_the_redraw_follows_the_density_of_the_scale():
-    """Every 10th of 20,000 draws against quadrature, prior and all: two means, |z| < 4.5."""
-    fit, lean, n = -30.0, 4.0, 12.0
-    lik = SkewedLaplace(1.0, 0.3)
-    value = lik._profile(fit, lean, n)
-    t = np.linspace(-14, 10, 200_001)
-    logs = np.array([value(x) + x for x in t[::20]])
-    weight = np.exp(logs - logsumexp(logs))
-    rng, draws = np.random.default_rng(0), []
-    # the sums belong to a scale: say them anew for each
-    u_total = (n * lik._parts(1.0)[2] - fit + lik._parts(1.0)[1] * lean) / lik._parts(1.0)[0] - lean
-    for _ in range(20_000):
-        times, line, constant = lik._parts(lik.scale)
-        now = n * constant - times * (u_total + lean) + line * lean
-        lik = lik.redraw(now, lean, n, rng)
-        draws.append(np.log(lik.scale))
-    kept = np.array(draws)[::10]
-    mean = float(weight @ t[::20])
-    assert abs(z_score(kept, mean)) < Z
-    assert abs(z_score((kept - mean) ** 2, float(weight @ (t[::20] - mean) ** 2))) < Z
-
-
 def test_scale_and_rate_are_drawn_as_a_grid_has_them():
     """Residuals given, gamma, gamma0 ~ Ga(2, 0.5): every 10th of 15,000 draws against a grid of
     300 x 300; five means, |z| < 4.5."""

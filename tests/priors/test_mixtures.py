@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
-from scipy.special import expit, gamma, logit
+from scipy.special import expit, gamma
 from tests.problems import Z, frozen, z_score
 
 from bayesvm.core.types import Own
@@ -116,14 +116,6 @@ def test_bridge_bound_is_below_the_density_it_bounds(prior):
 
 
 @gated
-def test_open_gates_pay_their_prior_odds(prior):
-    """All open: log rho each; all as before the data: nothing."""
-    s, p = prior.init(P), 1 / (1 + np.exp(-prior.odds(prior.init(P), P)[0]))
-    free = prior.bound(prior.gated(s, np.full(P, logit(p))), OWN)
-    assert prior.bound(s, OWN) - free == pytest.approx(P * np.log(p), rel=1e-12)
-
-
-@gated
 def test_hurried_scale_has_the_same_fixed_points(prior):
     s, own = state(prior), Own(OWN.mean, 0.1 * OWN.var)
     if getattr(prior, "nu", None) is not None:
@@ -157,17 +149,6 @@ def test_mode_maximises_log_prob(prior):
         lambda t: -prior.log_prob(s._replace(rate=np.exp(t)), POINT), bracket=(-2, 2)
     )
     assert np.log(s.rate) == pytest.approx(best.x, abs=1e-6)
-
-
-def test_the_printed_ecme_step_is_the_reciprocal():
-    """Polson & Scott, section 3.3: their right side gives nu^alpha, not nu^-alpha."""
-    prior = Lasso(a=2.0, b=1.0)
-    right = prior.mode(prior.init(P), POINT).rate
-    printed = 1 / right
-    s = prior.init(P)
-    assert prior.log_prob(s._replace(rate=right), POINT) > prior.log_prob(
-        s._replace(rate=printed), POINT
-    )
 
 
 @bridges
