@@ -13,11 +13,6 @@ from .types import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
 
-# tanh(z/2) / (2z) in powers of z^2, and what -(d/dz)/z makes of it, once and twice
-_first = np.array([1 / 4, -1 / 48, 1 / 480, -17 / 80640, 31 / 1451520, -691 / 319334400])
-_second = -2.0 * np.arange(1, 6) * _first[1:]
-PG_SERIES = (_first, _second, -2.0 * np.arange(1, 5) * _second[1:])
-
 
 def mills(z: Array) -> Array:
     """Inverse Mills ratio ``N(z) / Phi(z)``, stable far into the left tail."""
@@ -185,13 +180,13 @@ def polya_gamma(z: Array, rng: np.random.Generator) -> Array:
     return out
 
 
-def polya_gamma_part(
+def polya_gamma_sum(
     b: Array, z: Array, rng: np.random.Generator, terms: int = 200, size: int = 10_000
 ) -> Array:
-    """Draw from PG(b, z) with 0 <= b < 1, by its sum of gamma variables.
+    """Draw from PG(b, z) with any b > 0, by its sum of gamma variables.
 
     Of the infinite sum the first ``terms`` are drawn, for ``size`` variables at a time; the rest,
-    with a standard deviation below 1e-5, is its mean.
+    with a standard deviation below 1e-5 times the root of b, is its mean.
     """
     out = np.empty(z.shape)
     k = (np.arange(terms) + 0.5) ** 2
@@ -199,31 +194,10 @@ def polya_gamma_part(
         some = slice(i, i + size)
         scale = k + np.square(z[some, None] / (2.0 * np.pi))
         drawn = (rng.standard_gamma(b[some, None], scale.shape) / scale).sum(axis=1)
-        mean = polya_gamma_cumulants(z[some])[0] * 2.0 * np.pi**2
+        half = 0.5 * np.abs(z[some])
+        mean = 0.5 * np.pi**2 * np.where(half < 1e-4, 1.0, np.tanh(half) / np.maximum(half, 1e-4))
         out[some] = (drawn + b[some] * (mean - (1.0 / scale).sum(axis=1))) / (2.0 * np.pi**2)
     return out
-
-
-def polya_gamma_cumulants(z: Array) -> tuple[Array, Array, Array]:
-    r"""Mean, variance and third cumulant of PG(1, z).
-
-    The mean is :math:`\kappa_1 = \tanh(z/2)/(2z)`, and :math:`\kappa_{r+1} = -\kappa_r'(z)/z`.
-    """
-    z = np.abs(np.asarray(z, dtype=float))
-    x = np.maximum(z, 0.5)
-    T = np.tanh(x / 2.0)
-    S = 1.0 - T * T
-    mean = T / (2.0 * x)
-    variance = (2.0 * T - x * S) / (4.0 * x**3)
-    third = 3.0 * variance / x**2 - S * T / (4.0 * x**3)
-    # below, differences cancel; the series, whose terms fall as (z / pi)^2, is good to 1e-5 at 0.5
-    near = [np.polynomial.polynomial.polyval(z * z, a) for a in PG_SERIES]
-    small = z < 0.5
-    return (
-        np.where(small, near[0], mean),
-        np.where(small, near[1], variance),
-        np.where(small, near[2], third),
-    )
 
 
 def _jacobi_term(n: int, x: Array, t: float) -> Array:

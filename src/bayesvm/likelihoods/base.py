@@ -162,37 +162,12 @@ def averaged_hinges(
     return Local(w, y * slope, -(loss + t * slope), w)
 
 
-def summed(
-    c: Array,
-    name: str,
-    one: Callable[[Array], Array],
-    cumulants: Callable[[Array], tuple[Array, Array, Array]],
-    rng: np.random.Generator,
-    many: int = 200,
-) -> Array:
-    """Sums of c independent draws for each row, for the likelihood ``name``.
-
-    ``one`` gives a draw for some rows, chosen by a mask; ``cumulants`` their mean, variance and
-    third cumulant, from which sums of more than ``many`` are drawn (Cornish & Fisher): the error
-    of the distribution function is of the order of (excess kurtosis) / (24 copies), at most 1e-3.
-    """
-    copies = np.rint(c)
-    if np.any(np.abs(copies - c) > 1e-12):
-        raise ValueError(
-            f"inference='gibbs' with the {name} likelihood draws one latent variable per copy of "
-            "a row, so weights must be whole numbers. Use inference='vb', likelihood='hinge', or "
-            "round the weights."
-        )
+def sums_of_draws(copies: Array, draw: Callable[[Array], Array]) -> Array:
+    """Sums of so many independent draws for each row; ``draw`` gives one for rows of a mask."""
     out = np.zeros(np.shape(copies))
-    few = copies <= many
-    for k in range(int(copies[few].max(initial=0))):
-        more = few & (copies > k)
-        out[more] += one(more)
-    if not few.all():
-        n, (mean, variance, third) = copies[~few], cumulants(~few)
-        skew, z = third / (variance**1.5 * np.sqrt(n)), rng.standard_normal(n.shape)
-        bent = (z + skew / 6.0 * (z * z - 1.0)) / np.sqrt(1.0 + skew * skew / 18.0)
-        out[~few] = n * mean + np.sqrt(n * variance) * bent
+    for k in range(int(np.max(copies, initial=0))):
+        more = copies > k
+        out[more] += draw(more)
     return out
 
 

@@ -10,9 +10,9 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import expit, log_expit, ndtr
 
 from ..core import arrays
-from ..core.distributions import polya_gamma, polya_gamma_cumulants, polya_gamma_part
+from ..core.distributions import polya_gamma, polya_gamma_sum
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Likelihood, averaged_hinges, summed
+from .base import NODES, WEIGHTS, Likelihood, averaged_hinges, sums_of_draws
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -102,18 +102,11 @@ class Logistic(Likelihood):
         return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        # PG(c, f) is a sum of independent PG(1, f), and of one for what c has beyond a whole number
-        whole = np.floor(c + 1e-12)
-        w = summed(
-            whole,
-            "logistic",
-            lambda rows: polya_gamma(f[rows], rng),
-            lambda rows: polya_gamma_cumulants(f[rows]),
-            rng,
-        )
-        rest = np.flatnonzero(c - whole > 1e-12)
-        if rest.size:
-            w[rest] += polya_gamma_part((c - whole)[rest], f[rest], rng)
+        # whole weights as sums of exact draws of PG(1, f)
+        whole, w = c == np.rint(c), np.empty(np.shape(f))
+        few = whole & (c <= 200)
+        w[few] = sums_of_draws(c[few], lambda some: polya_gamma(f[few][some], rng))
+        w[~few] = polya_gamma_sum(c[~few], f[~few], rng)
         return Local(w, 0.5 * c * y - w * f, c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
