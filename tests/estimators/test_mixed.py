@@ -253,12 +253,6 @@ def test_too_many_crossed_groups_are_refused_with_the_numbers():
         MixedSVC().fit(np.zeros((12_000, 2)), np.arange(12_000) % 2, groups=groups)
 
 
-def test_chains_that_memory_cannot_hold_are_refused():
-    wide = np.arange(70_000)
-    with pytest.raises(ValueError, match=r"500 \+ 5000 draws of 70003 coefficients, 12 GB"):
-        MixedSVC(inference=Gibbs(draws=5000)).fit(np.zeros((70_000, 2)), wide % 2, groups=wide)
-
-
 def test_share_of_a_logistic_random_intercept_is_the_usual_one():
     found = MixedSVC(likelihood="logistic", probability="normalised").fit(X, Y, groups=G)
     v = found._effects._covariances(found.machines_[0], 2)[:, 0, 0]

@@ -376,7 +376,6 @@ class MixedSVC(GroupReports, LinearClassifier):
             K = data.X.shape[1] + bool(self.fit_intercept)
             total = K + sum(widths.values())
             check_corner(K, widths)
-            check.check_memory(parts.scheme, total)
             problem = self._problem(data, parts, effects, total)
             fit = self._fit_problem(run, problem, data, parts.scheme)
         name, second = type(parts.scheme).__name__.lower(), second_moments(problem)

@@ -91,19 +91,6 @@ def check_full(scheme: Any, model: str) -> None:
         )
 
 
-def check_memory(scheme: Any, width: int, most: int = 2**33) -> None:
-    """Refuse chains of ``width`` coefficients that would take more than ``most`` bytes."""
-    if not isinstance(scheme, Gibbs):
-        return
-    size = 8 * (scheme.burn_in + scheme.draws) * scheme.chains * width
-    if size > most:
-        raise ValueError(
-            f"Gibbs would hold {scheme.chains} chains of {scheme.burn_in} + {scheme.draws} draws "
-            f"of {width} coefficients, {size / 1e9:.0f} GB. Draw fewer and thin more, or use "
-            "inference='vb'."
-        )
-
-
 class Parts(NamedTuple):
     """Objects that the parameters of a linear machine name."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.parameters import is_among
+from ..core.parameters import is_among, is_number
 from ..core.types import Array, Term
 from ..data import Serial, cut
 from ..data.labels import Numbered, read_numbers
@@ -160,7 +160,17 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         self : BayesianSVR
             The fitted estimator.
         """
-        self._check()
+        is_auto = is_among(self.epsilon, ("auto",))
+        if not (is_auto or is_number(self.epsilon, 0)):
+            raise ValueError(
+                f"epsilon must be 'auto' or a number of at least 0; got {self.epsilon!r}."
+            )
+        if self.scale is not None:
+            check_positive("scale", self.scale)
+        if is_among(self.inference, ("svi",)) or isinstance(self.inference, SVI):
+            raise ValueError(
+                f"regression is fitted by inference='vb', 'em' or 'gibbs'; got {self.inference!r}."
+            )
         scheme = choose_scheme(self.inference, self.max_iter, self.tol)
         prior = choose_prior(self.prior, scheme)
         if not prior.has_gates:  # these need the augmented bound
@@ -168,54 +178,29 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         with self._run() as run:
             self._known_names, self._given_names = self._given_names, None
             data = Numbered.of(*self._read(X, y, True, sample_weight), sample_weight)
-            unit = self._unit(data)
-            noise = self._noise(unit)
+            # the level and scale of y, as those of a column
+            own = fit_columns(
+                cut(data.y[:, None], data.y.size),
+                data.c,
+                Serial(),
+                self.standardize,
+                self.fit_intercept,
+            )
+            unit = Unit(float(own.center[0]), float(own.scale[0]))
+            gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
+            noise = EpsilonInsensitive(gamma, 0.0 if is_auto else float(self.epsilon) / unit.scale)
             problem = self._problem(data, unit, scheme, prior, noise)
-            if is_among(self.epsilon, ("auto",)):
+            if is_auto:
                 epsilon = choose_epsilon(problem, run.generator("tube"))
-                noise = replace(noise, epsilon=epsilon)
-                problem = self._problem(data, unit, scheme, prior, noise)
+                noise = replace(problem.model.likelihood, epsilon=epsilon)
+                problem = problem.with_likelihood(noise)
             starts = self._starts(problem, 1)
             machines, residuals, _ = run.fit(problem, problem.y, 1, scheme, starts)
-        self.fit_ = Regression(
-            machines,
-            np.empty(0),
-            np.array([data.c.sum()]),
-            data.rows,
-            run.stopped,
-            unit=unit,
-            residuals=residuals,
-        )
+        made = (machines, np.empty(0), np.array([data.c.sum()]), data.rows, run.stopped)
+        self.fit_ = Regression(*made, unit=unit, residuals=residuals)
         if text := self.fit_.unfinished(type(self).__name__):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
-
-    def _check(self) -> None:
-        if not is_among(self.epsilon, ("auto",)):
-            try:
-                EpsilonInsensitive(epsilon=self.epsilon)
-            except ValueError as error:
-                raise ValueError(
-                    f"epsilon must be 'auto' or a number of at least 0; got {self.epsilon!r}."
-                ) from error
-        if self.scale is not None:
-            check_positive("scale", self.scale)
-        if is_among(self.inference, ("svi",)) or isinstance(self.inference, SVI):
-            raise ValueError(
-                f"regression is fitted by inference='vb', 'em' or 'gibbs'; got {self.inference!r}."
-            )
-
-    def _unit(self, data: Numbered) -> Unit:
-        """The level and scale of y, as those of a column."""
-        blocks = cut(data.y[:, None], data.y.size)
-        own = fit_columns(blocks, data.c, Serial(), self.standardize, self.fit_intercept)
-        return Unit(float(own.center[0]), float(own.scale[0]))
-
-    def _noise(self, unit: Unit) -> EpsilonInsensitive:
-        """The likelihood on the scale of the fit; without a tube where that is to be chosen."""
-        tube = 0.0 if is_among(self.epsilon, ("auto",)) else float(self.epsilon) / unit.scale
-        gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
-        return EpsilonInsensitive(gamma, tube)
 
     def _problem(
         self, data: Numbered, unit: Unit, scheme: Any, prior: Any, noise: EpsilonInsensitive
