@@ -76,7 +76,7 @@ def test_reports(table, tmp_path):
     assert "is the table itself" in flat(invoke("report", model, table, "-o", table))
 
 
-@pytest.mark.parametrize("kind", ["kernel", "vectors", "factors"])
+@pytest.mark.parametrize("kind", ["vectors", "factors"])
 def test_every_kind_takes_text_and_empty_cells(kind, table):
     frame = pd.read_csv(table)
     frame.loc[::9, "mean area"] = frame.loc[::7, "site"] = None

@@ -110,19 +110,6 @@ def test_groups_weights_and_codes(tmp_path):
     assert found["prediction"].dtype.kind == "i"
 
 
-def test_the_model_is_chosen_by_rows_left_out(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((160, 2))
-    for name, f in (("line", 3 * X[:, 0]), ("ring", 3 * (X**2).sum(axis=1) - 4)):
-        table = pd.DataFrame(X, columns=["a", "b"])
-        table["y"] = np.where(f + rng.logistic(size=160) > 0, "in", "out")
-        path = tmp_path / f"{name}.csv"
-        table.to_csv(path, index=False)
-        text = invoke("fit", path, "-t", "y", "--no-check")
-        kind = {"line": "linear", "ring": "kernel"}[name]
-        assert f"The {kind} machine is used: its log loss on rows left out is" in text
-
-
 def test_time_limit_ends_the_work(tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.standard_normal((200, 3)), columns=list("abc"))

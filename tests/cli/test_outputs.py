@@ -49,25 +49,18 @@ def no_work(monkeypatch):
     ("args", "said"),
     [
         (("predict", "MODEL", "TABLE", "-o", "MODEL"), "is the model itself"),
-        (("predict", "MODEL", "TABLE", "-o", "TABLE"), "is the table itself"),
         (("export", "MODEL", "-o", "MODEL"), "is the model itself"),
-        (("report", "MODEL", "TABLE", "-o", "MODEL"), "is the model itself"),
         (("report", "MODEL", "TABLE", "-o", "TABLE"), "is the table itself"),
         (("fit", "TABLE", "-t", "y", "-o", "TABLE", "--force"), "is the table itself"),
         (("fit", "TABLE", "-t", "y"), "exists; replace it with --force"),
-        (("fit", "TABLE", "-t", "y", "-o", "MODEL"), "exists; replace it with --force"),
         (("predict", "MODEL", "TABLE", "-o", "LINK"), "is the model itself"),
-        (("predict", "MODEL", "TABLE", "-o", "p.feather"), ".csv, .tsv, .json, .jsonl"),
         (("predict", "MODEL", "TABLE", "-o", "p.pdf"), "is of no kind that is written here: .csv"),
         (("predict", "MODEL", "TABLE", "-o", "p.xlsx.gz"), "is of no kind that is written here"),
-        (("predict", "MODEL", "TABLE", "-o", "other.bayesvm"), "is of no kind that is written"),
         (("report", "MODEL", "-o", "other.bayesvm"), "written here: .html, .htm"),
         (("export", "MODEL", "-o", "other.bayesvm"), "written here: .onnx"),
         (("predict", "MODEL", "TABLE", "-o", "/dev/null"), "is a device or a pipe"),
-        (("fit", "TABLE", "-t", "y", "-o", "/proc/m.bayesvm"), "cannot be written, its folder"),
         (("predict", "MODEL", "TABLE", "-o", "/proc/p.csv"), "cannot be written, its folder"),
         (("fit", "TABLE", "-t", "y", "--force", "--level", "1"), "between 0 and 1, both excluded"),
-        (("fit", "TABLE", "-t", "y", "--force", "--level", "0"), "between 0 and 1, both excluded"),
         (("predict", "MODEL", "TABLE", "--level", "1"), "between 0 and 1, both excluded"),
         (("predict", "MODEL", "TABLE", "--coverage", "0"), "between 0 and 1, both excluded"),
         (("export", "MODEL", "--level", "0"), "between 0 and 1, both excluded"),
@@ -86,13 +79,6 @@ def test_bad_outputs_are_refused_before_the_work(files, args, said, no_work, tmp
     assert done.output.count("\n") == 1
     assert [path.read_bytes() for path in files] == before
     assert [path.name for path in tmp_path.iterdir()] == ["link.csv"]
-
-
-def test_an_existing_model_is_replaced_by_force(tmp_path):
-    model, table = folder_with_model(tmp_path)
-    first = model.read_bytes()
-    assert invoke("fit", table, "-t", "y", "--no-check", "--drop", "x", "--force").exit_code == 0
-    assert model.read_bytes() != first
 
 
 @pytest.mark.parametrize(("kind", "package"), [(".xlsx", "openpyxl"), (".parquet", "pyarrow")])

@@ -1,7 +1,5 @@
 """The diagram says what the tests found."""
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -47,10 +45,3 @@ def test_own_axes_and_style():
         CriticalDifferenceDisplay.from_scores(SCORES, test="tukey")
     with pytest.raises(ValueError, match="all pairs and has no control; got control=2"):
         CriticalDifferenceDisplay.from_scores(SCORES, control=2)
-
-
-def test_matplotlib_is_named(monkeypatch):
-    display = CriticalDifferenceDisplay(["a", "b"], np.array([1.0, 2.0]), 0.5, [])
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install 'bayesvm\[plot\]'"):
-        display.plot()

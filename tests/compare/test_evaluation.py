@@ -1,7 +1,5 @@
 """Running estimators over data sets: the same divisions for all, work not repeated."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -177,13 +175,6 @@ def test_long_arrays_and_functions_are_told_apart(tmp_path):
     assert [fits(note) for note in notes()] == [0] * 5
     assert fits(LogisticRegression(C=2.0)) == 2
     assert fits(LogisticRegression(C=2.0).fit(X, Y)) == 0  # is cloned, hence the same
-
-
-def test_pandas_is_asked_for_first(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"evaluate needs pandas: pip install 'bayesvm\[cli\]'"):
-        evaluate({"c": Counting(tmp_path / "count")}, DATA, 2, n_jobs=1)
-    assert not (tmp_path / "count").exists()
 
 
 def test_five_by_two():

@@ -189,6 +189,7 @@ def _log_ndtr(z: Columns) -> Columns:
 # Functions that ONNX lacks, or runtimes lack for double precision
 FORMULAS: dict[Any, Any] = {
     np.square: lambda x: x * x,
+    np.hypot: lambda x, y: np.sqrt(x * x + y * y),
     np.sinh: lambda x: 0.5 * (np.exp(x) - np.exp(-x)),
     np.cosh: lambda x: 0.5 * (np.exp(x) + np.exp(-x)),
     np.arcsinh: _arcsinh,
@@ -200,5 +201,5 @@ FORMULAS: dict[Any, Any] = {
 FUNCTIONS: dict[Any, Any] = {
     np.where: lambda condition, *values: condition.graph.add("Where", condition, *values),
     np.clip: lambda x, low, high: np.maximum(np.minimum(x, high), low),
-    np.ndim: lambda _: 2,
+    np.stack: list,  # derivatives in several parameters
 }

@@ -14,7 +14,7 @@ from ..likelihoods import Logistic
 from ..likelihoods.base import NODES, WEIGHTS
 from ..likelihoods.logistic import LOGITS, SHARES
 from ..predictive import links
-from ..predictive.links import LARGE, bent, floored, log_cosh, stretched, unseen_rate
+from ..predictive.links import LARGE, floored, log_odds, unseen_rate
 from .graph import Columns, Value, beside, logsumexp, row_sum
 
 
@@ -54,24 +54,15 @@ def band(link: Any, f: Spread, levels: tuple[float, float]) -> Spread:
     if not isinstance(link, links.CalibratedLink):
         return Spread(*(logit(link, each, 0.0) for each in f))
     x, cov = link.parameters, np.zeros((5, 5)) if link.cov is None else link.cov
-    a, even, odd, power = np.exp(x[0]), np.cosh(x[3]), np.sinh(x[3]), np.exp(x[4])
-    m = f.middle - link.centre
-    s = a * m + x[1]
-    r = bent(s, x[3])
-    z, far = stretched(r, x[4]), np.arcsinh(r)
-    last = power * np.cosh(np.clip(power * far, -LARGE, LARGE))
-    steep = last / np.sqrt(1.0 + r * r)
-    slope = steep * (even + odd * np.tanh(0.5 * s))
-    turn = steep * (s * odd + 2.0 * log_cosh(s) * even)
-    D = beside([slope * a * m, slope, 0.0 * slope, turn, last * far])
+    m, none = f.middle - link.centre, np.zeros(1)  # at a value of f there is no variance
+    z, slopes = log_odds(x, m, none)
+    D, rise = beside(list(slopes)), np.exp(x[0]) * slopes[1]  # rise: of the log odds in f
     moves, ends = D @ cov, []
     for end, level in zip((f.low, f.high), levels, strict=True):
         sd = (end - f.middle) / ndtri(level)
-        whole = np.sqrt(np.square(a * slope * sd) + row_sum(D * moves))
-        steps = np.sqrt(link.counted) * ndtri(level) / np.where(whole > 0.0, whole, 1.0)
-        moved = x + steps * moves
-        s = np.exp(moved[0]) * (m + steps * a * slope * sd * sd) + moved[1]
-        ends.append(stretched(bent(s, moved[3]), moved[4]))
+        size = np.sqrt(np.square(rise * sd) + row_sum(D * moves))
+        steps = np.sqrt(link.counted) * ndtri(level) / np.where(size > 0.0, size, 1.0)
+        ends.append(log_odds(x + steps * moves, m + steps * rise * sd * sd, none)[0])
     return Spread(np.minimum(ends[0], z), z, np.maximum(ends[1], z))
 
 
