@@ -195,7 +195,7 @@ class Encoding:
             return numbers
         n, parts = numbers.shape[0], []
         for j, kind in self._parts:
-            if j in cells:
+            if kind is not None and j in cells:
                 parts.append(kind.indicators(cells[j], names[j]))
             else:
                 column = (numbers if kind is None else gone)[:, np.searchsorted(plain, j)]

@@ -88,7 +88,7 @@ class Levelled(Warped):
 
 def warped(
     columns: Standardised, X: Array, c: Array, fewest: int = 11, straight: float = 0.95
-) -> Standardised:
+) -> Warped:
     """The columns, those of at least ``fewest`` values among rows X of weights c transformed.
 
     Those whose squared correlation with their Gaussian ranks is above ``straight``, as of uniform

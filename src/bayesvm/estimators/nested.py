@@ -39,7 +39,7 @@ def _prior(term: Any) -> Any:
 
 def flat(name: str, value: Any) -> dict[str, Any]:
     """Parts of a component, and parts of these, by their full names."""
-    out = {}
+    out: dict[str, Any] = {}
     for key, part in _parts(value).items():
         out |= {f"{name}__{key}": part} | flat(f"{name}__{key}", part)
     return out

@@ -192,7 +192,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             problem = self._problem(data, unit, scheme, prior, noise)
             if is_auto:
                 epsilon = choose_epsilon(problem, run.generator("tube"))
-                noise = replace(problem.model.likelihood, epsilon=epsilon)
+                noise = replace(noise, epsilon=epsilon)
                 problem = problem.with_likelihood(noise)
             starts = self._starts(problem, 1)
             machines, residuals, _ = run.fit(problem, problem.y, 1, scheme, starts)

@@ -166,11 +166,11 @@ class EM:
             zeta = corners.dual(step)
             z = hinges.dual(-s * df) if has_hinges else z
             # M-step for the scales of the prior; plain EM always satisfies Armijo's condition
-            new = self._moved(model, state, step)
+            new = self._moved(model, state, step, eps)
             gain = objective(problem, new, f + df) - value
             while not gain >= 1e-4 * length * rise - rounding and length > np.finfo(float).eps:
                 length *= 0.5
-                new = self._moved(model, state, length * step)
+                new = self._moved(model, state, length * step, eps)
                 gain = objective(problem, new, f + length * df) - value
             stopped, converged = False, gain <= self.tol * max(1.0, abs(value))
             if gain >= -rounding:
@@ -184,11 +184,11 @@ class EM:
                 break
         return Ascent(Place(state, z, zeta), value, path, *end)
 
-    def _moved(self, model: Model, state: State, step: Array) -> State:
+    def _moved(self, model: Model, state: State, step: Array, eps: float) -> State:
         """The state after a step of the coefficients, with the scales of the prior to match."""
         coef = Coef(state.coef.mean + step, state.coef.cov)
         priors = model.mode(state.priors, coef) if self.learn == "mode" else state.priors
-        return smoothed(model, coef.mean, coef.cov.eps, priors)
+        return smoothed(model, coef.mean, eps, priors)
 
 
 class Kink:

@@ -67,7 +67,7 @@ class ImputedCells:
         """
         parts = []
         for k, design, columns in self.terms:
-            held = self._learned(k) if design.is_latent else design.cells
+            held: Any = self._learned(k) if design.is_latent else design.cells
             row, column, mean, var = held
             center, scale = design.center[column], design.scale[column]
             sd = np.sqrt(var) * scale

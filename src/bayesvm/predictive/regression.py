@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Regression(Fit):
     @property
     def noise(self) -> EpsilonInsensitive:
         """The likelihood, in the units of the fit."""
-        return self.machines[0].model.likelihood
+        return cast(EpsilonInsensitive, self.machines[0].model.likelihood)
 
     def std(self, v: Array) -> Array:
         """Standard deviation of numbers given moments of f."""
