@@ -18,7 +18,7 @@ from bayesvm.designs import (
     Intercept,
     fit_columns,
 )
-from bayesvm.designs.columns import _spread
+from bayesvm.designs.columns import spread
 
 N, P = 24, 3
 RNG = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def test_spread_of_any_partition_is_the_weighted_moments(cuts, offset):
     """
     shifted = X / [1.0, 30.0, 1e-3] + offset
     edges = sorted({0, N, *cuts})
-    total = reduce(add, (_spread(*b) for b in cut(shifted, C, edges)))
+    total = reduce(add, (spread(*b) for b in cut(shifted, C, edges)))
     assert total.n == pytest.approx(C.sum(), rel=1e-14)
     for j in range(P):
         mean, variance = exact_moments(shifted[:, j], C)
@@ -59,8 +59,8 @@ def test_spread_of_any_partition_is_the_weighted_moments(cuts, offset):
 
 
 def test_blocks_without_weight_are_neutral():
-    nothing = _spread(Block(X[:4], slice(4)), np.zeros(4))
-    some = _spread(Block(X, slice(N)), C)
+    nothing = spread(Block(X[:4], slice(4)), np.zeros(4))
+    some = spread(Block(X, slice(N)), C)
     for total in (nothing + some, some + nothing):
         assert total.n == some.n
         np.testing.assert_allclose(total.mean, some.mean, rtol=1e-15)

@@ -1,4 +1,4 @@
-"""Kernels against plain loops, and their gradients against central differences."""
+"""Kernels against scikit-learn's, and their gradients against central differences."""
 
 import pickle
 
@@ -23,12 +23,22 @@ from bayesvm.kernels import (
     Sum,
     White,
     column_scales,
+    groups_of,
     with_columns,
+    with_groups,
 )
 from bayesvm.kernels.algebra import is_definite
 
 ARD = (0.7, 1.3, 2.1)
+GROUPS = (0, 1, 1)  # of columns that share a length scale
+MAKERS = [
+    RBF,
+    Linear,
+    lambda scale: Matern(scale, nu=0.5),
+    lambda scale: 2.0 * Matern(scale, nu=2.5) + 0.5 * Polynomial(2, scale),
+]
 KERNELS = [
+    *(with_groups(make(ARD[:2]), GROUPS) for make in MAKERS),
     RBF(1.3),
     RBF(ARD),
     Matern(1.3, nu=0.5),
@@ -177,12 +187,34 @@ def test_what_is_positive_definite_by_construction():
     assert not is_definite(2.0 * type("Users", (Kernel,), {"__call__": None})())
 
 
-def test_one_length_scale_becomes_one_per_column(rows):
+@pytest.mark.parametrize("make", MAKERS)
+def test_columns_of_a_group_have_its_length_scale(make, rows):
+    grouped, plain = with_groups(make(ARD[:2]), GROUPS), make((0.7, 1.3, 1.3))
+    assert groups_of(grouped) == GROUPS
+    assert with_groups(plain, None) is plain
+    np.testing.assert_allclose(grouped(*rows), plain(*rows))
+    np.testing.assert_allclose(column_scales(grouped, 3), column_scales(plain, 3))
+
+
+def test_one_length_scale_becomes_one_per_column_or_group(rows):
     A, B = rows
     kernel = 2.0 * RBF(1.3) + Linear(0.7) * Constant(2.0)
     wide = with_columns(kernel, 3)
     assert wide.theta.size == 1 + 3 + 3 + 1
     np.testing.assert_allclose(wide(A, B), kernel(A, B), rtol=1e-13)
+    grouped = with_columns(with_groups(4.0 * RBF(2.0), GROUPS), 3)
+    assert grouped.kernel.length_scale == (2.0, 2.0)
+    assert grouped.names == ("weight", "length_scale[0]", "length_scale[1]")
+
+
+def test_the_gaussian_kernel_of_indicators_counts_mismatches():
+    """exp{-sum over columns of [a != b] / l_j^2}, with levels at a squared distance of two."""
+    codes = np.random.default_rng(0).integers(0, 3, (8, 2))
+    one_hot = np.concatenate([np.eye(3)[codes[:, j]] for j in range(2)], axis=1)
+    kernel = with_groups(RBF((0.8, 1.7)), (0, 0, 0, 1, 1, 1))
+    differ = codes[:, None] != codes
+    want = np.exp(-(differ / np.square([0.8, 1.7])).sum(axis=2))
+    np.testing.assert_allclose(kernel(one_hot), want)
 
 
 @pytest.mark.parametrize(

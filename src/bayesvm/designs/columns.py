@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -84,20 +84,19 @@ class Chosen(Design):
 class Standardised(Design):
     """Predictors less ``center`` over ``scale``; sparse ones stay sparse, see :class:`Centred`.
 
-    A row with an entry beyond ``far`` is scaled down as a whole until that entry is at ``far``:
-    larger squares would overflow.  Mean and standard deviation of f are scaled alike, so that no
-    probability depends on it.  Columns that are ``still``, the same in all training rows, are zero
-    at other rows too: nothing is known of their effect, nor of the unit of a change.
+    Entries beyond ``far`` are moved to it: larger squares would overflow.  Columns that are
+    ``still``, the same in all training rows, are zero at other rows too: nothing is known of their
+    effect, nor of the unit of a change.
     """
 
     center: Array
     scale: Array
     far: float = largest_entry("float32")
     still: Array | None = None  # (p,), truth values
-    width: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "width", int(self.scale.size))
+    @property
+    def width(self) -> int:
+        return int(self.scale.size)
 
     @property
     def factor(self) -> Array:
@@ -106,64 +105,28 @@ class Standardised(Design):
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         X = arrays.inner(X)
-        if sparse.issparse(X):
-            scaled = self._sparse(X)
-        elif arrays.is_numpy(X):
+        if arrays.is_numpy(X) and not sparse.issparse(X):
             out = np.empty(X.shape) if out is None else out
             with np.errstate(over="ignore"):
                 np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
                 out *= self.factor
-                size = np.einsum("ij,ij->", out, out)
-            return out if size <= self.far**2 else self._near(X, out)
+            return np.clip(out, -self.far, self.far, out=out)
+        scaled: Any
+        if sparse.issparse(X):
+            scaled = sparse.csr_array(X, dtype=float, copy=True)
+            with np.errstate(over="ignore"):
+                scaled.data *= self.factor[scaled.indices]
+            np.clip(scaled.data, -self.far, self.far, out=scaled.data)
+            shift = self.center * self.factor
+            scaled = Centred(scaled, shift) if np.any(shift) else scaled
         else:
             X = arrays.double(X)
-            scaled = (X - arrays.like(self.center, X)) / arrays.like(self.scale, X)
-            if self.still is not None:
-                scaled = scaled * arrays.like(np.where(self.still, 0.0, 1.0), X)
-            if not (scaled * scaled).sum() <= self.far**2:
-                held = arrays.to_numpy(X)
-                scaled = arrays.like(self._near(held, arrays.to_numpy(scaled)), X)
+            scaled = (X - arrays.like(self.center, X)) * arrays.like(self.factor, X)
+            scaled = arrays.of(X).clip(scaled, -self.far, self.far)
         if out is None:
             return scaled
-        if sparse.issparse(X):
-            scaled = scaled.toarray()
-        out[:, :] = scaled if out.dtype == scaled.dtype else arrays.like(scaled, out)
+        out[:, :] = scaled.toarray() if sparse.issparse(X) else arrays.like(scaled, out)
         return out
-
-    def _near(self, X: Array, out: Array) -> Array:
-        """Standardised rows ``out`` with those beyond ``far`` recomputed, in place."""
-        rows = np.flatnonzero(np.any(~(np.abs(out) <= self.far) & ~np.isnan(X), axis=1))
-        if rows.size:
-            k, p = rows.size, self.width
-            x, column = X[rows].astype(float).ravel(), np.tile(np.arange(p), k)
-            near = self._shrunk(x, self.center, column, np.repeat(np.arange(k), p), k)
-            out[rows] = near.reshape(k, p)
-        return out
-
-    def _shrunk(self, x: Array, center: Array, column: Array, row: Array, k: int) -> Array:
-        """Entries of k rows standardised and each row scaled down, by fractions and exponents."""
-        fraction, power = np.frexp(0.5 * x - 0.5 * center[column])
-        own, unit = np.frexp(self.scale)
-        fraction, power = fraction / own[column], power + 1 - unit[column]
-        if self.still is not None:
-            fraction = np.where(self.still[column], 0.0, fraction)
-        most = np.full(k, -(2**20))
-        np.maximum.at(most, row, np.where((fraction == 0) | np.isnan(fraction), -(2**20), power))
-        off = np.maximum(most - int(np.log2(self.far)), 0)[row]
-        return np.ldexp(fraction, np.clip(power - off, -1100, 1000))
-
-    def _sparse(self, X: Any) -> Columns:
-        """Scaled sparse rows, the centre beside them where there is one."""
-        with np.errstate(over="ignore"):
-            scaled = sparse.csr_array(X, dtype=float, copy=True)
-            scaled.data *= self.factor[scaled.indices]
-            size = scaled.data @ scaled.data
-        if not size <= self.far**2:
-            row, none = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.zeros(self.width)
-            x = X.data.astype(float)
-            scaled.data = self._shrunk(x, none, scaled.indices, row, X.shape[0])
-        shift = self.center * self.factor
-        return Centred(scaled, shift) if np.any(shift) else scaled
 
     @property
     def spans(self) -> list[tuple[int, int, int]]:
@@ -209,6 +172,7 @@ class Spread:
     mean: Array
     square: Array
     power: Array  # (p,), whole numbers
+    present: Array  # (p,), weighted count of entries that are not zero
 
     def __add__(self, other: Spread) -> Spread:
         n = self.n + other.n
@@ -221,60 +185,63 @@ class Spread:
         )
         gap = mean2 - mean
         square = square + square2 + gap**2 * (self.n / some) * other.n
-        return Spread(n, mean + gap * (other.n / some), square, power)
+        present = self.present + other.present
+        return Spread(n, mean + gap * (other.n / some), square, power, present)
 
-    def moments(self) -> tuple[Array, Array]:
-        """Mean and standard deviation."""
-        sd = np.sqrt(self.square / self.n)
-        return np.ldexp(self.mean, self.power), np.ldexp(sd, self.power)
+    def moments(self) -> tuple[Array, Array, Array]:
+        """Mean and standard deviation of each column, and whether it is constant.
+
+        A column is constant if its spread is rounding error of its level, or has underflowed.
+        """
+        mean = np.ldexp(self.mean, self.power)
+        sd = np.ldexp(np.sqrt(self.square / self.n), self.power)
+        return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 
-def _spread(block: Block, c: Array) -> Spread:
-    """Moments of a block; missing entries (NaN) are left out."""
+def spread(block: Block, c: Array) -> Spread:
+    """Moments of the columns of a block; missing entries (NaN) are left out."""
     X = arrays.inner(block.X)
     n: Any = float(c.sum())
     power = _powers(X)
     if n == 0:
-        return Spread(0.0, np.zeros(X.shape[1]), np.zeros(X.shape[1]), power)
+        return Spread(0.0, *np.zeros((2, X.shape[1])), power, np.zeros(X.shape[1]))
     if sparse.issparse(X):
-        return Spread(n, *_sparse_sums(X, c, n, power), power)
+        return _sparse_spread(sparse.csr_array(X), c, n, power)
     X, c = arrays.double(X), arrays.double(c)
     if power.any():  # in two steps: one factor could overflow
         half = -(power // 2)
         for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
             X = X * arrays.like(factor, X)
-    total, count, known = c @ X, n, None
-    if arrays.is_numpy(X) and np.isnan(total).any():
+    known, count = None, n
+    if arrays.is_numpy(X) and np.isnan(c @ X).any():
         known = ~np.isnan(X)
-        n = c @ known
+        X, n = np.where(known, X, 0.0), c @ known
         count = np.where(n > 0, n, 1.0)
-        total = c @ np.where(known, X, 0.0)
-    mean = total / count
-    gap = X - mean if known is None else np.where(known, X - mean, 0.0)
+    mean = c @ X / count
+    gap = X - mean if known is None else known * (X - mean)
     shift = c @ gap / count  # rounding error of the first mean: a constant column has no spread
     gap -= shift if known is None else known * shift
-    mean, square = (arrays.to_numpy(x) for x in (mean + shift, c @ (gap * gap)))
-    return Spread(n, mean, square, power)
+    found = (mean + shift, c @ (gap * gap), c @ arrays.double(X != 0))
+    mean, square, present = (arrays.to_numpy(x) for x in found)
+    return Spread(n, mean, square, power, present)
 
 
-def _by_columns(X: Any, values: Array, c: Array) -> Array:
-    """Weighted column sums of a sparse array with other values in place of its entries."""
-    out: Array = type(X)((values, X.indices, X.indptr), shape=X.shape).T @ c
-    return out
+def _sparse_spread(X: Any, c: Array, n: float, power: Array) -> Spread:
+    """Moments of sparse columns, whose zeros count."""
+    column, weight = X.indices, np.repeat(np.asarray(c), np.diff(X.indptr))
+    data = np.ldexp(arrays.double(X.data), -power[column])
 
+    def total(values: Any) -> Array:
+        return np.bincount(column, weight * values, X.shape[1])
 
-def _sparse_sums(X: Any, c: Array, n: float, power: Array) -> tuple[Array, Array]:
-    """Mean and sum of squared deviations of sparse columns in units of ``2**power``."""
-    column = X.indices
-    data = np.ldexp(X.data, -power[column]) if power.any() else arrays.double(X.data)
-    zeros = n - _by_columns(X, np.ones(data.size), c)
+    zeros = n - total(1.0)
     zeros[zeros < 1e-9 * n] = 0.0  # less is rounding
-    mean = _by_columns(X, data, c) / n
+    mean = total(data) / n
     gap = data - mean[column]
-    shift = (_by_columns(X, gap, c) - zeros * mean) / n
+    shift = (total(gap) - zeros * mean) / n
     gap -= shift[column]
     mean += shift
-    return mean, _by_columns(X, gap**2, c) + zeros * mean**2
+    return Spread(n, mean, total(gap**2) + zeros * mean**2, power, total(data != 0))
 
 
 def _powers(X: Any) -> Array:
@@ -283,33 +250,11 @@ def _powers(X: Any) -> Array:
         largest = np.zeros(X.shape[1])
         np.maximum.at(largest, X.indices, np.abs(X.data))
     elif arrays.is_numpy(X):
-        largest = np.fmax.reduce(np.abs([X.min(axis=0), X.max(axis=0)]), axis=0)
-        if np.isnan(largest).any():
-            largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
+        largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
     else:
         largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))
     power = np.frexp(np.asarray(largest, dtype=float))[1]
     return np.where((largest > 0) & (np.abs(power) > np.finfo(float).maxexp // 3), power, 0)
-
-
-def _present(block: Block, c: Array) -> Array:
-    """Weight of the rows in which each column is not zero, and of those in which it is known."""
-    X = arrays.inner(block.X)
-    if sparse.issparse(X):
-        c = np.asarray(c)
-        some = _by_columns(X, arrays.double(X.data != 0), c)
-        return np.stack([some, np.full(X.shape[1], c.sum())])
-    known = X == X  # NaN are missing
-    return np.stack([arrays.to_numpy(c @ arrays.double(k)) for k in ((X != 0) & known, known)])
-
-
-def column_moments(blocks: Any, c: Array, engine: Engine) -> tuple[Array, Array, Array]:
-    """Mean and standard deviation of each column, and whether it is constant.
-
-    A column is constant if its spread is rounding error of its level, or has underflowed.
-    """
-    mean, sd = engine.sum(_spread, blocks, c).moments()
-    return mean, sd, (sd <= 1e-12 * np.abs(mean)) | (sd < np.finfo(float).tiny)
 
 
 def fit_columns(
@@ -336,12 +281,11 @@ def fit_columns(
     is_sparse = sparse.issparse(blocks.X)
     if is_sparse:  # slices would be copies
         blocks = replace(blocks, size=max(blocks.n, 1))
-    mean, sd, constant = column_moments(blocks, c, engine)
+    found = engine.sum(spread, blocks, c)
+    mean, sd, constant = found.moments()
     if is_sparse or not distances:
-        present, known = engine.sum(_present, blocks, c)
-        sd = sd / np.sqrt(np.divide(present, known, out=np.ones(sd.size), where=present > 0))
+        sd = sd / np.sqrt(np.where(found.present > 0, found.present / found.n, 1.0))
     scale = np.where(constant, np.where(np.abs(mean) > Standardised.far, np.abs(mean), 1.0), sd)
-    centred = centred and not is_sparse
-    center = mean if centred else np.zeros(scale.size)
+    center = mean if centred and not is_sparse else np.zeros(scale.size)
     still = constant & (center == mean)
     return Standardised(center, scale, still=still if still.any() else None)

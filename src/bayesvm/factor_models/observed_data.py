@@ -12,7 +12,7 @@ import numpy as np
 from ..core.types import Array
 from ..data import Blocks, Serial, block_rows
 from ..designs import Standardised
-from ..designs.columns import column_moments, largest_entry
+from ..designs.columns import largest_entry, spread
 
 
 class Scores(NamedTuple):
@@ -136,13 +136,13 @@ class ColumnScale:
                 f"columns without an observed cell cannot load on a factor: {shown}. Drop them."
             )
         blocks = Blocks(X, block_rows(X.shape[1]))
-        mean, spread, constant = column_moments(blocks, copies, Serial())
+        mean, sd, constant = Serial().sum(spread, blocks, copies).moments()
         if constant.all():
             raise ValueError(
                 "all columns have the same value in every row, so that there is no factor. "
                 "Give columns that vary."
             )
-        scale = np.where(~constant & standardize, spread, 1.0)
+        scale = np.where(~constant & standardize, sd, 1.0)
         far = largest_entry("float32" if standardize else "float64")
         return ColumnScale(mean, scale, ~constant, np.flatnonzero(~constant), far)
 

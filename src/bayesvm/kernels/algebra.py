@@ -14,8 +14,6 @@ import numpy as np
 from ..core import arrays
 from ..core.types import Array
 
-Scale = float | tuple[float, ...]
-
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
@@ -97,10 +95,10 @@ class Kernel:
         return replace(self, **changes) if changes else self
 
     def __add__(self, other: Any) -> Sum:
-        return Sum(self, _as_kernel(other))
+        return Sum(self, Constant(float(other)) if isinstance(other, Real) else other)
 
     def __radd__(self, other: Any) -> Sum:
-        return Sum(_as_kernel(other), self)
+        return Sum(Constant(float(other)), self)
 
     def __mul__(self, other: Any) -> Any:
         return Scaled(float(other), self) if isinstance(other, Real) else Product(self, other)
@@ -126,12 +124,7 @@ def _factor(kernel: Any) -> str:
     return f"({kernel})" if isinstance(kernel, Sum) else f"{kernel}"
 
 
-def _as_kernel(value: Any) -> Any:
-    """A number is a constant kernel."""
-    return Constant(float(value)) if isinstance(value, Real) else value
-
-
-def _checked_scale(owner: str, given: Any) -> Scale:
+def _checked_scale(owner: str, given: Any) -> float | tuple[float, ...]:
     """A length scale, or one per column, as a value that can be hashed."""
     try:
         value = np.asarray(given, dtype=float)

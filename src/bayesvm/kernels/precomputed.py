@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.precision import packed, unpacked
 from ..core.types import Array
 from .algebra import Kernel
 
@@ -38,18 +37,6 @@ class Precomputed(Kernel):
 
     K: Array = field(repr=False)
     unit: float = 1.0
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Half of a symmetric matrix is kept."""
-        K = packed(self.K) if np.array_equal(self.K, self.K.T) else self.K
-        return {"K": K, "unit": self.unit}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        K = state["K"]
-        if K.ndim == 1:
-            L = unpacked(K)
-            K = L + np.tril(L, -1).T
-        self.__dict__.update(state, K=K)
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
         B = A if B is None else B
