@@ -239,7 +239,7 @@ class VectorClassifier(BayesianClassifier):
         told = training.classes, training.masses, training.chosen, stopped
         fit = Fit(machines, *told, self._maximised)
         if all(part is not None for part in result.held_out):
-            moments = [LooMoments(*part) for part in result.held_out if part is not None]
+            moments = [part for part in result.held_out if part is not None]
             fit = fit.judged(LooMoments.of(moments))
         report = VectorReport(machines, training.classes, support)
         self.kernel_ = "precomputed" if result.kernel is None else result.kernel

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -104,21 +105,19 @@ class EpsilonInsensitive(Likelihood):
     def _log_mass(self) -> float:
         return math.log(2.0 * self.epsilon + 1.0 / self.scale)
 
-    def _added(self, above: Local, below: Local) -> Local:
+    def _two(self, row: Callable[..., Local], y: Array, m: Array, v: Any) -> Local:
         """The contributions of two hinges, times the scale."""
+        # 1 - y f of a hinge is y - f - epsilon where its label is 1, else f - y - epsilon
+        above = row(1.0, m - y + self.epsilon + 1.0, v)
+        below = row(-1.0, m - y - self.epsilon - 1.0, v)
         w, g, bound, h = (self.scale * (a + b) for a, b in zip(above, below, strict=True))
         return Local(w, g, bound - self._log_mass, h)
 
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
-        # 1 - y f of a hinge is y - f - epsilon where its label is 1, else f - y - epsilon
-        above = HINGE.augmented(1.0, m - y + self.epsilon + 1.0, v)  # type: ignore[arg-type]
-        below = HINGE.augmented(-1.0, m - y - self.epsilon - 1.0, v)  # type: ignore[arg-type]
-        return self._added(above, below)
+        return self._two(HINGE.augmented, y, m, v)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        above = HINGE.tight(1.0, m - y + self.epsilon + 1.0, v)  # type: ignore[arg-type]
-        below = HINGE.tight(-1.0, m - y - self.epsilon - 1.0, v)  # type: ignore[arg-type]
-        return self._added(above, below)
+        return self._two(HINGE.tight, y, m, v)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
         k = self.scale * c

@@ -112,9 +112,11 @@ class SkewedLaplace(PseudoLikelihood):
         gamma, rate = (*numbers, self.rate)[:2]
         return replace(self, gamma=float(gamma), rate=float(rate))
 
-    def _parts(self, gamma: float, rate: float | None = None) -> tuple[float, float, float]:
+    def _parts(
+        self, gamma: float | None = None, rate: float | None = None
+    ) -> tuple[float, float, float]:
         """Weight of the hinge, slope of the line, and the constant."""
-        rate = self.rate if rate is None else rate
+        gamma, rate = gamma or self.scale, self.rate if rate is None else rate
         k = math.sqrt(1.0 + 2.0 * rate / gamma)
         # k - 1 without a difference of near equals
         line = 2.0 * rate / (k + 1.0)
@@ -122,7 +124,7 @@ class SkewedLaplace(PseudoLikelihood):
 
     def _bent(self, row: Local, y: Array, m: Array) -> Local:
         """The contribution of the hinge times a number, and the straight line added."""
-        times, line, constant = self._parts(self.scale)
+        times, line, constant = self._parts()
         bound = times * row.bound + line * (1.0 - y * m) + constant
         return Local(times * row.w, times * row.g - line * y, bound, times * row.h)
 
@@ -134,25 +136,25 @@ class SkewedLaplace(PseudoLikelihood):
 
     def hinges(self, y: Array, c: Array) -> Hinges:
         # gamma (k |u| + u) has slopes gamma (k + 1) and -gamma (k - 1)
-        times, line, _ = self._parts(self.scale)
+        times, line, _ = self._parts()
         one = np.ones_like(y)
         weights = np.stack([(times - 0.5 * line) * c, 0.5 * line * c])
         return Hinges(np.stack([y, -y]), np.stack([one, -one]), weights)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        times, line, _ = self._parts(self.scale)
+        times, line, _ = self._parts()
         row = HINGE.draw(y, f, times * c, rng)  # Henao eq. 7, in the hinge's terms
         return row._replace(g=row.g - line * c * y, bound=c * self.log_prob(y, f))
 
     def log_prob(self, y: Array, f: Array) -> Array:
-        times, line, constant = self._parts(self.scale)
+        times, line, constant = self._parts()
         out: Array = times * HINGE.log_prob(y, f) + line * (1.0 - y * f) + constant
         return out
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
         """Log of the density averaged over f ~ N(m, v)."""
         s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
-        times, line, constant = self._parts(self.scale)
+        times, line, constant = self._parts()
         wrong = log_half_mean(2.0 * times - line, mu, s)  # u > 0, where -log L is 2 gamma k - line
         out: Array = np.logaddexp(wrong, log_half_mean(line, -mu, s)) + constant
         return out
@@ -163,18 +165,14 @@ class SkewedLaplace(PseudoLikelihood):
         """Of gamma or gamma0, at the exponential of t."""
         return (self.a0 - 1.0) * t - self.b0 * math.exp(t)
 
-    def _size(self, fit: float, residual: float, n: float) -> float:
-        """Sum of E|u| over rows."""
-        times, line, constant = self._parts(self.scale)
-        return (n * constant - fit + line * residual) / times - residual
-
     def _profile(self, fit: float, residual: float, n: float) -> Callable[..., float]:
         r"""Log likelihood of :math:`\gamma`, as a function of :math:`\log\gamma`, and its prior.
 
         ``fit`` is the weighted sum of :math:`\ell_i` over rows, ``residual`` that of
         :math:`\bar u_i` and ``n`` that of one.  A second argument is :math:`\gamma_0`.
         """
-        size = self._size(fit, residual, n)
+        times, line, constant = self._parts()
+        size = (n * constant - fit + line * residual) / times - residual  # the sum of E|u|
 
         def value(t: float, rate: float | None = None) -> float:
             times, line, constant = self._parts(math.exp(t), rate)

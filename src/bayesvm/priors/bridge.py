@@ -127,29 +127,17 @@ class Bridge(Prior):
         size = np.sum(np.maximum(own.square, SMALLEST) ** (s.alpha / 2))
         return s._replace(rate=float(count / (self.b + size)))
 
-    def _surrogate(self, s: BridgeState, own: Own) -> float:
-        """Sum of the quadratics that touch xi^alpha, at E theta^2."""
-        half = s.alpha / 2
-        if half == 1.0:
-            return float(own.square.sum())
-        xi_alpha = s.relative ** (half / (half - 1.0))
-        return float(np.sum(half * s.relative * own.square + (1.0 - half) * xi_alpha))
-
-    @property
-    def _log_prior(self) -> float:
-        """Constant of the gamma density of the rate."""
-        return float(self.a * math.log(self.b) - gammaln(self.a))
-
     def bound(self, s: BridgeState, own: Own) -> float:
-        p, size = own.mean.size, self._surrogate(s, own)
-        norm = _log_norm(s.alpha, p)
+        p, half, size = own.mean.size, s.alpha / 2, float(own.square.sum())
+        if half != 1.0:  # the quadratics that touch xi^alpha, at E theta^2
+            xi_alpha = s.relative ** (half / (half - 1.0))
+            size = float(np.sum(half * s.relative * own.square + (1.0 - half) * xi_alpha))
         if self.nu is not None:
-            return norm + p / s.alpha * math.log(s.rate) - s.rate * size
-        A = self.a + p / s.alpha
-        B = A / s.rate
-        return float(
-            norm + self._log_prior - A * math.log(B) + gammaln(A) + A - s.rate * (self.b + size)
-        )
+            return _log_norm(s.alpha, p) + p / s.alpha * math.log(s.rate) - s.rate * size
+        A = self.a + p / s.alpha  # q(vartheta) = Gamma(A, A / s.rate)
+        prior = _log_norm(s.alpha, p) + self.a * math.log(self.b) - gammaln(self.a)
+        entropy = gammaln(A) + A - A * math.log(A / s.rate)
+        return float(prior + entropy - s.rate * (self.b + size))
 
     def log_prob(self, s: BridgeState, own: Own) -> float:
         p = own.mean.size
@@ -157,7 +145,8 @@ class Bridge(Prior):
         total = _log_norm(s.alpha, p) + p / s.alpha * math.log(s.rate) - s.rate * size
         if self.nu is not None:
             return total
-        return float(total + self._log_prior + (self.a - 1.0) * math.log(s.rate) - self.b * s.rate)
+        prior = self.a * math.log(self.b) - gammaln(self.a)
+        return float(total + prior + (self.a - 1.0) * math.log(s.rate) - self.b * s.rate)
 
     def collapsed(self, s: BridgeState, own: Own) -> bool:
         size = np.sum(np.abs(own.mean) ** s.alpha)
@@ -183,7 +172,14 @@ class Bridge(Prior):
             rate = rng.gamma(self.a + p / alpha) / (self.b + np.sum(size**alpha))
         if self.alpha is None:
             nu = rate ** (-1.0 / alpha)
-            log_density = self._log_density_of_alpha(size / nu, math.log(nu))
+            z = size / nu
+
+            def log_density(power: float) -> float:
+                out = -p * gammaln(1.0 + 1.0 / power) - np.sum(z**power)
+                if self.nu is None:  # p(nu | alpha) from the gamma prior on nu^-alpha
+                    out += math.log(power) - power * self.a * math.log(nu) - self.b * nu**-power
+                return float(out)
+
             alpha = slice_sample_on(log_density, alpha, LEAST_ALPHA, 2.0, rng)
             rate = nu**-alpha
         z = size * rate ** (1.0 / alpha)
@@ -201,16 +197,6 @@ class Bridge(Prior):
         rate, alpha = hyper[..., 0], hyper[..., 1]
         out: dict[str, Array] = {"scale": rate ** (-1.0 / alpha)}
         return out | ({"power": alpha} if self.alpha is None else {})
-
-    def _log_density_of_alpha(self, z: Array, log_nu: float) -> Callable[[float], float]:
-        def log_density(alpha: float) -> float:
-            out = -z.size * gammaln(1.0 + 1.0 / alpha) - np.sum(z**alpha)
-            if self.nu is None:  # p(nu | alpha) from the gamma prior on nu^-alpha
-                rate = math.exp(-alpha * log_nu)
-                out += math.log(alpha) - alpha * self.a * log_nu - self.b * rate
-            return float(out)
-
-        return log_density
 
     def stretch(self, s: BridgeState, own: Own) -> Callable[[float], float]:
         alpha, rate = s.alpha, s.rate

@@ -43,9 +43,25 @@ class Selection(Prior):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        chance = _checked_inclusion(name, self.inclusion, self.expected_size)
-        object.__setattr__(self, "inclusion", chance)
         check_positive(name, a=self.a, b=self.b)
+        if self.inclusion is not None:
+            values = np.asarray(self.inclusion)
+            is_given = values.dtype.kind in "iuf" and values.ndim < 2 and values.size
+            if not (is_given and np.all((values > 0) & (values < 1))):
+                raise ValueError(
+                    f"{name}(inclusion) is a probability, or one for each column, so it must be "
+                    f"above 0 and below 1; got {self.inclusion!r}. Leave out columns that cannot "
+                    "have an effect."
+                )
+            chances = values.astype(float).tolist()
+            self.__dict__["inclusion"] = tuple(chances) if values.ndim else chances
+        if self.expected_size is not None:
+            check_positive(name, " of columns", expected_size=self.expected_size)
+            if isinstance(self.inclusion, tuple):
+                raise ValueError(
+                    f"{name} takes a probability for each column in inclusion, or expected_size "
+                    "for all of them; got both."
+                )
 
     @property
     def _scale_is_known(self) -> bool:
@@ -346,25 +362,3 @@ class LaplaceZero(Selection):
     def reported(self, hyper: Array) -> dict[str, Array]:
         """The scale of the slab, whose variance is twice its square."""
         return {"scale": np.sqrt(hyper[..., 0])}
-
-
-def _checked_inclusion(name: str, inclusion: Any, expected_size: Any) -> Inclusion:
-    """Probabilities of inclusion: a number, or one a column as a tuple."""
-    out: Inclusion = None
-    if inclusion is not None:
-        values = np.asarray(inclusion)
-        is_given = values.dtype.kind in "iuf" and values.ndim < 2 and values.size
-        if not (is_given and np.all((values > 0) & (values < 1))):
-            raise ValueError(
-                f"{name}(inclusion) is a probability, or one for each column, so it must be above "
-                f"0 and below 1; got {inclusion!r}. Leave out columns that cannot have an effect."
-            )
-        out = tuple(values.tolist()) if values.ndim else float(values)
-    if expected_size is not None:
-        check_positive(name, " of columns", expected_size=expected_size)
-        if isinstance(out, tuple):
-            raise ValueError(
-                f"{name} takes a probability for each column in inclusion, or expected_size for "
-                "all of them; got both."
-            )
-    return out

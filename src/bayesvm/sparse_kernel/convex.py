@@ -35,11 +35,10 @@ from ..core.types import Array
 from ..data import rows_of_all_classes
 from ..inference.progress import Progress
 from ..linalg.covariances import FullCovariance
-from ..predictive.leave_one_out import effective
+from ..predictive.leave_one_out import LooMoments, effective
 from .data import (
     SILENT,
     Fold,
-    HeldOut,
     Journal,
     MergedRows,
     Result,
@@ -90,12 +89,12 @@ def fit_machines(
         size = max(float(np.abs(np.diag(square)).mean()), np.finfo(float).tiny)
         centre = 10.0 / (16.0 / size if amplitude is None else amplitude)
     folds = [] if smooth else data.folds(settings.n_folds)
-    fits: list[tuple[Sparse, float, float, HeldOut | None]] = []
+    fits: list[tuple[Sparse, float, float, LooMoments | None]] = []
     for j, y in enumerate(data.labels):
         sign, notes = y[data.candidates], journal.folder(f"machine{j}")
         A = np.column_stack([K * sign, np.ones(y.size)])
         last = last_rates[j] if len(last_rates) else None
-        held_out: HeldOut | None
+        held_out: LooMoments | None
         if smooth:
             penalty = settings.norm_penalty
             if penalty is None:
@@ -218,16 +217,15 @@ class ProcessMode(NamedTuple):
         """
         return float(np.sqrt(self.h @ (f - self.f) ** 2 / (self.h @ self.v)))
 
-    def leave_one_out(self, f: Array, v: Array) -> HeldOut:
+    def leave_one_out(self, f: Array, v: Array) -> LooMoments:
         """Leave-one-out moments of a machine nearby: its means change as the process's do."""
         _, variance = self.model.leave_one_out(f, v, self.unit)
         c = effective(self.model.c, self.unit)
-        return self.model.y, f + self.left_out - self.f, variance, c
+        return LooMoments(self.model.y, f + self.left_out - self.f, variance, c)
 
     def losses(self, f: Array) -> Array:
         """Leave-one-out log losses of a machine nearby, times the weights."""
-        y, m, _, c = self.leave_one_out(f, self.v)
-        return c * row_losses(y, m, np.zeros_like(m), c)
+        return weighted_losses(self.leave_one_out(f, self.v))
 
 
 def choose_norm_penalty(
@@ -248,7 +246,7 @@ def choose_norm_penalty(
                     break
                 mode = process.mode(y, centre * float(np.exp(k * step)), bias, x)
                 held_out = mode.leave_one_out(mode.f, mode.v)
-                loss = float(held_out[3] @ row_losses(*held_out)) + 0.5 * (k * step / 3.0) ** 2
+                loss = float(held_out.c @ row_losses(held_out)) + 0.5 * (k * step / 3.0) ** 2
                 best, tried[k], x = min(tried.values(), default=np.inf), loss, mode.x
                 journal(Progress("norms", len(tried), 13, -loss, best - loss))
                 if loss > best + 6.0:
@@ -268,7 +266,7 @@ def approach_process(
     journal: Journal = SILENT,
     close: float = 0.05,
     near: float = 0.07,
-) -> tuple[Sparse, float, HeldOut]:
+) -> tuple[Sparse, float, LooMoments]:
     """Few vectors that approximate the process, their rate, and moments of rows left out.
 
     The rate falls until f is ``close`` to the process, in its standard deviations; then vectors are
@@ -344,7 +342,7 @@ def choose_rate(
     journal: Journal = SILENT,
     patience: int = 3,
     equal: float = 0.15,
-) -> tuple[float, HeldOut | None]:
+) -> tuple[float, LooMoments | None]:
     """The rate of least held-out log loss, and moments of f at the rows held out with it.
 
     Rates fall until the loss has not improved for some of them; the largest is taken whose loss is
@@ -371,7 +369,7 @@ def choose_rate(
                 xs[k], _ = part.maximise(xs[k], 1e-4, 2e-2)
                 moments.append(approximate(part, xs[k]).moments(Phi))
             m, v = (np.concatenate(x) for x in zip(*moments, strict=True))
-            losses = c * row_losses(y, m, np.zeros_like(m), c)
+            losses = weighted_losses(LooMoments(y, m, v, c))
             change = min(totals, default=np.inf) - float(losses.sum())
             totals.append(float(losses.sum()))
             tried.append((losses, {"rate": np.array(rate), "m": m, "v": v}))
@@ -383,7 +381,12 @@ def choose_rate(
         return next(found for total, (_, found) in zip(totals, tried) if total <= allowed)
 
     chosen = journal.cached("folds", search)
-    return float(chosen["rate"]), (y, chosen["m"], chosen["v"], c)
+    return float(chosen["rate"]), LooMoments(y, chosen["m"], chosen["v"], c)
+
+
+def weighted_losses(held_out: LooMoments) -> Array:
+    """Log losses of rows at the mean of f, times the weights."""
+    return held_out.c * row_losses(held_out._replace(v=np.zeros_like(held_out.v)))
 
 
 def standard_error(losses: Array, c: Array) -> float:

@@ -19,12 +19,8 @@ from ..inference.progress import Progress, Reporter
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
 from ..linalg.covariances import FullCovariance, RootCovariance
-from ..predictive.leave_one_out import effective
+from ..predictive.leave_one_out import LooMoments, effective
 from ..predictive.links import CalibratedLink
-
-# of rows that were held out: labels, mean and variance of f, weights
-HeldOut = tuple[Array, Array, Array, Array]
-
 
 # ----- what a solver returns
 
@@ -66,7 +62,7 @@ class Result(NamedTuple):
 
     kernel: Any  # None if precomputed
     sparse: list[Sparse]  # columns are numbers of candidates
-    held_out: list[HeldOut | None]
+    held_out: list[LooMoments | None]
 
 
 # ----- progress and checkpoint
@@ -190,9 +186,10 @@ def choose_candidates(
     return rows[rows_of_all_classes(data.codes[rows], min(int(most), rows.size), rng)]
 
 
-def row_losses(y: Array, m: Array, v: Array, c: Array) -> Array:
+def row_losses(held_out: LooMoments) -> Array:
     """Log loss of each row, counted once, under the link fitted to all of them."""
-    p = CalibratedLink.fit(y, m, v, c).proba(m, v)
+    y, m, v, _ = held_out
+    p = CalibratedLink.fit(*held_out).proba(m, v)
     out: Array = -np.log(np.where(y > 0, p, 1.0 - p))
     return out
 

@@ -25,10 +25,10 @@ from ..core.random import stream
 from ..core.types import Array
 from ..gp.evidence import is_scale
 from ..inference.progress import Progress, Watch, silent
+from ..predictive.leave_one_out import LooMoments
 from . import rvm
 from .data import (
     Fold,
-    HeldOut,
     Journal,
     MergedRows,
     Result,
@@ -311,7 +311,7 @@ def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Sett
         if data.candidates.size == data.c.size and is_positive(kernel, K):
             starts.append(Start("svm"))
         starts.append(Start("rvm"))
-        fits: list[tuple[Any, Sparse, HeldOut | None]] = []
+        fits: list[tuple[Any, Sparse, LooMoments | None]] = []
         for j, y in enumerate(data.labels):
             rows, held_out = Rows(data, y, size, *everything), None
             start = starts[0]
@@ -336,7 +336,7 @@ def choose_start(
     starts: Sequence[Start],
     settings: Settings,
     journal: Journal,
-) -> tuple[Start, HeldOut]:
+) -> tuple[Start, LooMoments]:
     """The start of least held-out log loss, and the moments of f at the held-out rows."""
 
     def predict_folds(start: Start) -> dict[str, Array]:
@@ -344,19 +344,18 @@ def choose_start(
         for f in folds:
             inside = rows._replace(rows=f.rows, columns=f.keep, c=f.c)
             at, sparse = fit(kernel, inside, start, settings)
-            A = inside._replace(rows=f.out).signed(at)
-            parts.append(sparse.moments(A[:, :-1]))
-        m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return {"m": m, "v": v}
+            moments = sparse.moments(inside._replace(rows=f.out).signed(at)[:, :-1])
+            parts.append((rows.labels[f.out], *moments, f.c_out))
+        return LooMoments(*(np.concatenate(x) for x in zip(*parts, strict=True)))._asdict()
 
-    y, c = (np.concatenate(x) for x in zip(*((rows.labels[f.out], f.c_out) for f in folds)))
-    best, chosen = np.inf, (starts[0], (y, y, y, c))
+    best, chosen = np.inf, None
     for number, start in enumerate(starts, 1):
-        found = journal.cached(f"start{number}", partial(predict_folds, start))
-        loss = float(c @ row_losses(y, found["m"], found["v"], c))
+        found = LooMoments(**journal.cached(f"start{number}", partial(predict_folds, start)))
+        loss = float(found.c @ row_losses(found))
         change = best - loss
-        if change > 0:
-            best, chosen = loss, (start, (y, found["m"], found["v"], c))
+        if chosen is None or change > 0:
+            best, chosen = loss, (start, found)
         if journal(Progress("starts", number, len(starts), -loss, change)):
             break
+    assert chosen is not None
     return chosen

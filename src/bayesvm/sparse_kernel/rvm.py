@@ -19,8 +19,8 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
-from ..predictive.leave_one_out import effective
-from .data import SILENT, Fold, HeldOut, Journal, MergedRows, Result, Sparse
+from ..predictive.leave_one_out import LooMoments, effective
+from .data import SILENT, Fold, Journal, MergedRows, Result, Sparse
 from .newton import FLAT, PROBIT, PenalisedLikelihood
 
 
@@ -269,13 +269,14 @@ def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Sett
     K, folds = K / size, data.folds(settings.n_folds)
     rough = settings._replace(tol=max(0.1, settings.tol))
     sparse: list[Sparse] = []
-    held_out: list[HeldOut | None] = []
+    held_out: list[LooMoments | None] = []
     for j, y in enumerate(data.labels):
         columns = Columns(K, y, data.c, settings.bias, settings.likelihood)
         found = best_of_starts(columns, settings, journal.folder(f"machine{j}"))
         m, v = found.moments(K)
         model = columns.model(found.columns, np.ones(found.columns.size))
-        moments = y, *model.leave_one_out(m, v, data.unit), effective(data.c, data.unit)
+        loo = model.leave_one_out(m, v, data.unit)
+        moments = LooMoments(y, *loo, effective(data.c, data.unit))
 
         def predict_fold(fold: Fold, y: Array = y, columns: Columns = columns) -> dict[str, Array]:
             Phi, c = K[:, fold.keep], fold.c
@@ -283,16 +284,15 @@ def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Sett
             m, v = best_of_starts(inside, rough).moments(Phi[fold.out])
             return {"m": m, "v": v}
 
-        parts: list[HeldOut] = []
+        parts: list[LooMoments] = []
         for k, fold in enumerate(folds, 1):
             if journal.stopped:
                 break
             part = journal.cached(f"folds{j}/fold{k}", partial(predict_fold, fold))
-            parts.append((y[fold.out], part["m"], part["v"], fold.c_out))
+            parts.append(LooMoments(y[fold.out], part["m"], part["v"], fold.c_out))
             journal(Progress("folds", k, len(folds), found.value, 0.0))
         if folds and not journal.stopped:
-            y, m, v, c = (np.concatenate(x) for x in zip(*parts, strict=True))
-            moments = y, m, v, c
+            moments = LooMoments(*(np.concatenate(x) for x in zip(*parts, strict=True)))
         sparse.append(found.with_columns_times(size))
         held_out.append(moments)
     return Result(kernel, sparse, held_out)
