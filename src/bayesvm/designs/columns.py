@@ -204,7 +204,8 @@ def spread(block: Block, c: Array) -> Spread:
     n: Any = float(c.sum())
     power = _powers(X)
     if n == 0:
-        return Spread(0.0, *np.zeros((2, X.shape[1])), power, np.zeros(X.shape[1]))
+        zero = np.zeros(X.shape[1])
+        return Spread(0.0, zero, zero, power, zero)
     if sparse.issparse(X):
         return _sparse_spread(sparse.csr_array(X), c, n, power)
     X, c = arrays.double(X), arrays.double(c)
