@@ -5,7 +5,7 @@ from tests.factor_models.test_kernel import make
 from tests.problems import Z
 
 from bayesvm.factor_models import kernel as km
-from bayesvm.factor_models.fitted import KernelFit, Sample, places, sampled
+from bayesvm.factor_models.fitted import KernelFit, Sample, places
 from bayesvm.factor_models.kernel import kernel_functions, kernel_moments
 from bayesvm.factor_models.observed_data import Sheet
 
@@ -21,9 +21,10 @@ def far(draws, mean, variance):
 
 
 def test_loadings_and_noise_from_their_factors():
-    problem, state = make()
+    problem, state = make(unit=False)
     q = problem.prior.update(state.loadings, problem.sheet.sums(km.Scores(state.W)))
-    found = sampled(q, DRAWS, np.random.default_rng(0))
+    fit = KernelFit(problem, state._replace(loadings=q))
+    found = fit.sample(DRAWS, np.random.default_rng(0))
     assert found.A.shape == (1, DRAWS, 6, 2)
     assert far(found.A[0], q.mean, np.diagonal(q.cov, axis1=1, axis2=2)) < Z
     cross = np.cov(found.A[0, :, 3].T)[0, 1] / np.sqrt(q.cov[3, 0, 0] * q.cov[3, 1, 1])

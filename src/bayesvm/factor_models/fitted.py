@@ -83,13 +83,6 @@ class Sample(NamedTuple):
         )
 
 
-def sampled(q: Loadings, n: int, rng: np.random.Generator) -> Sample:
-    """From q(A) and q(psi)."""
-    dice = rng.standard_normal((n, *q.mean.shape))
-    A = q.mean + np.einsum("ijk,nik->nij", np.linalg.cholesky(q.cov), dice)
-    return Sample(A[None], rng.gamma(q.shape, 1.0 / q.rate, size=(1, n)))
-
-
 def mixture(parts: Sequence[Pair]) -> Pair:
     """Mean and variance of an equal mixture."""
     m = np.stack([p[0] for p in parts])
@@ -150,8 +143,10 @@ class Fitted(ABC):
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Draws, new ones of a variational posterior, or all that were kept."""
         if not self.chains:
-            found = sampled(self.models[0], n, rng)  # type: ignore[arg-type]
-            return found._replace(A=found.A * self.unit)
+            q: Any = self.models[0]
+            dice = rng.standard_normal((n, *q.mean.shape))
+            A = q.mean + np.einsum("ijk,nik->nij", np.linalg.cholesky(q.cov), dice)
+            return Sample(A[None] * self.unit, rng.gamma(q.shape, 1.0 / q.rate, size=(1, n)))
         pairs = zip(self.models, self.order, strict=True)
         A = np.stack([q.mean[:, at] * sign for q, (at, sign) in pairs])
         psi = np.array([q.psi for q in self.models])
@@ -302,15 +297,12 @@ class KernelFit(Fitted):
     problem: KernelFactors
     state: KernelState
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"problem": self.problem, "state": self.state}
-
     @property
     def models(self) -> Sequence[Loadings | Drawn]:
         return [self.state.loadings]
 
-    @cached_property
-    def unit(self) -> float:  # type: ignore[override]
+    @property
+    def unit(self) -> float:
         return self.problem.spread(self.state.W)
 
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:

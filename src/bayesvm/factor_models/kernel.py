@@ -272,23 +272,22 @@ def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> 
     return state._replace(loadings=problem.prior.shrunk(q), W=W @ M)
 
 
-def cycle(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
-    """Loadings, coordinates, scores and kernel, q(f); none can lower the bound."""
-    if problem.joint:
-        q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
-        state = transform(problem, state._replace(loadings=q), tol)
-    return infer(problem, maximise(problem, state, tol))
-
-
 def run_cycles(
     problem: KernelFactors, state: KernelState, max_iter: int, tol: float, watch: Watch = silent
 ) -> tuple[KernelState, list[float], bool]:
-    """Cycles until one gains less than ``tol`` of the size of the bound and moves f by less than
-    ``10 sqrt(tol)`` of its standard deviation."""
+    """Cycles of loadings, coordinates, scores and kernel, q(f), none of which can lower the bound.
+
+    They end when one gains less than ``tol`` of the size of the bound and moves f by less than
+    ``10 sqrt(tol)`` of its standard deviation.
+    """
     path = [bound(problem, state)]
     least = float(problem.c.sum()) * len(problem.labels)  # of densities: it may pass through zero
     for number in range(1, max_iter + 1):
-        new = cycle(problem, state, 1e-4 * tol)  # its steps are exact to less than is judged
+        new, exact = state, 1e-4 * tol  # its steps are exact to less than is judged
+        if problem.joint:
+            q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
+            new = transform(problem, state._replace(loadings=q), exact)
+        new = infer(problem, maximise(problem, new, exact))
         path.append(bound(problem, new))
         change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
         if change < -1e-8 * size:  # q(f) has not settled, as with very large weights: no further
@@ -361,21 +360,6 @@ def move_scores(
     return W
 
 
-def draw_kernel(
-    problem: KernelFactors, at: KernelDraw, which: int, rng: np.random.Generator
-) -> Any:
-    """One of the kernel's log parameters by slice sampling, f integrated out."""
-    theta = at.kernel.theta.copy()
-
-    def log_density(value: float) -> float:
-        theta[which] = value
-        K = problem.gram(at.kernel.with_theta(theta), at.W)
-        return problem.log_prior(theta) + sum(collapse(K, s).value for s in at.sites)
-
-    theta[which] = slice_sample(log_density, float(theta[which]), rng, width=1.0)
-    return at.kernel.with_theta(theta)
-
-
 def root(K: Array, prior: Array | None = None) -> Array:
     """Lower factor of a covariance with 1e-8 of its variance, or that of the prior, added."""
     jitter = 1e-8 * float(np.mean(np.diag(K if prior is None else prior)))
@@ -393,35 +377,34 @@ def draw_function(K: Array, sites: Sites, rng: np.random.Generator) -> Array:
     return np.asarray(f + K @ (s * cho_solve((B, True), left, check_finite=False)))
 
 
-def draw_sites(
-    problem: KernelFactors, at: KernelDraw, rng: np.random.Generator
-) -> tuple[tuple[Sites, ...], float]:
-    """f, then the latent weights of the labels, for each machine."""
-    K = problem.gram(at.kernel, at.W)
-    drawn, fit = [], 0.0
+def sweep(
+    problem: KernelFactors, at: KernelDraw, number: int, rng: np.random.Generator
+) -> KernelDraw:
+    """Loadings and noise, scores, their rotation, one kernel parameter, f and latent weights."""
+    loadings = problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
+    at = at._replace(loadings=loadings)
+    W = move_scores(problem, at, Frame.of(problem.sheet, loadings), rng)
+    kernel, theta = at.kernel, at.kernel.theta.copy()
+    if not any("[" in name for name in kernel.names):  # one length scale: no rotation matters
+        loadings, T = problem.prior.turn(loadings, rng)
+        W = W @ T
+    if problem.tune:  # by slice sampling, f integrated out
+        which = number % theta.size
+
+        def log_density(value: float) -> float:
+            theta[which] = value
+            K = problem.gram(kernel.with_theta(theta), W)
+            return problem.log_prior(theta) + sum(collapse(K, s).value for s in at.sites)
+
+        theta[which] = slice_sample(log_density, float(theta[which]), rng, width=1.0)
+        kernel = kernel.with_theta(theta)
+    K, drawn, fit = problem.gram(kernel, W), [], 0.0
     for labels, sites in zip(problem.labels, at.sites, strict=True):
         f = draw_function(K, sites, rng)
         local = problem.likelihood.draw(labels.y, f, labels.c, rng)
         drawn.append(Sites(local.w, local.g + local.w * f))
         fit += float(labels.c @ problem.likelihood.log_prob(labels.y, f))
-    return tuple(drawn), fit
-
-
-def sweep(
-    problem: KernelFactors, at: KernelDraw, number: int, rng: np.random.Generator
-) -> KernelDraw:
-    """Loadings and noise, scores, their rotation, one kernel parameter, f and latent weights."""
-    at = at._replace(
-        loadings=problem.prior.draw(at.loadings, problem.sheet.sums(Scores(at.W)), rng)
-    )
-    at = at._replace(W=move_scores(problem, at, Frame.of(problem.sheet, at.loadings), rng))
-    if not any("[" in name for name in at.kernel.names):  # one length scale: no rotation matters
-        loadings, T = problem.prior.turn(at.loadings, rng)
-        at = at._replace(loadings=loadings, W=at.W @ T)
-    if problem.tune:
-        at = at._replace(kernel=draw_kernel(problem, at, number % at.kernel.theta.size, rng))
-    sites, fit = draw_sites(problem, at, rng)
-    return at._replace(sites=sites, fit=fit)
+    return KernelDraw(loadings, W, kernel, tuple(drawn), fit)
 
 
 def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:

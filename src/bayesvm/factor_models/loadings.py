@@ -71,9 +71,14 @@ class FactorPrior:
     # ----- variational
 
     def start(self, sheet: Sheet, K: int) -> tuple[Loadings, Scores]:
-        """Leading singular vectors, scores with unit variance, rotated to sparse loadings."""
-        W = leading_scores(sheet, K)
+        """Leading singular vectors, scores with unit variance, rotated to sparse loadings.
+
+        Missing cells are the column's mean.
+        """
+        U = np.linalg.svd(sheet.X * np.sqrt(sheet.c)[:, None], full_matrices=False)[0]
         n = float(sheet.c.sum())
+        # a row of weight c is c rows: each has the share 1/sqrt(c) of the vector
+        W = U[:, :K] * np.sqrt(n / sheet.c)[:, None]
         A = np.asarray(sheet.X.T @ (W * sheet.c[:, None])) / n
         T = varimax(A)
         A, W = A @ T, W @ T
@@ -85,13 +90,11 @@ class FactorPrior:
         return self.shrunk(q), Scores(W)
 
     def update(self, q: Loadings, sums: Sums) -> Loadings:
-        """All factors of the loadings and of the noise, in turn."""
-        return self.noise(self.shrunk(self.load(q, sums)), sums)
-
-    def load(self, q: Loadings, sums: Sums) -> Loadings:
-        """q(A), given scores."""
+        """q(A) given scores, q(phi), then q(psi)."""
         cov = np.linalg.inv(q.psi * sums.gram + _diagonals(q.shrink))
-        return q._replace(mean=q.psi * np.einsum("ijk,ik->ij", cov, sums.cross), cov=cov)
+        mean = q.psi * np.einsum("ijk,ik->ij", cov, sums.cross)
+        q = self.shrunk(q._replace(mean=mean, cov=cov))
+        return q._replace(shape=self.a + 0.5 * sums.count, rate=self.b + 0.5 * energy(q, sums))
 
     def shrunk(self, q: Loadings) -> Loadings:
         r"""q(phi), :math:`E\varphi^{-1} = r/\sqrt{E a^2}`, and the Laplace rate r if learned."""
@@ -101,10 +104,6 @@ class FactorPrior:
             T = float(size.sum())
             r = 0.5 * (np.sqrt(T * T + 4.0 * size.size) - T)
         return q._replace(shrink=r / size, laplace=float(r))
-
-    def noise(self, q: Loadings, sums: Sums) -> Loadings:
-        """q(psi)."""
-        return q._replace(shape=self.a + 0.5 * sums.count, rate=self.b + 0.5 * energy(q, sums))
 
     def bound(self, q: Loadings, sums: Sums) -> float:
         """E log p(X, A, phi, psi | W) - E log q, complete with constants."""
@@ -278,13 +277,6 @@ def table_bound(prior: FactorPrior, q: Loadings, sheet: Sheet, scores: Scores) -
     logdet = np.linalg.slogdet(scores.cov)[1]
     entropy = 0.5 * float(sheet.c @ np.broadcast_to(K + logdet, sheet.c.shape))
     return prior.bound(q, sums) - 0.5 * sums.norm + entropy
-
-
-def leading_scores(sheet: Sheet, K: int) -> Array:
-    """Leading left singular vectors with unit variance; missing cells are the column's mean."""
-    U = np.linalg.svd(sheet.X * np.sqrt(sheet.c)[:, None], full_matrices=False)[0]
-    # a row of weight c is c rows: each has the share 1/sqrt(c) of the vector
-    return np.asarray(U[:, :K] * np.sqrt(sheet.c.sum() / sheet.c)[:, None])
 
 
 def rank(sheet: Sheet) -> int:
