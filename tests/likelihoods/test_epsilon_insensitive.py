@@ -7,7 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.integrate import quad
 from tests.problems import Z, z_score
 
@@ -42,33 +41,6 @@ def test_the_loss_is_that_of_two_hinges(lik):
     loss = (2.0 * c * np.maximum(t - s * M, 0.0)).sum(axis=0)
     constant = np.log(2 * lik.epsilon + 1 / lik.gamma)
     np.testing.assert_allclose(-2.0 * (lik.log_prob(Y, M) + constant), loss, rtol=1e-13, atol=1e-15)
-
-
-@every
-def test_the_bound_of_a_row_is_the_one_of_its_two_mixing_variables(lik):
-    """E log p(y, a1, a2 | f) - E log q(a1) q(a2), by quadrature over each variable.
-
-    The best factor of a variable is the law of 1 / w with w inverse Gaussian, mean
-    gamma / sqrt(chi) and shape gamma^2, where chi = E u^2.
-    """
-    y, m, v = 0.4, -0.3, 0.6
-    total, k = -np.log(2 * lik.epsilon + 1 / lik.gamma), lik.gamma
-    for u in (y - m - lik.epsilon, m - y - lik.epsilon):
-        chi = u * u + v
-        law = stats.invgauss(1 / (k * np.sqrt(chi)), scale=k * k)  # of w = 1 / a
-
-        def integrand(w, u=u, chi=chi, law=law):
-            # log of k (2 pi a)^(-1/2) exp{-(u + k a)^2 / 2a}, averaged over f; da = dw / w^2
-            mixed = np.log(k) - 0.5 * np.log(2 * np.pi / w)
-            mixed -= 0.5 * w * (chi + 2 * k * u / w + (k / w) ** 2)
-            return law.pdf(w) * (mixed - law.logpdf(w) - 2 * np.log(w))
-
-        cuts = [1e-6, 0.05, 0.5, 2.0, 10.0, 60.0, 1000.0]
-        total += sum(
-            quad(integrand, a, b, epsabs=1e-11, limit=200)[0] for a, b in itertools.pairwise(cuts)
-        )
-    row = lik.expected(np.array([y]), np.array([m]), np.array([v]))
-    assert row.bound[0] == pytest.approx(total, abs=1e-7)
 
 
 # ----- the scale
