@@ -163,7 +163,10 @@ def joined(parts: Sequence[Any]) -> Any:
 def sums_by(codes: Any, x: Any, G: int) -> Any:
     """Sum of the rows that have the same code, ``(G, k)`` from ``(n, k)``."""
     if not is_foreign(x):
-        return np.stack([np.bincount(codes, column, G) for column in x.T], axis=1)
+        out = np.empty((G, x.shape[1]))
+        for k, column in enumerate(x.T):
+            out[:, k] = np.bincount(codes, column, G)
+        return out
     torch = import_module("torch")
     out = torch.zeros((G, x.shape[1]), dtype=torch.float64, device=x.device)
     return out.index_add_(0, codes, x.double())

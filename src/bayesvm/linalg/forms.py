@@ -136,10 +136,10 @@ class Bordered:
 
     @classmethod
     def of(cls, C: Arrow, w: Array) -> Bordered:
-        xp, p, last = arrays.of(C), C.A.shape[1], C.factors[-1]
+        xp, p, last, r = arrays.of(C), C.A.shape[1], C.factors[-1], C.factors[-1].Z.shape[1]
         weighted, root = double(C.A) * w[:, None], C.A * like(xp.sqrt(w), C.A)[:, None]
         M = double(root.T @ root)  # a matrix times its own transpose: NumPy calls syrk
-        E = xp.reshape(last.gathered(weighted), (last.G, -1, p))
+        E = xp.reshape(last.gathered(weighted), (last.G, r, p))
         pairs = [last.Z * (w * z)[:, None] for z in last.Z.T]
         D = xp.stack([sums_by(last.codes, pair, last.G) for pair in pairs], axis=1)
         if len(C.factors) == 1:
