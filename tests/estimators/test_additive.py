@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from sklearn.feature_selection import SelectFromModel
 
-from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
+from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
 from bayesvm.estimators.predictions import moments
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
@@ -377,3 +377,11 @@ def test_a_kernel_that_is_given_is_taken_as_it_is():
     X, y = curve_data(CURVES["bump"], 0)
     model = AdditiveSVC([("level", Intercept()), ("s", Process([0], RBF(0.7)))]).fit(X, y)
     assert model.terms_[1].design.kernel.length_scale == 0.7
+
+
+def test_a_smooth_term_chooses_its_points_as_the_kernel_machine_does():
+    X, y = (part[:60] for part in curve_data(CURVES["sine"], 0))
+    own = AdditiveSVC([("level", Intercept()), ("f", Process(n_inducing="auto"))]).fit(X, y)
+    every = AdditiveSVC([("level", Intercept()), ("f", Process(n_inducing=None))]).fit(X, y)
+    np.testing.assert_allclose(own.predict_proba(X), every.predict_proba(X), rtol=1e-6, atol=1e-9)
+    assert len(BayesianSVC(n_inducing="auto", tune=False).fit(X, y).inducing_points_) == len(X)

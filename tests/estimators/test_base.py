@@ -1,5 +1,6 @@
-"""What every estimator shares."""
+"""What estimators share: callbacks, random streams, notes, draws."""
 
+import json
 import warnings
 
 import numpy as np
@@ -46,6 +47,20 @@ STOPPED = {
     "rvc em": RVC(solver="em", tune=False),
     "pcvc": PCVC(weight_prior=Power(n_starts=0), n_folds=2, tune=False),
 }
+TUNED = {
+    "kernel": BayesianSVC(),
+    "kernel, points": BayesianSVC(n_inducing=20),
+    "kernel, cv": BayesianSVC(tune="cv"),
+    "kernel, bound": BayesianSVC(tune="bound"),
+    "kernel, drawn": BayesianSVC(tune="sample", inference=CHAINS, n_inducing=5),
+    "pcvc": PCVC(),
+    "pcvc, power": PCVC(weight_prior=Power(n_starts=1), n_folds=2),
+    "rvc": RVC(),
+    "rvc, em": RVC(solver="em"),
+}
+
+
+STOPPED |= {f"tuned {name}": model for name, model in TUNED.items()}
 
 
 @pytest.mark.parametrize("name", STOPPED)
@@ -62,8 +77,20 @@ def test_who_stops_a_fit_is_not_warned_that_it_stopped(name):
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(X, Y, **more)
     assert len(asked) == 1  # no callback is called after one has ended the fit
+    if name.startswith("tuned"):
+        assert asked[0].stage == ("amplitude" if name == "tuned kernel, cv" else "kernel")
     assert not model.converged_
     assert np.all(np.isfinite(model.predict_proba(X, **more)))
+
+
+@pytest.mark.parametrize("name", ["kernel", "pcvc", "pcvc, power", "rvc", "rvc, em"])
+def test_callbacks_hear_of_every_step_and_change_nothing(name):
+    told = []
+    model = clone(TUNED[name]).set_params(callbacks=[told.append], random_state=0).fit(X, Y)
+    assert sum(p.stage == "kernel" for p in told) > 5
+    assert all(p.iteration <= p.total and np.isfinite(p.bound) for p in told)
+    quiet = clone(TUNED[name]).set_params(random_state=0).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(X), quiet.predict_proba(X), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -146,3 +173,43 @@ def test_the_warning_about_chains_names_the_coefficient_that_agrees_least():
         BayesianLinearSVC(inference=few, random_state=0).fit(frame, y)
     with pytest.warns(ConvergenceWarning, match=r"R-hat up to [\d.]+, of "):
         MixedSVC(inference=few, random_state=0).fit(frame, y, groups=np.arange(60) % 10)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianLinearSVC(inference=CHAINS, random_state=0),
+        BayesianSVC(n_inducing=10, inference=CHAINS, tune=False, random_state=0),
+    ],
+    ids=["linear", "kernel"],
+)
+def test_no_two_generators_of_a_fit_share_a_stream(model, monkeypatch):
+    made, make = [], np.random.default_rng
+    fixed = [json.dumps(make(k).bit_generator.state) for k in (0, 1)]  # seeds that are constants
+
+    def noted(*args):
+        rng = make(*args)
+        if args and not isinstance(args[0], np.random.Generator):
+            made.append(json.dumps(rng.bit_generator.state))
+        return rng
+
+    monkeypatch.setattr(np.random, "default_rng", noted)
+    model.fit(X, Y)
+    made = [state for state in made if state not in fixed]
+    assert len(made) > CHAINS.chains * CHAINS.burn_in
+    assert len(set(made)) == len(made)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_chains_that_had_ended_before_the_fit_was_ended_are_kept():
+    model = BayesianLinearSVC(inference=Gibbs(draws=20, burn_in=5, chains=3, leaps=0))
+    whole, calls = model.set_params(random_state=0).fit(X, Y), []
+
+    def stop(progress):  # in the third chain
+        calls.append(progress)
+        return len(calls) == 2 * 25 + 8
+
+    early = clone(model).set_params(callbacks=[stop]).fit(X, Y)
+    assert len(calls) == 58
+    draws, all_draws = (m.machines_[0].draws.theta for m in (early, whole))
+    np.testing.assert_allclose(draws, all_draws[:2], rtol=1e-6, atol=1e-9)

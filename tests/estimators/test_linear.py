@@ -8,18 +8,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
-from bayesvm.data import Serial, Threads
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
 
 from ..papers import oracle
 
 QUICK = Gibbs(draws=100, burn_in=50, chains=2)
+TIGHT = VB(bound="tight")
 SCHEMES = ["vb", "em", "svi", QUICK]
 
 
@@ -67,43 +66,10 @@ def test_standardising_inside_equals_standardising_outside():
 # ----- invariances
 
 
-@pytest.mark.parametrize("inference", ["vb", "em", SVI(batch_size=10_000, max_iter=60)])
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-def test_a_weight_of_two_is_the_row_twice(inference, kind):
-    rng = np.random.default_rng(1)
-    c = rng.integers(0, 4, len(Y))
-    weighted = BayesianLinearSVC(inference=inference, random_state=0)
-    weighted.fit(kind(X), Y, sample_weight=c)
-    repeated = BayesianLinearSVC(inference=inference, random_state=0)
-    repeated.fit(kind(np.repeat(X, c, axis=0)), np.repeat(Y, c))
-    assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-7, atol=1e-9)
-    assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
-    name = "log_posterior_" if inference == "em" else "elbo_"
-    assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-9)
-
-
-@pytest.mark.parametrize("inference", ["vb", "em", "svi", QUICK])
-def test_engine_threads_and_blocks_change_nothing(inference, monkeypatch):
-    base = BayesianLinearSVC(inference=inference, engine=Serial(), random_state=0).fit(X, Y)
-    monkeypatch.setattr("bayesvm.data.blocks.CACHE_BYTES", 1)  # 64 rows a block
-    if inference is not QUICK:  # the engine's blocks own their generators: same blocks, same draws
-        blocks = BayesianLinearSVC(inference=inference, engine="serial", random_state=0).fit(X, Y)
-        assert_allclose(base.coef_, blocks.coef_, rtol=1e-9, atol=1e-9)
-        base = blocks
-    else:
-        base = BayesianLinearSVC(inference=inference, engine="serial", random_state=0).fit(X, Y)
-    for workers in (1, 2, 4):
-        other = BayesianLinearSVC(inference=inference, engine=Threads(workers), random_state=0)
-        other.fit(X, Y)
-        assert_allclose(base.coef_, other.coef_, rtol=1e-9, atol=1e-9)
-        assert_allclose(base.predict_proba(X), other.predict_proba(X), atol=1e-9)
-
-
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("seed", range(3))
-def test_counts_have_the_same_model_dense_and_sparse(seed, classes):
+def test_counts_have_the_same_model_dense_and_sparse(classes):
     """But for centres, which only the weak prior of the intercept sees."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     y = np.arange(90) % classes
     X = rng.poisson(rng.gamma(0.5, 0.5, (classes, 12))[y]).astype(float)
     dense, thin = (BayesianLinearSVC().fit(kind(X), y) for kind in (np.asarray, sparse.csr_array))
@@ -111,21 +77,6 @@ def test_counts_have_the_same_model_dense_and_sparse(seed, classes):
     np.testing.assert_allclose(
         dense.predict_proba(X), thin.predict_proba(sparse.csr_array(X)), atol=5e-3
     )
-
-
-@pytest.mark.parametrize("n_features", [300, 40])
-def test_wide_data_agree_in_both_forms(n_features, monkeypatch):
-    W, y = two_classes(n=40, p=n_features, seed=3)
-    model = BayesianLinearSVC("ridge", likelihood="hinge", tol=1e-12)
-    a = clone(model).fit(W, y)
-    monkeypatch.setattr("bayesvm.estimators.fit.DUAL_COLUMNS", 0)
-    b = clone(model).fit(W, y)
-    monkeypatch.setattr("bayesvm.estimators.fit.DUAL_COLUMNS", 10**6)
-    c = clone(model).fit(W, y)
-    for other in (b, c):  # in the space of the rows the other directions are integrated out
-        assert_allclose(a.elbo_, other.elbo_, rtol=0.02)
-        assert_allclose(a.predict_proba(W), other.predict_proba(W), atol=1e-5)
-        assert_allclose(a.coef_std_, other.coef_std_, rtol=1e-4)
 
 
 # ----- probabilities
@@ -149,23 +100,6 @@ def test_predict_never_contradicts_the_probabilities(inference, probability, lik
     assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
     assert_array_equal(model.predict(T), model.classes_[p.argmax(axis=1)])
     assert_array_equal(score > 0, model.predict(T) == model.classes_[1])
-
-
-def test_three_classes():
-    F, y = load_iris(return_X_y=True)
-    names = np.array(["setosa", "versicolor", "virginica"])
-    model = BayesianLinearSVC().fit(F, names[y])
-    p = model.predict_proba(F)
-    assert p.shape == (150, 3)
-    assert_allclose(p.sum(axis=1), 1.0)
-    assert_array_equal(model.predict(F), model.classes_[p.argmax(axis=1)])
-    assert_array_equal(model.decision_function(F).argmax(axis=1), p.argmax(axis=1))
-    assert model.coef_.shape == (3, 4)
-    assert model.coef_cov_.shape == (3, 4, 4)
-    assert (model.predict(F) == names[y]).mean() > 0.94
-    assert model.elbo_path_[-1] == model.elbo_  # one, of all classes together
-    low, high = model.predict_interval(F)
-    assert np.all((low <= p) & (p <= high))
 
 
 # ----- what is reported
@@ -234,23 +168,6 @@ def test_em_at_a_fixed_penalty_is_linear_svc():
     assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-5)
 
 
-# ----- living with scikit-learn
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_data_frames_give_names(library):
-    frames = pytest.importorskip(library)
-    names = ["age", "dose", "time", "bmi", "height"]
-    frame = frames.DataFrame({k: X[:, j] for j, k in enumerate(names)})
-    labels = np.array(["no", "yes"])[Y]
-    model = BayesianLinearSVC().fit(frame, labels)
-    assert list(model.feature_names_in_) == names
-    assert list(model.summary().index) == ["intercept", *names]
-    assert set(model.predict(frame)) == {"no", "yes"}
-    want = BayesianLinearSVC().fit(X, labels).predict_proba(X)
-    assert_allclose(model.predict_proba(frame), want, rtol=1e-6)
-
-
 def test_a_pickle_does_not_grow_with_rows():
     X = np.random.default_rng(0).standard_normal((20_000, 3))
     y = X[:, 0] > 0
@@ -268,39 +185,6 @@ def test_warm_start_needs_fewer_passes():
     assert model.fit(X, Y).n_iter_ < first
 
 
-class Interrupt(Exception):
-    pass
-
-
-@pytest.mark.parametrize("inference", [VB(tol=1e-12), Gibbs(draws=60, burn_in=20, chains=2)])
-def test_an_interrupted_fit_goes_on_from_its_checkpoint(inference, tmp_path, monkeypatch):
-    monkeypatch.setattr("bayesvm.data.checkpoint.SAVE_SECONDS", 0.0)
-    whole = BayesianLinearSVC(inference=inference, random_state=0).fit(X, Y)
-    file = tmp_path / "state.npz"
-    count = [0]
-
-    def interrupt(progress):
-        count[0] += 1
-        if count[0] == 7 or count[0] == 100:
-            raise Interrupt
-
-    model = BayesianLinearSVC(
-        inference=inference, random_state=0, checkpoint=file, callbacks=[interrupt]
-    )
-    for _ in range(2):
-        try:
-            model.fit(X, Y)
-        except Interrupt:
-            continue
-    model.set_params(callbacks=None).fit(X, Y)
-    assert_allclose(model.coef_, whole.coef_, rtol=1e-6, atol=1e-9)  # the very same steps
-    with pytest.raises(ValueError, match="belongs to another fit"):
-        model.fit(X[:50], Y[:50])
-
-
-# ----- streams
-
-
 def test_partial_fit_errors():
     with pytest.raises(ValueError, match="classes="):
         BayesianLinearSVC().partial_fit(X, Y)
@@ -309,6 +193,8 @@ def test_partial_fit_errors():
         model.partial_fit(X, Y + 5)
     with pytest.raises(ValueError, match="differ"):
         model.partial_fit(X, Y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="give a dict"):
+        BayesianLinearSVC(class_weight="balanced").partial_fit(X, Y, classes=[0, 1])
 
 
 # ----- bad input
@@ -345,8 +231,10 @@ def bad(x, value):
         ({"class_weight": "even"}, (X, Y), "balanced"),
         ({"class_weight": 3}, (X, Y), "a dict or None"),
         ({"missing": "drop"}, (X, Y), "choose 'auto', 'error'"),
-        ({"callbacks": print}, (X, Y), "list of callables"),
-        ({"n_jobs": "2"}, (X, Y), "whole number"),
+        ({"checkpoint": "nowhere/fit.npz"}, (X, Y), "folder that does not exist"),
+        ({"inference": EM(learn="mode")}, (X[:, :1], Y), "does not exist"),
+        ({"inference": TIGHT, "prior": "spike_slab"}, (X, Y), "bound='augmented'"),
+        ({"inference": TIGHT, "missing": "model"}, (X, Y), "bound='augmented'"),
         ({"max_iter": 0}, (X, Y), "at least 1"),
         ({"tol": -1.0}, (X, Y), "at least 0"),
         (
@@ -361,28 +249,12 @@ def test_bad_input_is_refused_with_advice(params, args, message):
         BayesianLinearSVC(**params).fit(*args)
 
 
-def test_wrong_number_of_columns_at_prediction():
+def test_new_rows_and_levels_are_checked():
     model = BayesianLinearSVC().fit(X, Y)
     with pytest.raises(ValueError, match="expecting 5 features"):
         model.predict(X[:, :3])
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
         model.predict_interval(X, level=95)
-
-
-@pytest.mark.parametrize(("a", "b"), [(0.0, 1.0), (1.0, -1.0), (np.nan, 1.0)])
-def test_bad_priors(a, b):
-    with pytest.raises(ValueError, match="positive"):
-        Ridge(a, b)
-
-
-def test_bad_fixed_precision():
-    with pytest.raises(ValueError, match="at least 0"):
-        Fixed(-1.0)
-
-
-def test_a_mode_that_does_not_exist_says_so():
-    with pytest.raises(ValueError, match="does not exist"):
-        BayesianLinearSVC(inference=EM(learn="mode")).fit(X[:, :1], Y)
 
 
 # ----- degenerate data
@@ -401,9 +273,6 @@ def test_separable_constant_and_huge_columns(inference):
     assert np.all(np.isfinite(model.coef_))
     assert (model.predict(D) == y).mean() > 0.9
     assert abs(model.coef_[0, 1]) < 1e-6 or inference is QUICK
-
-
-# ----- found in review
 
 
 def test_warm_starts_survive_whatever_has_changed():
@@ -429,28 +298,17 @@ def test_warm_starts_survive_whatever_has_changed():
 
 
 def test_a_checkpoint_serves_one_fit_only(tmp_path):
-    file = tmp_path / "fit.npz"
-    scheme = Gibbs(draws=20, burn_in=5, chains=1)
-
-    def fit(rows=X, weights=None, **params):
-        model = BayesianLinearSVC(inference=scheme, checkpoint=file, random_state=0, **params)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return model.fit(rows, Y, weights)
-
-    fit()
-    fit(weights=1.0)
-    fit(weights=np.ones(len(X)))
+    how = {"inference": Gibbs(draws=20, burn_in=5, chains=1), "checkpoint": tmp_path / "fit.npz"}
+    model = BayesianLinearSVC(random_state=0, **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for weights in (None, 1.0, np.ones(len(X))):  # the same weights
+            model.fit(X, Y, weights)
     changed = X.copy()
     changed[17, 2] += 1e-3
-    for make in (lambda: fit(changed), lambda: fit(standardize=False), lambda: fit(prior="fixed")):
+    for rows, params in ((changed, {}), (X, {"standardize": False}), (X, {"prior": "fixed"})):
         with pytest.raises(ValueError, match="belongs to another fit"):
-            make()
-    file.write_bytes(b"junk")
-    with pytest.raises(ValueError, match="not a checkpoint"):
-        fit()
-    with pytest.raises(ValueError, match="folder that does not exist"):
-        BayesianLinearSVC(checkpoint=tmp_path / "none" / "fit.npz").fit(X, Y)
+            clone(model).set_params(**params).fit(rows, Y)
 
 
 @pytest.mark.parametrize(("n", "p"), [(3000, 5), (20_000, 3)])
@@ -486,6 +344,14 @@ def test_schemes_refuse_nonsense(scheme, params):
         scheme(**params)
 
 
+@pytest.mark.parametrize("params", [{"a": 0.0}, {"b": -1.0}, {"a": np.nan}])
+def test_priors_refuse_nonsense(params):
+    with pytest.raises(ValueError, match="positive"):
+        Ridge(**({"a": 1.0, "b": 1.0} | params))
+    with pytest.raises(ValueError, match="at least 0"):
+        Fixed(-1.0)
+
+
 def test_few_draws_are_called_few():
     with pytest.warns(ConvergenceWarning, match="too few draws"):
         BayesianLinearSVC(inference=Gibbs(1, 5, 1), random_state=0).fit(X, Y)
@@ -497,18 +363,6 @@ def test_a_refused_refit_leaves_the_model_as_it_was():
     with pytest.raises(ValueError, match="two classes"):
         model.fit(X, np.full(len(Y), 7))
     assert_array_equal(model.predict(X), before)
-
-
-def test_streams_weigh_rows():
-    c = np.where(np.arange(len(Y)) < 100, 2.0, 0.0)
-    scheme = SVI(batch_size=10_000)
-    a = BayesianLinearSVC(inference=scheme, random_state=0)
-    a.partial_fit(X, Y, classes=[0, 1], sample_weight=c)
-    b = BayesianLinearSVC(inference=scheme, random_state=0)
-    b.partial_fit(np.repeat(X[:100], 2, axis=0), np.repeat(Y[:100], 2), classes=[0, 1])
-    assert_allclose(a.coef_, b.coef_, rtol=1e-9)
-    with pytest.raises(ValueError, match="give a dict"):
-        BayesianLinearSVC(class_weight="balanced").partial_fit(X, Y, classes=[0, 1])
 
 
 # ----- columns at their extremes
@@ -545,3 +399,32 @@ def test_without_an_intercept_missing_cells_are_imputed_at_their_level():
     model = BayesianLinearSVC(fit_intercept=False, missing="model").fit(holes, Y)
     found, _ = model.impute(holes)
     assert np.all(np.abs(found[::5, 2] - np.nanmean(holes[:, 2])) < 5 * np.nanstd(holes[:, 2]))
+
+
+@pytest.mark.parametrize(
+    ("prior", "likelihood", "same"),
+    [
+        ("ridge", "hinge", "augmented"),
+        ("ridge", "logistic", "augmented"),
+        ("auto", "logistic", "tight"),
+    ],
+)
+def test_auto_is_the_papers_where_the_prior_is(prior, likelihood, same):
+    X, y = two_classes(p=4)
+    found = [
+        BayesianLinearSVC(prior, VB(bound=b), likelihood=likelihood).fit(X, y).elbo_
+        for b in ("auto", same)
+    ]
+    assert found[0] == found[1]
+
+
+def test_widths_are_those_of_a_long_chain():
+    X, y = two_classes(p=4)
+    scheme = Gibbs(draws=4000, burn_in=500, chains=2)
+    hinge = BayesianLinearSVC("fixed", likelihood="hinge", width="model", random_state=0)
+    chain = clone(hinge).set_params(inference=scheme).fit(X, y)
+    tight = clone(hinge).set_params(inference=VB(bound="tight")).fit(X, y)
+    loose = hinge.fit(X, y)
+    assert np.all(np.abs(tight.coef_std_ / chain.coef_std_ - 1) < 0.12)
+    assert np.all(loose.coef_std_ < 0.8 * chain.coef_std_)
+    np.testing.assert_allclose(tight.coef_, chain.coef_, atol=0.25 * chain.coef_std_.min())

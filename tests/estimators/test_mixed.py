@@ -1,6 +1,5 @@
-"""The machine with groups: input of every kind, predictions, reports, routing, formulas."""
+"""The machine with groups: input of every kind, predictions, reports, routing, variances."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -9,17 +8,16 @@ import pytest
 import sklearn
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm import BayesianLinearSVC, MixedSVC
-from bayesvm.estimators.formula import Code, Formula, Recipe
+from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.estimators.predictions import moments
-from bayesvm.inference import VB, Gibbs
+from bayesvm.inference import SVI, VB, Gibbs
 from bayesvm.priors import Fixed, InverseWishart, Lasso, Ridge
+from bayesvm.terms import Groups, Intercept
 
 
 def simulate(n=400, G=30, seed=0, slope=0.0, classes=2):
@@ -42,18 +40,6 @@ def model():
 
 
 # ----- what is learned
-
-
-def test_coefficients_are_those_all_groups_share(model):
-    assert model.coef_.shape == (1, 3)
-    np.testing.assert_allclose(model.coef_[0] / model.coef_[0, 0], [1, -0.5, 0], atol=0.25)
-    frame = model.summary()
-    assert list(frame.index) == ["intercept", "x0", "x1", "x2"]
-    low, high = model.coef_interval(0.9)
-    assert (low < model.coef_).all()
-    assert (model.coef_ < high).all()
-    np.testing.assert_allclose(np.sqrt(np.diag(model.coef_cov_)), model.coef_std_[0], rtol=1e-8)
-    assert model.sample_posterior(10, random_state=0).shape == (10, 3)
 
 
 def test_without_groups_it_is_the_linear_machine():
@@ -193,38 +179,51 @@ def test_what_groups_have_is_said_in_many_ways():
     assert list(each.factors_) == ["g", "h"]
 
 
-@pytest.mark.parametrize(
-    ("random", "message"),
-    [
-        ("slopes", "is not known"),
-        (["z"], r"random=\['z'\]: column 'z' is not in X, whose columns are 'x0', 'x1', 'x2'"),
-        ([7], r"random=\[7\]: column 7 does not exist: X has 3 columns"),
-        ([0, 0], "twice"),
-        (3, "is not known"),
-        ({"h": "slope"}, "not in groups"),
-    ],
-    ids=["name", "column", "number", "twice", "kind", "factor"],
-)
-def test_bad_effects_are_refused(random, message):
+BAD_EFFECTS = {
+    "name": ({"random": "slopes"}, "random='slopes' is not known"),
+    "column": (
+        {"random": ["z"]},
+        r"random=\['z'\]: column 'z' is not in X, whose columns are 'x0', 'x1', 'x2'",
+    ),
+    "number": ({"random": [7]}, r"random=\[7\]: column 7 does not exist: X has 3 columns"),
+    "kind": ({"random": 3}, "random=3 is not known"),
+    "prior": ({"random_prior": "bogus"}, "random_prior"),
+    "object": ({"random_prior": object()}, "random_prior"),
+    "twice": ({"random": [0, 0]}, "twice"),
+    "factor": ({"random": {"h": "slope"}}, "not in groups"),
+    "dimension": ({"random": [0], "random_prior": InverseWishart(3)}, r"use InverseWishart\(2\)"),
+    "lasso": ({"random_prior": Lasso()}, "cannot be the prior of the effects"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_EFFECTS)
+def test_bad_effects_are_refused(name):
+    params, message = BAD_EFFECTS[name]
     with pytest.raises(ValueError, match=message):
-        MixedSVC(random=random).fit(X, Y, groups=G)
+        MixedSVC(**params).fit(X, Y, groups=G)
+    if name in ("name", "column", "number", "kind", "prior", "object"):  # without groups too
+        with pytest.raises(ValueError, match=message):
+            MixedSVC(**params).fit(X, Y)
+
+
+@pytest.mark.parametrize("prior", [Fixed(0), {"group": Fixed(0.0)}])
+def test_effects_of_groups_cannot_vary_without_bound(prior):
+    with pytest.raises(ValueError, match="precision of 0 groups not seen would vary"):
+        MixedSVC(random_prior=prior).fit(X, Y, groups=G).predict_proba(X)
 
 
 def test_priors_of_effects():
-    fixed = MixedSVC("ridge", random_prior=Fixed(1e9)).fit(X, Y, groups=G)
     plain = BayesianLinearSVC("ridge", VB(bound="tight")).fit(X, Y)
-    np.testing.assert_allclose(fixed.coef_, plain.coef_, atol=1e-3)
+    for how in (
+        {"random_prior": Fixed(1e9)},
+        {"random_prior": Fixed(1e9 * np.eye(2)), "random": [0]},
+    ):
+        held = MixedSVC("ridge", **how).fit(X, Y, groups=G)
+        np.testing.assert_allclose(held.coef_, plain.coef_, atol=1e-3)
     MixedSVC(random=[0], random_prior=Ridge()).fit(X, Y, groups=G)  # independent, alike
     by_factor = {"group": InverseWishart(2, scale=0.1)}
     found = MixedSVC(random=[0], random_prior=by_factor).fit(X, Y, groups=G)
     assert found.machines_[0].model.terms[-1].prior is by_factor["group"]
-    known = MixedSVC("ridge", random=[0], random_prior=Fixed(1e9 * np.eye(2)))
-    known.fit(X, Y, groups=G)
-    np.testing.assert_allclose(known.coef_, plain.coef_, atol=1e-3)
-    with pytest.raises(ValueError, match=r"use InverseWishart\(2\)"):
-        MixedSVC(random=[0], random_prior=InverseWishart(3)).fit(X, Y, groups=G)
-    with pytest.raises(ValueError, match="cannot be the prior of the effects"):
-        MixedSVC(random_prior=Lasso()).fit(X, Y, groups=G)
 
 
 def test_nested_and_crossed_factors():
@@ -267,34 +266,21 @@ def test_em_reports_estimates_only():
     assert found.duality_gap_ < 1e-7
 
 
-# ----- scikit-learn around it
-
-
-def test_clone_pickle_and_warm_start(model):
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_allclose(
-        again.predict_proba(X, groups=G), model.predict_proba(X, groups=G), rtol=1e-6, atol=1e-9
-    )
-    assert clone(model).get_params()["random"] == "intercept"
-    warm = MixedSVC(warm_start=True).fit(X, Y, groups=G)
-    first = warm.n_iter_
-    assert warm.fit(X, Y, groups=G).n_iter_ < first
-
-
-@pytest.mark.parametrize("random", ["intercept", [0]], ids=["intercept", "slope"])
-def test_checkpoint_is_gone_on_from(tmp_path, random):
-    path = tmp_path / "fit.npz"
+def test_checkpoint_is_gone_on_from(tmp_path):
+    how = {"random": [0], "checkpoint": tmp_path / "fit.npz"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        MixedSVC(random=random, checkpoint=path, max_iter=2).fit(X, Y, groups=G)
-        short = MixedSVC(random=random, max_iter=2).fit(X, Y, groups=G)
-    whole = MixedSVC(random=random).fit(X, Y, groups=G)
+        short = MixedSVC(**how, max_iter=2).fit(X, Y, groups=G)
+    whole = MixedSVC(random=[0]).fit(X, Y, groups=G)
     assert short.n_iter_ < whole.n_iter_
-    other = MixedSVC(random=random, checkpoint=tmp_path / "fit2.npz").fit(X, Y, groups=G)
-    assert other.elbo_ == pytest.approx(whole.elbo_, rel=1e-9)
-    resumed = MixedSVC(random=random, checkpoint=tmp_path / "fit2.npz").fit(X, Y, groups=G)
-    np.testing.assert_allclose(resumed.coef_, other.coef_, rtol=1e-6, atol=1e-9)
-    assert resumed.n_iter_ == other.n_iter_
+    how["checkpoint"] = tmp_path / "other.npz"
+    for _ in range(2):
+        found = MixedSVC(**how).fit(X, Y, groups=G)
+        np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
+        assert found.n_iter_ == whole.n_iter_
+
+
+# ----- scikit-learn around it
 
 
 @pytest.mark.parametrize("inference", ["vb", Gibbs(draws=300, burn_in=100, chains=1)], ids=str)
@@ -337,138 +323,10 @@ def test_groups_are_routed_through_grid_search_and_pipeline():
         assert not np.allclose(known, pipe.predict_proba(X))
 
 
-# ----- formulas
-
-DATA = pd.DataFrame(
-    {
-        "ill": np.where(Y == 1, "yes", "no"),
-        "visit": X[:, 0],
-        "treat": np.where(X[:, 1] > 0, "new", "old"),
-        "patient": G,
-        "site": [f"s{k % 5}" for k in G],
-    }
-)
-
-
-@pytest.fixture(scope="module")
-def formulae():
-    return pytest.importorskip("formulae")
-
-
-def test_a_formula_is_its_columns(formulae):
-    found = MixedSVC.from_formula("ill ~ visit * treat + (1 + visit | patient)", DATA)
-    old = (DATA["treat"] == "old").to_numpy(float)
-    columns = np.column_stack([X[:, 0], old, X[:, 0] * old])
-    plain = MixedSVC(random=[0]).fit(columns, DATA["ill"], groups=G)
-    np.testing.assert_allclose(found.coef_, plain.coef_, atol=1e-10)
-    assert list(found.classes_) == ["no", "yes"]
-    names = list(found.summary().index)
-    assert names == ["intercept", "visit", "treat[old]", "visit:treat[old]"]
-    new = DATA.sample(50, random_state=0)
-    expected = plain.predict_proba(columns[new.index], groups=G[new.index])
-    np.testing.assert_allclose(found.predict_proba(new), expected, atol=1e-9)
-    nobody = found.predict_proba(new.drop(columns=["patient", "ill"]))
-    np.testing.assert_allclose(nobody, plain.predict_proba(columns[new.index]), atol=1e-9)
-    assert found.score(new, new["ill"]) > 0.7
-    again = pickle.loads(pickle.dumps(found))
-    np.testing.assert_allclose(
-        again.predict_proba(new), found.predict_proba(new), rtol=1e-6, atol=1e-9
-    )
-
-
-def test_nested_factors_transforms_and_no_intercept(formulae):
-    found = MixedSVC.from_formula("ill ~ 0 + scale(visit) + (1 | site/patient)", DATA)
-    assert found.factors_ == ["site", "site:patient"]
-    assert not found.fit_intercept
-    some = DATA.iloc[:5]
-    np.testing.assert_allclose(found.predict_proba(some), found.predict_proba(DATA)[:5])
-    slope = MixedSVC.from_formula("ill ~ visit + (0 + visit | patient)", DATA)
-    assert set(slope.random_effects_.index.get_level_values("effect")) == {"visit"}
-
-
-PLAIN = {
-    "columns": "ill ~ visit * treat",
-    "three": "ill ~ visit:treat:site + site",
-    "no constant": "ill ~ 0 + treat + visit",
-    "every cell": "ill ~ 0 + site:treat",
-    "numbers as labels": "ill ~ visit + C(ward)",
-    "reference": "ill ~ T(treat, 'old') + S(site)",
-    "standard": "ill ~ scale(visit) * center(ward)",
-    "order": "ill ~ grade + late:visit",
-    "odd name": "ill ~ visit + `how old`",
-}
-RICH = DATA.assign(
-    ward=G % 3,
-    late=X[:, 2] > 0,
-    grade=pd.Categorical(np.array(["mild", "bad", "worst"])[G % 3], ["mild", "bad", "worst"], True),
-    **{"how old": X[:, 2] + 40.0},
-)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_formulas_without_functions_are_plain_data(formulae, name):
-    read = Formula.learn(PLAIN[name], RICH)
-    assert isinstance(read.design, Recipe)
-    new = RICH.sample(40, random_state=1).assign(visit=np.linspace(-2, 2, 40))
-    common = formulae.design_matrices(PLAIN[name], RICH).common
-    wanted = np.asarray(common.evaluate_new_data(new).design_matrix)
-    X = read.design.columns(new)
-    np.testing.assert_allclose(X, wanted[:, wanted.shape[1] - X.shape[1] :], rtol=1e-12)
-    assert X.shape[1] == len(read.names)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["ill ~ np.exp(visit)", "ill ~ {visit**2}", "ill ~ bs(visit, df=4)", "ill ~ np.log(`how old`)"],
-)
-def test_formulas_with_functions_are_code(formulae, text):
-    read = Formula.learn(text, RICH)
-    assert isinstance(read.design, Code)
-
-
-def test_names_in_formulas_are_columns_and_never_variables(formulae):
-    outside = X[:, 0]  # noqa: F841
-    with pytest.raises(ValueError, match="reads a column 'outside', which the data frame does not"):
-        Formula.learn("ill ~ scale(outside)", RICH)
-
-
-def test_new_levels_and_columns_that_lack_are_named(formulae):
-    found = MixedSVC.from_formula("ill ~ visit + treat + (1 | patient)", DATA)
-    with pytest.raises(ValueError, match="'treat' has levels newest that no training row had"):
-        found.predict(DATA.assign(treat="newest"))
-    with pytest.raises(ValueError, match="reads a column 'treat', which the data frame does not"):
-        found.predict(DATA.drop(columns="treat"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ill ~ visit + (1 + treat | patient)", "name them outside the parentheses too"),
-        ("ill ~ 1 + (1 | patient)", "no predictor besides"),
-        ("visit + (1 | patient)", "no left side"),
-        ("np.log(visit) ~ treat", "must be a column"),
-    ],
-    ids=["slope", "empty", "side", "response"],
-)
-def test_bad_formulas_are_refused(formulae, text, message):
-    with pytest.raises(ValueError, match=message):
-        MixedSVC.from_formula(text, DATA.assign(visit=np.exp(DATA["visit"])))
-
-
-def test_formula_arguments_are_checked(formulae):
-    with pytest.raises(ValueError, match="reads random from the formula"):
-        MixedSVC.from_formula("ill ~ visit", DATA, random="slope")
-    found = MixedSVC.from_formula("ill ~ visit + (1 | patient)", DATA, likelihood="logistic")
-    assert found.likelihood == "logistic"
-    with pytest.raises(ValueError, match="reads groups from the data frame"):
-        found.predict(DATA, groups=G)
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.1])
-@pytest.mark.parametrize("seed", range(3))
-def test_classes_that_groups_separate_are_told_apart(seed, noise):
+def test_classes_that_groups_separate_are_told_apart(noise):
     """Next to no row has curvature then, and those that have none must not seem to move f."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     X, g = rng.standard_normal((500, 3)), rng.integers(0, 20, 500)
     f = X[:, 0] + rng.standard_normal(20)[g]
     y = (f + noise * rng.standard_normal(500) > 0).astype(int)
@@ -548,3 +406,99 @@ def test_a_fit_without_groups_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MixedSVC().fit(X, y, groups=np.arange(60) % 6)
+
+
+def test_stochastic_steps_without_a_delay_fit_groups():
+    found = MixedSVC(inference=SVI(delay=0, batch_size=20), random_state=0)
+    assert np.all(np.isfinite(found.fit(X, Y, groups=G).coef_))
+
+
+def test_the_third_argument_is_the_weights_as_in_scikit_learn():
+    weights = np.where(np.arange(400) % 3, 1.0, 3.0)
+    found = MixedSVC().fit(X, Y, weights)
+    assert found.factors_ == []
+    want = MixedSVC().fit(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(found.coef_, want.coef_, rtol=1e-6, atol=1e-9)
+    grouped = MixedSVC().fit(X, Y, weights, groups=G)
+    wrong = grouped.predict(X, groups=G) != Y
+    score = grouped.score(X, Y, weights, groups=G)
+    assert score == pytest.approx(1.0 - weights[wrong].sum() / weights.sum())
+
+
+# ----- notes on variances
+
+
+@pytest.fixture(scope="module")
+def trials():
+    """Binary outcomes of 60 patients seen four times; the variance of patients is 9."""
+    rng = np.random.default_rng(1)
+    patient, time = np.repeat(np.arange(60), 4), np.tile(np.arange(4.0), 60)[:, None]
+    f = 1.0 - time[:, 0] + 3.0 * rng.standard_normal(60)[patient]
+    return time, rng.random(240) < 1 / (1 + np.exp(-f)), patient
+
+
+def test_variances_that_vb_takes_for_too_small_are_said_to_be(trials):
+    X, y, g = trials
+    augmented = VB(bound="augmented")
+    model = MixedSVC(inference=augmented).fit(X, y, groups=g)
+    frame = model.variance_components_
+    assert frame["upper"].iloc[0] < 9.0  # far too sure: the truth is outside of its interval
+    for table in (frame, model.intraclass_share_):
+        assert table["note"].tolist() == ["biased low by vb; use inference='gibbs'"]
+        assert "biased low by vb" in str(table)
+        assert "too small" in table.attrs["note"]
+    assert "use inference='gibbs'" in model.summary().attrs["note"]
+    assert frame[["mean", "lower", "upper"]].dtypes.eq(float).all()
+    for how in ({"likelihood": "hinge"}, {"inference": VB(bound="tight")}):
+        slopes = MixedSVC(random="slope", **how).fit(X, y, groups=g).variance_components_
+        told = [note.partition(" by vb; use")[0] for note in slopes["note"]]
+        assert told == ["biased low", "biased low", "biased"]  # variances, correlation
+        assert "factor of several" in slopes.attrs["note"]
+    table = np.column_stack([X, g])
+    terms = [("level", Intercept()), ("g", Groups(1))]
+    additive = AdditiveSVC(terms, augmented).fit(table, y)
+    assert additive.variance_components_["note"].all()
+    assert "too small" in additive.summary().attrs["note"]
+    several = MixedSVC().fit(X, np.arange(240) % 3, groups=g)
+    assert several.variance_components_["note"].all()
+    assert "too small, often by a factor" in several.variance_components_.attrs["note"]
+
+
+def test_intervals_that_are_too_narrow_are_said_to_be(trials):
+    """The tight bound's variance is near that of draws; its intervals are not.
+
+    With the groups integrated out both are.
+    """
+    X, y, g = trials
+    model = MixedSVC(inference=VB(bound="tight")).fit(X, y, groups=g)
+    drawn = MixedSVC(inference=Gibbs(draws=1000, burn_in=500, chains=1), random_state=0)
+    found = (model, MixedSVC().fit(X, y, groups=g), drawn.fit(X, y, groups=g))
+    tables = [m.variance_components_.iloc[0] for m in found]
+    assert tables[0]["mean"] > 0.75 * tables[2]["mean"]
+    assert tables[1]["mean"] == pytest.approx(tables[2]["mean"], rel=0.15)
+    narrow, width, true_width = (t["upper"] - t["lower"] for t in tables)
+    assert narrow < 0.5 * true_width
+    assert width == pytest.approx(true_width, rel=0.25)
+    for table in (model.variance_components_, model.intraclass_share_):
+        assert table["note"].tolist() == ["interval too narrow by vb; use inference='gibbs'"]
+        assert "intervals are too narrow" in table.attrs["note"]
+        assert "factor" not in table.attrs["note"]
+    assert "use inference='gibbs'" in model.summary().attrs["note"]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_variances_that_were_drawn_or_given_have_no_note(trials):
+    X, y, g = trials
+    drawn = MixedSVC(
+        inference=Gibbs(draws=200, burn_in=100, chains=1), likelihood="logistic", random_state=0
+    ).fit(X, y, groups=g)
+    given = MixedSVC(random_prior=Fixed(0.2)).fit(X, y, groups=g)
+    none = MixedSVC().fit(X, y)
+    assert none.random_effects_.empty
+    for model in (drawn, given, none):
+        assert "note" not in model.variance_components_
+        assert "note" not in model.summary().attrs
+    learned = MixedSVC(inference=VB(bound="augmented")).fit(X, y, groups=g)
+    assert "note" in learned.summary().attrs
+    mean = [m.variance_components_["mean"].iloc[0] for m in (learned, drawn)]
+    assert mean[0] < 0.7 * mean[1]
