@@ -12,6 +12,7 @@ from sklearn.datasets import make_moons
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC, make_pipeline
 from bayesvm.inference import Gibbs
 from bayesvm.inspection import arviz
+from bayesvm.priors import Bridge, Lasso
 from bayesvm.terms import Columns, Groups, Intercept, Process
 
 pytest.importorskip("arviz_base")
@@ -65,8 +66,6 @@ def test_draws_are_of_the_posterior_under_the_model():
 
 
 def test_terms_add_up():
-    import pandas as pd
-
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(g=GROUPS)
     terms = [
         ("level", Intercept()),
@@ -103,6 +102,20 @@ def test_prior_draws_have_the_scale_that_was_learned():
     assert "prior" not in names(lasso.to_arviz(X))
 
 
+@pytest.mark.parametrize("prior", [Lasso(), Bridge(0.5), "laplace_zero"], ids=str)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scales_that_were_drawn_have_their_name(prior):
+    scheme = Gibbs(draws=50, burn_in=20, chains=2)
+    model = BayesianLinearSVC(prior, scheme, random_state=0).fit(X, Y)
+    posterior = values(model.to_arviz(), "posterior")
+    assert "coef_variance" not in posterior  # of a Laplace slab: twice the squared scale
+    if prior != "laplace_zero":
+        alpha = 1.0 if isinstance(prior, Lasso) else 0.5
+        rate = model.machines_[0].draws.hyper["coef"][..., 0]
+        assert_allclose(posterior["coef_scale"] ** -alpha, rate, rtol=1e-10)
+    assert "coef_scale" in posterior
+
+
 @pytest.mark.parametrize("random", ["intercept", "slope"])
 def test_variances_of_groups_are_those_of_the_report(random):
     model = MixedSVC(random=random, random_state=0).fit(X[:, :1], Y, groups=GROUPS)
@@ -125,6 +138,17 @@ def test_refusals_and_pipelines():
     with pytest.raises(ValueError, match="one label for each of the 160 rows"):
         model.to_arviz(X, Y[:3])
     assert model.to_arviz(X, Y)["posterior"]["f_obs"].shape == (1, 1000, 160)
+    # without groups f would have an effect of a new group in every draw, which loo cannot use
+    mixed = MixedSVC().fit(X, Y, groups=GROUPS)
+    with pytest.raises(ValueError, match="Give groups as in fit"):
+        mixed.to_arviz(X, Y)
+    assert "f_obs" in mixed.to_arviz(X)["posterior"]
+    pytest.importorskip("formulae")
+    data = pd.DataFrame({"x": X[:, 0], "g": GROUPS, "y": Y})
+    mixed = MixedSVC.from_formula("y ~ x + (1 | g)", data)
+    assert mixed.to_arviz(data, data.y)["log_likelihood"]["y"].shape[-1] == 160
+    with pytest.raises(ValueError, match="a data frame with their columns"):
+        mixed.to_arviz(data[["x"]], data.y)
 
 
 # ----- ArviZ itself
@@ -170,26 +194,3 @@ def test_loo_agrees_with_moments_left_out(name):
     assert abs(ours.sum() - total) < 0.2 * (within - total)
     each = theirs.loo_i if hasattr(theirs, "loo_i") else theirs.elpd_i
     assert_allclose(ours, np.ravel(each), atol=0.1)
-
-
-def test_labels_in_groups_need_their_groups():
-    """Without them f would have an effect of a new group in every draw, which loo cannot use."""
-    rng = np.random.default_rng(0)
-    X, groups = rng.standard_normal((80, 2)), np.arange(80) % 8
-    y = X[:, 0] + rng.standard_normal(8)[groups] + rng.logistic(size=80) > 0
-    model = MixedSVC().fit(X, y, groups=groups)
-    with pytest.raises(ValueError, match="Give groups as in fit"):
-        model.to_arviz(X, y)
-    assert "f_obs" in model.to_arviz(X)["posterior"]
-    assert model.to_arviz(X, y, groups=groups)["log_likelihood"]["y"].shape[-1] == 80
-
-
-def test_labels_in_groups_of_a_formula_need_their_columns():
-    pytest.importorskip("formulae")
-    rng = np.random.default_rng(0)
-    data = pd.DataFrame({"x": rng.standard_normal(80), "g": np.arange(80) % 8})
-    data["y"] = data.x + rng.logistic(size=80) > 0
-    model = MixedSVC.from_formula("y ~ x + (1 | g)", data)
-    model.to_arviz(data, data.y)
-    with pytest.raises(ValueError, match="a data frame with their columns"):
-        model.to_arviz(data[["x"]], data.y)

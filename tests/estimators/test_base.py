@@ -20,7 +20,9 @@ from bayesvm import (
     MixedSVC,
     make_pipeline,
 )
+from bayesvm.data import Serial
 from bayesvm.inference import EM, SVI, VB, Gibbs
+from bayesvm.likelihoods import Likelihood
 from bayesvm.sparse_kernel import Power
 from bayesvm.terms import Columns, Intercept
 
@@ -213,3 +215,28 @@ def test_chains_that_had_ended_before_the_fit_was_ended_are_kept():
     assert len(calls) == 58
     draws, all_draws = (m.machines_[0].draws.theta for m in (early, whole))
     np.testing.assert_allclose(draws, all_draws[:2], rtol=1e-6, atol=1e-9)
+
+
+# ----- fields of schemes and engines: honoured, or refused by name
+
+
+@pytest.mark.parametrize("kind", [AdditiveSVC, BayesianSVC, FactorSVC, MixedSVC])
+def test_a_diagonal_covariance_is_refused_where_it_would_be_ignored(kind):
+    with pytest.raises(ValueError, match=f"{kind.__name__} needs 'full' or 'auto'"):
+        kind(inference=VB(covariance="diagonal")).fit(X, Y)
+
+
+def test_a_likelihood_without_a_tight_bound_is_refused_by_name():
+    class Custom(Likelihood):
+        augmented = log_prob = proba = None  # not reached
+
+    with pytest.raises(ValueError, match=r"Custom has no tight\(\)"):
+        BayesianSVC(likelihood=Custom()).fit(X, Y)
+
+
+def test_a_checkpoint_belongs_to_a_precision(tmp_path):
+    file = tmp_path / "c.npz"
+    model = BayesianLinearSVC(engine=Serial(dtype="float32"), checkpoint=file, random_state=0)
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match="checkpoint"):
+        model.set_params(engine=Serial(dtype="float64")).fit(X, Y)

@@ -22,6 +22,20 @@ X, Y = make_moons(150, noise=0.25, random_state=0)
 X.flags.writeable = Y.flags.writeable = False
 NEW = np.random.default_rng(1).uniform(-2, 3, (400, 2))
 
+FITS = {
+    "laplace": PCVC(random_state=0),
+    "plain": PCVC(random_state=0, norm_penalty=0.0),
+    "power": PCVC(random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
+    "rvc": RVC(random_state=0),
+    "rvc em": RVC(random_state=0, solver="em"),
+}
+
+
+def fits(*names):
+    """Estimators by name, each a new one."""
+    return pytest.mark.parametrize("model", [clone(FITS[k]) for k in names], ids=names)
+
+
 QUICK = {
     "laplace": PCVC(random_state=0),
     "plain": PCVC(random_state=0, norm_penalty=0.0, selection="one_standard_error"),
@@ -60,6 +74,8 @@ def test_predictions_agree_with_each_other(fitted):
     )
     order = np.argsort(f)
     assert np.all(np.diff(p[order, 1]) >= -1e-12)
+    right = np.sign(fitted.dual_coef_[0]) == np.where(Y[fitted.support_] == 1, 1, -1)
+    assert right.all() if isinstance(fitted, PCVC) else right.mean() > 0.5
 
 
 def test_vectors_and_weights_make_the_mean(fitted):
@@ -74,15 +90,6 @@ def test_vectors_and_weights_make_the_mean(fitted):
     assert_allclose(K @ fitted.dual_coef_[0] + fitted.intercept_[0], m, atol=1e-8)
     _, sd = fitted.decision_function(NEW, return_std=True)
     assert_allclose(sd**2, v, rtol=1e-8)
-
-
-def test_vectors_of_pcvc_have_the_sign_of_their_class_and_those_of_rvc_either(fitted):
-    signs = np.where(Y[fitted.support_] == 1, 1, -1)
-    right = np.sign(fitted.dual_coef_[0]) == signs
-    if isinstance(fitted, PCVC):
-        assert right.all()
-    else:  # most, as kernel values of a class are largest among its own
-        assert 0.5 < right.mean() <= 1.0
 
 
 def test_draws_and_intervals(fitted):
@@ -137,17 +144,7 @@ def test_export_of_several_classes_and_of_no_vector():
 # ----- data given in other ways
 
 
-@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)], ids=["pcvc", "rvc"])
-def test_weights_order_and_copies_do_not_matter(model):
-    rng = np.random.default_rng(0)
-    c = rng.integers(0, 3, len(Y))
-    twice = rng.permutation(np.repeat(np.arange(len(Y)), c))
-    a = clone(model).fit(X, Y, sample_weight=c).predict_proba(NEW)
-    b = clone(model).fit(X[twice], Y[twice]).predict_proba(NEW)
-    assert_allclose(a, b, atol=1e-7)
-
-
-@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)], ids=["pcvc", "rvc"])
+@fits("laplace", "rvc")
 def test_rounding_and_units_do_not_matter(model):
     rng = np.random.default_rng(0)
     noise = 1.0 + 1e-15 * rng.normal(size=X.shape)
@@ -159,11 +156,7 @@ def test_rounding_and_units_do_not_matter(model):
     assert_allclose(c, a, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [PCVC(random_state=0), PCVC(random_state=0, norm_penalty=0), RVC(random_state=0)],
-    ids=["pcvc", "plain", "rvc"],
-)
+@fits("laplace", "plain", "rvc")
 def test_labels_swapped_mirror_the_answer(model):
     a = clone(model).fit(X, Y)
     b = clone(model).fit(X, 1 - Y)
@@ -206,17 +199,7 @@ def test_kernel_values_that_are_not_symmetric_are_warned_of(kind):
         kind("precomputed", tune=False).fit(rounded, Y)
 
 
-each_machine = pytest.mark.parametrize(
-    "model",
-    [
-        PCVC(random_state=0),
-        PCVC(random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
-        RVC(random_state=0),
-    ],
-)
-
-
-@each_machine
+@fits("laplace", "power", "rvc")
 def test_more_than_two_classes(model):
     iris = load_iris()
     names = iris.target_names[iris.target]
@@ -236,19 +219,12 @@ def test_more_than_two_classes(model):
 
 
 def test_some_candidates_only():
-    rng = np.random.default_rng(0)
     model = PCVC(random_state=0, n_candidates=30).fit(X, Y)
     assert model.n_vectors_ <= 31
     assert model.score(X, Y) > 0.85
-    big = rng.standard_normal((3200, 2))
-    y = (big[:, 0] * big[:, 1] > 0).astype(int)
-    assert (
-        PCVC(RBF(1.0), rate=1.0, norm_penalty=0.5, tune=False, n_folds=2).fit(big, y).score(big, y)
-        > 0.9
-    )
 
 
-@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)], ids=["pcvc", "rvc"])
+@fits("laplace", "rvc")
 @pytest.mark.parametrize("unit", [1e8, 1e-9])
 def test_columns_of_any_unit_need_no_standardising(model, unit):
     model = clone(model).set_params(standardize=False)
@@ -267,15 +243,15 @@ def test_rate_and_selection_trade_vectors():
         for r in (4.0, 0.2)
     ]
     assert sizes[0] < sizes[1]
-    best, few = (
-        PCVC(random_state=0).fit(X, Y),
-        PCVC(random_state=0, selection="one_standard_error").fit(X, Y),
-    )
+    best = PCVC(random_state=0).fit(X, Y)
+    few = PCVC(random_state=0, selection="one_standard_error").fit(X, Y)
     assert set(few.support_) < set(best.support_)
-    ridges = [
-        PCVC(RBF(0.7), rate=1.0, tune=False, norm_penalty=r).fit(X, Y).n_vectors_ for r in (0, 1.0)
-    ]
-    assert ridges[0] <= ridges[1]
+    plain, smooth = (
+        PCVC(RBF(0.7), rate=1.0, tune=False, norm_penalty=r, probability="probit").fit(X, Y)
+        for r in (0.04, 40.0)
+    )
+    assert (smooth.rate_, smooth.norm_penalty_) == ([1.0], [40.0])
+    assert np.abs(smooth.decision_function(NEW)).max() < np.abs(plain.decision_function(NEW)).max()
 
 
 def test_probabilities_are_calibrated_and_better_than_none():
@@ -292,15 +268,6 @@ def test_probabilities_are_calibrated_and_better_than_none():
 # ----- inputs that are hard
 
 
-@pytest.mark.parametrize("model", [PCVC(random_state=0), RVC(random_state=0)])
-@pytest.mark.parametrize("gap", [1.0, 100.0])
-def test_two_rows_are_told_apart(model, gap):
-    model = clone(model).fit([[0.0], [gap]], ["a", "b"])
-    assert_array_equal(model.predict([[0.0], [gap]]), ["a", "b"])
-    p = model.predict_proba([[0.0], [gap]])
-    assert_allclose(p, p[::-1, ::-1], atol=1e-6)
-
-
 def test_a_rare_class_leaves_the_others_alone():
     """A class of one row cannot be divided into folds; nothing of the default needs any."""
     y = Y.copy()
@@ -313,7 +280,7 @@ def test_a_rare_class_leaves_the_others_alone():
     assert np.mean(model.predict(X[:-1]) == two.predict(X[:-1])) > 0.95
 
 
-@each_machine
+@fits("laplace", "power", "rvc")
 def test_separable_and_duplicate_rows(model):
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((60, 2)) + np.repeat([[-4.0], [4.0]], 30, axis=0)
@@ -426,18 +393,7 @@ def test_a_student_prior_keeps_more_vectors_and_all_signs():
         model.set_params(intercept_scale=2.0).fit(X, Y)
 
 
-# ----- the norm of f
-
-
-@pytest.mark.filterwarnings("ignore:the matrix of kernel values differs")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_power_prior_needs_no_norm():
-    """A support vector machine, which is one of its starts, may not end where there is none."""
-    K = np.random.default_rng(0).normal(size=(40, 40))
-    model = PCVC(
-        "precomputed", random_state=0, weight_prior=Power(n_starts=1), n_folds=2, max_iter=20
-    ).fit(K, Y[:40])
-    assert np.all(np.isfinite(model.predict_proba(K)))
+# ----- kernels
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -462,11 +418,7 @@ def test_the_size_of_kernel_values_does_not_matter(model, size):
     assert_allclose(b.predict_proba(size * new), a.predict_proba(new), atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [PCVC(random_state=0), PCVC(random_state=0, norm_penalty=0), RVC(random_state=0)],
-    ids=["pcvc", "plain", "rvc"],
-)
+@fits("laplace", "plain", "rvc")
 def test_precomputed_copies_are_weights(model):
     rng = np.random.default_rng(0)
     c = rng.integers(0, 3, len(Y))
@@ -495,15 +447,6 @@ def test_a_kernel_without_a_norm_is_left_to_the_rate():
         PCVC("precomputed", norm_penalty=0.1).fit(K, Y)
 
 
-def test_norm_and_rate_given_are_taken():
-    model = PCVC(RBF(0.7), rate=0.2, norm_penalty=0.4, tune=False).fit(X, Y)
-    assert model.rate_ == [0.2]
-    assert model.norm_penalty_ == [0.4]
-    smooth = PCVC(RBF(0.7), rate=0.2, norm_penalty=40.0, tune=False, probability="probit").fit(X, Y)
-    plain = PCVC(RBF(0.7), rate=0.2, norm_penalty=0.04, tune=False, probability="probit").fit(X, Y)
-    assert np.abs(smooth.decision_function(NEW)).max() < np.abs(plain.decision_function(NEW)).max()
-
-
 def test_a_kernel_by_name_may_have_a_length_scale_for_every_column():
     rng = np.random.default_rng(0)
     wide = rng.standard_normal((120, 4))
@@ -518,39 +461,9 @@ def test_a_kernel_by_name_may_have_a_length_scale_for_every_column():
 # ----- long fits
 
 
-WATCHED = {
-    "laplace": PCVC(random_state=0),
-    "fixed": PCVC(RBF(0.7), rate=0.3, norm_penalty=0.1, tune=False),
-    "power": PCVC(random_state=0, weight_prior=Power(n_starts=1), n_folds=2),
-    "rvc": RVC(random_state=0),
-    "rvc em": RVC(random_state=0, solver="em"),
-}
-
-
-@pytest.mark.parametrize("name", WATCHED)
-def test_callbacks_hear_of_every_step_and_may_stop(name):
-    heard, again = [], []
-    model = clone(WATCHED[name]).set_params(callbacks=[heard.append]).fit(X, Y)
-    assert all(p.iteration <= p.total for p in heard)
-    assert all(np.isfinite(p.bound) for p in heard)
-    quiet = clone(WATCHED[name]).fit(X, Y)
-    assert_allclose(model.predict_proba(NEW), quiet.predict_proba(NEW), atol=1e-12)
-
-    def stop(progress):
-        again.append(progress)
-        return True
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        early = clone(WATCHED[name]).set_params(callbacks=[stop]).fit(X, Y)
-    assert len(again) == 1
-    assert len(again) < len(heard) or name == "fixed"
-    assert np.all(np.isfinite(early.predict_proba(NEW)))
-
-
-@pytest.mark.parametrize("name", ["laplace", "rvc", "rvc em"])
+@pytest.mark.parametrize("name", ["rvc", "rvc em"])
 def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
-    plain, heard = clone(WATCHED[name]).fit(X, Y), []
+    plain, heard = clone(FITS[name]).fit(X, Y), []
 
     def stumble(progress):
         heard.append(progress)
@@ -558,7 +471,7 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
             raise KeyboardInterrupt
 
     file = tmp_path / "fit.npz"
-    model = clone(WATCHED[name]).set_params(checkpoint=file, callbacks=[stumble])
+    model = clone(FITS[name]).set_params(checkpoint=file, callbacks=[stumble])
     patch = pytest.MonkeyPatch()
     patch.setattr("bayesvm.data.checkpoint.SAVE_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
@@ -566,37 +479,25 @@ def test_a_fit_goes_on_from_its_checkpoint(name, tmp_path):
     before = len(heard)
     model.fit(X, Y)
     total = []
-    clone(WATCHED[name]).set_params(callbacks=[total.append]).fit(X, Y)
+    clone(FITS[name]).set_params(callbacks=[total.append]).fit(X, Y)
     assert len(heard) - before < len(total)
     assert_allclose(model.predict_proba(NEW), plain.predict_proba(NEW), atol=2e-3)
     assert model.kernel_ == plain.kernel_
     patch.undo()
     with pytest.raises(ValueError, match="belongs to another fit"):
         clone(model).fit(X, 1 - Y)
-
-
-def test_a_checkpoint_knows_its_function(tmp_path):
-    """Two lambdas have the same name, not the same values."""
-    file = tmp_path / "fit.npz"
-    PCVC(lambda A, B: rbf_kernel(A, B, gamma=1.0), checkpoint=file).fit(X, Y)
+    # two lambdas have the same name, not the same values
+    of = {g: lambda A, B, g=g: rbf_kernel(A, B, gamma=g) for g in (1.0, 30.0)}
+    file = tmp_path / "function.npz"
+    clone(model).set_params(kernel=of[1.0], checkpoint=file, callbacks=None).fit(X, Y)
     with pytest.raises(ValueError, match="belongs to another fit"):
-        PCVC(lambda A, B: rbf_kernel(A, B, gamma=30.0), checkpoint=file).fit(X, Y)
-
-
-def test_a_fit_that_was_stopped_has_not_converged():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = PCVC(random_state=0, callbacks=[lambda progress: progress.stage == "rates"]).fit(
-            X, Y
-        )
-    assert not model.converged_
-    assert PCVC(random_state=0).fit(X, Y).converged_
+        clone(model).set_params(kernel=of[30.0], checkpoint=file, callbacks=None).fit(X, Y)
 
 
 @pytest.mark.parametrize("name", ["laplace", "rvc"])
 def test_a_warm_start_begins_where_the_last_fit_ended(name):
     cold, warm = [], []
-    model = clone(WATCHED[name]).set_params(warm_start=True, callbacks=[cold.append]).fit(X, Y)
+    model = clone(FITS[name]).set_params(warm_start=True, callbacks=[cold.append]).fit(X, Y)
     first = model.predict_proba(NEW), model.kernel_
     model.set_params(callbacks=[warm.append]).fit(X, Y)
     # the evidence of 40 rows changes by a tenth of a nat between length scales a fifth apart
@@ -614,6 +515,5 @@ def test_a_warm_start_begins_where_the_last_fit_ended(name):
 def test_without_a_seed_equal_data_give_equal_fits(kind):
     """Beyond 400 rows, those that tune the kernel are chosen."""
     X, y = make_moons(500, noise=0.3, random_state=0)
-    first, *others = (kind().fit(X, y).predict_proba(X) for _ in range(3))
-    for other in others:
-        np.testing.assert_allclose(other, first, rtol=1e-10)
+    first, second = (kind().fit(X, y).predict_proba(X) for _ in range(2))
+    assert_allclose(second, first, rtol=1e-10)
