@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 import tempfile
 import time
 import warnings
@@ -13,22 +16,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from joblib import Parallel, cpu_count, delayed
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import check_scoring, log_loss
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.utils import _safe_indexing, indexable
+from threadpoolctl import threadpool_limits
 
 from ..data.checkpoint import fingerprint
 from ..inference.progress import terminal_bar
 from ..inspection.display import Inside
 from ..inspection.tables import pandas_for
-from .tasks import Task, complete, results
 
 KEYS = ("dataset", "split", "estimator")
 CLOCKS = ("fit_seconds", "score_seconds")
 FAILURE = "failure"  # column of the file: what went wrong, empty if nothing did
 RESERVED = (*KEYS, *CLOCKS, FAILURE, "key", "metric", "value")
+Task = dict[str, Any]  # KEYS of a fit, and "key", a digest of all that its result depends on
 
 
 def brier(model: Any, X: Any, y: Any) -> float:
@@ -122,7 +127,7 @@ def evaluate(
     dataset
     tumours     0.023  0.095
     """
-    pandas_for("evaluate")
+    pd = pandas_for("evaluate")
     for what, given in (("estimators", estimators), ("datasets", datasets)):
         if not isinstance(given, Mapping):
             raise ValueError(
@@ -157,17 +162,18 @@ def evaluate(
                 task = dict(zip(KEYS, (dataset, number, name)))
                 tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
     solve = partial(_solve, dict(estimators), sources, divisions, scorers, error_score)
-    measured = (*scorers, *CLOCKS, FAILURE)
+    columns = (*scorers, *CLOCKS, FAILURE)
     bar = terminal_bar() if progress is True else None
     with tempfile.TemporaryDirectory() as folder, bar or nullcontext():
         file = Path(folder) / "results.csv" if path is None else Path(path)
         job = bar.add_task("fits", total=len(tasks)) if bar else None
-        for count in complete(solve, measured, tasks, file, n_jobs):
+        for count in _complete(solve, tasks, columns, file, n_jobs):
             if bar:
                 bar.update(job, completed=count)
             elif callable(progress):
                 progress(count, len(tasks))
-        frame = results(tasks, file)
+        held = _stored(file, [*tasks[0], *columns])
+    frame = pd.DataFrame([task | held[_spelled(task)] for task in tasks])
     failed = frame[frame[FAILURE].notna()].to_dict("records")  # now or in an earlier run
     if failed:
         lines = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
@@ -201,6 +207,58 @@ def score_table(frame: Any, metric: str) -> Any:
     return table.loc[part["dataset"].unique(), list(part["estimator"].unique())]
 
 
+def _complete(
+    solve: Callable[[Task], Task], tasks: list[Task], columns: Sequence[str], path: Path,
+    n_jobs: int | None,
+) -> Iterator[int]:  # fmt: skip
+    """Solve the tasks that a file has no line for, and yield the number of tasks done so far.
+
+    Every result is on disk before it is counted, so that a run can be stopped at any time.
+    """
+    header = [*tasks[0], *columns]
+    done = _stored(path, header)
+    todo = [task for task in tasks if _spelled(task) not in done]
+    yield len(tasks) - len(todo)
+    workers = Parallel(
+        n_jobs=min(n_jobs or cpu_count(), len(todo) or 1), return_as="generator_unordered"
+    )
+    with path.open("a", newline="") as handle:
+        writer = csv.DictWriter(handle, header)
+        if handle.tell() == 0:
+            writer.writeheader()
+        solved = workers(delayed(solve)(task) for task in todo)
+        for count, row in enumerate(solved, start=len(tasks) - len(todo) + 1):
+            writer.writerow(row)
+            handle.flush()
+            yield count
+
+
+def _stored(path: Path, header: list[str]) -> dict[tuple[str, ...], Task]:
+    """Results in a file by their tasks; a last line that was cut off is taken away."""
+    text = path.read_bytes() if path.exists() else b""
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        os.truncate(path, len(whole))
+    lines = csv.reader(io.StringIO(whole.decode(), newline=""))
+    if whole and (first := next(lines)) != header:
+        raise ValueError(
+            f"{path} holds results of another kind: it has the columns {', '.join(first)}, and "
+            f"{', '.join(header)} were expected. Move it away, or give another path."
+        )
+    width = len(KEYS) + 1
+    held = {}
+    for line in lines:
+        *numbers, failure = line[width:]
+        values = [*map(float, numbers), failure or None]
+        held[tuple(line[:width])] = dict(zip(header[width:], values, strict=True))
+    return held
+
+
+def _spelled(task: Task) -> tuple[str, ...]:
+    """A task as the file spells it."""
+    return tuple(str(value) for value in task.values())
+
+
 def _solve(
     estimators: Mapping[Any, Any],
     datasets: Mapping[Any, Any],
@@ -208,8 +266,8 @@ def _solve(
     scorers: Mapping[str, Callable[..., float]],
     error_score: float | Literal["raise"],
     task: Task,
-) -> dict[str, Any]:
-    """One fit, scored."""
+) -> Task:
+    """A task with its scores, on one core: fits, not matrix products, share the machine."""
     X, y, _ = _open(datasets[task["dataset"]], task["dataset"])
     train, test = divisions[task["dataset"], task["split"]]
     model = clone(estimators[task["estimator"]])
@@ -218,12 +276,13 @@ def _solve(
     start = time.perf_counter()
     for name in ("fit", *scorers):
         try:
-            if name == "fit":
-                model.fit(*learn)
-                found["fit_seconds"] = time.perf_counter() - start
-                start = time.perf_counter()
-            else:
-                found[name] = float(scorers[name](model, *judge))
+            with threadpool_limits(1):
+                if name == "fit":
+                    model.fit(*learn)
+                    found["fit_seconds"] = time.perf_counter() - start
+                    start = time.perf_counter()
+                else:
+                    found[name] = float(scorers[name](model, *judge))
         except Exception as error:  # whatever an estimator or a score of others may raise
             reasons.append(" ".join(f"{name}: {type(error).__name__}: {error}".split()))
             if error_score == "raise":
@@ -235,7 +294,7 @@ def _solve(
                 break
     else:
         found["score_seconds"] = time.perf_counter() - start
-    return found | {FAILURE: "; ".join(reasons)}
+    return task | found | {FAILURE: "; ".join(reasons)}
 
 
 def _name(task: Any) -> str:
