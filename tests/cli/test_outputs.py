@@ -41,7 +41,7 @@ def no_work(monkeypatch):
     def work(*_, **__):
         pytest.fail("the work was begun")
 
-    monkeypatch.setattr("bayesvm.data.storage.load_with_record", work)
+    monkeypatch.setattr("bayesvm.cli.terminal.load_with_record", work)
     monkeypatch.setattr(bayesvm.BayesianLinearSVC, "fit", work)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayesvm.data import encoding
-from bayesvm.data.encoding import APART, Category, Encoding
+from bayesvm.data.encoding import Category, Encoding
 
 nan = np.nan
 
@@ -59,8 +59,8 @@ def test_levels_are_equally_far_apart_and_unknown_ones_half_as_far(levels):
     unknown = code.codes(np.empty((2, 0)), {0: new}, ["u"])[1:]
     X, unknown = X / code.scales, unknown / code.scales
     apart = np.square(X[:, None] - X).sum(axis=2)
-    np.testing.assert_allclose(apart[~np.eye(len(X), dtype=bool)], APART)
-    half = APART / (4 if len(levels) == 2 else 2)  # in the middle of two, or as far from each
+    np.testing.assert_allclose(apart[~np.eye(len(X), dtype=bool)], 2.0)
+    half = 2.0 / (4 if len(levels) == 2 else 2)  # in the middle of two, or as far from each
     np.testing.assert_allclose(np.square(X - unknown).sum(axis=1), half)
 
 

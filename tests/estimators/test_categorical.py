@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.data.encoding import APART
 from bayesvm.kernels import RBF, with_groups
 from bayesvm.priors import Fixed
 from bayesvm.terms import Columns, Groups, Intercept, Missing, Process
@@ -159,7 +158,7 @@ def test_files_and_copies_keep_the_encoding(name, tmp_path):
 
 def by_hand(frame):
     """Numbers and indicators, and in which units the indicators of distances are."""
-    two, more = np.sqrt(1 / APART), np.sqrt(2 / APART)
+    two, more = np.sqrt(0.5), 1.0
     columns, units = [], []
     for name in frame:
         if frame[name].dtype == float:

@@ -8,28 +8,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 from rich.progress import track
 from rich.table import Table
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_moons
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegressionCV
-from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from ..compare import evaluate, score_table
 from ..data.atomic import replace_file
 from ..estimators.kernel import BayesianSVC
 from ..estimators.linear import BayesianLinearSVC
 from .terminal import plain_console, show_file
 
-OURS = ("BayesianSVC()", "BayesianLinearSVC()")
+OURS = ["BayesianSVC()", "BayesianLinearSVC()"]
 
 
 def demo(
@@ -49,9 +47,15 @@ def demo(
     console, begin = plain_console(), time.perf_counter()
     picture, page = output / "bayesvm-demo.png", output / "bayesvm-demo.html"
     with threadpool_limits(1):  # matrices this small are slower on several threads
-        frame = _compare(_data(), repeats)
+        with warnings.catch_warnings():  # of scikit-learn: defaults that will change
+            warnings.simplefilter("ignore", FutureWarning)
+            splits = StratifiedShuffleSplit(repeats, test_size=0.25, random_state=0)
+            frame = evaluate(
+                _models(), _data(), splits, ["log_loss", "error"], n_jobs=1, progress=True
+            )
+        loss = score_table(frame, "log_loss")
         console.print(_scores(frame, repeats))
-        console.print(_verdict(frame))
+        console.print(_verdict(loss))
         console.print(
             f"90% intervals covered the true probability for {_coverage(simulations):.0%} of new "
             f"rows ({simulations} simulated sets of 200 rows). The other models have no intervals."
@@ -59,7 +63,7 @@ def demo(
         X, y = _tumours()
         model = BayesianLinearSVC(random_state=0).fit(X, y)
         console.print(_effects(model, X))
-        _draw(frame, model, X, picture)
+        _draw(loss, model, X, picture)
         report(model, X, y, title="Is a tumour malignant?").save(page)
     console.print(f"Done in {time.perf_counter() - begin:.0f} s.")
     show_file(console, "Figure", picture)
@@ -82,70 +86,42 @@ def _data() -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _models(n_columns: int) -> dict[str, Any]:
+def _models() -> dict[str, Any]:
     """The models that are compared, the others with the search that they need."""
-    widths = [2.0**k / n_columns for k in (1, -1, -3, -5)]
-    grid = {"svc__C": [0.1, 1, 10, 100], "svc__gamma": widths}
-    search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), grid)
-    logistic = LogisticRegressionCV(max_iter=1000)
+    machine = CalibratedClassifierCV(SVC(), ensemble=False, cv=3)
+    grid = {"estimator__C": [0.1, 1, 10, 100], "estimator__gamma": [0.001, 0.01, 0.1, 1]}
+    search = GridSearchCV(machine, grid, scoring="neg_log_loss", cv=3)
     return {
         OURS[0]: BayesianSVC(random_state=0),
         OURS[1]: BayesianLinearSVC(random_state=0),
-        "tuned SVC, Platt": search,
-        "LogisticRegressionCV": make_pipeline(StandardScaler(), logistic),
+        "tuned SVC, Platt": make_pipeline(StandardScaler(), search),
+        "LogisticRegressionCV": make_pipeline(
+            StandardScaler(), LogisticRegressionCV(max_iter=1000)
+        ),
         "boosting": HistGradientBoostingClassifier(),
     }
 
 
-def _compare(data: dict[str, Any], repeats: int) -> pd.DataFrame:
-    """Log loss, error and seconds of every model on every split of every table."""
-    rows = []
-    jobs = [(table, seed) for table in data for seed in range(repeats)]
-    for table, seed in track(jobs, "comparing", transient=True):
-        X, y = data[table]
-        X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=seed)
-        for name, model in _models(X.shape[1]).items():
-            start = time.process_time()
-            with warnings.catch_warnings():  # of scikit-learn: defaults that will change
-                warnings.simplefilter("ignore", FutureWarning)
-                model = clone(model).fit(X, y)
-                if hasattr(model, "best_estimator_"):
-                    best = model.best_estimator_
-                    model = CalibratedClassifierCV(best, ensemble=False).fit(X, y)
-            seconds = time.process_time() - start
-            P = model.predict_proba(X_test)
-            wrong = np.mean(model.classes_[P.argmax(axis=1)] != y_test)
-            rows.append([table, name, log_loss(y_test, P, labels=model.classes_), wrong, seconds])
-    return pd.DataFrame(rows, columns=["table", "model", "loss", "error", "seconds"])
-
-
-def _means(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Means over splits: a row for each model, a column for each table."""
-    means = frame.pivot_table(index="model", columns="table", values=column, sort=False)
-    return means.reindex(columns=frame["table"].unique())
-
-
-def _scores(frame: pd.DataFrame, repeats: int) -> Table:
-    loss, error = _means(frame, "loss"), _means(frame, "error")
-    seconds = frame.groupby("model")["seconds"].mean()
+def _scores(frame: Any, repeats: int) -> Table:
+    """Mean log loss, error and seconds of every model."""
+    loss, error, seconds = (score_table(frame, k) for k in ("log_loss", "error", "fit_seconds"))
     out = Table(title=f"Log loss and error (%) of test rows, mean over {repeats} splits")
     out.add_column("model", no_wrap=True)
-    for name in (*loss.columns, "CPU s"):
+    for name in (*loss.index, "seconds"):
         out.add_column(name, justify="right")
-    for model in loss.index:
-        cells = [f"{loss.at[model, t]:.3f} {100 * error.at[model, t]:4.1f}" for t in loss.columns]
-        out.add_row(model, *(cell.lstrip("0") for cell in cells), f"{seconds[model]:.2f}")
+    for model in loss:
+        cells = [f"{loss.at[t, model]:.3f} {100 * error.at[t, model]:4.1f}" for t in loss.index]
+        out.add_row(model, *(cell.lstrip("0") for cell in cells), f"{seconds[model].mean():.2f}")
     return out
 
 
-def _verdict(frame: pd.DataFrame) -> str:
+def _verdict(loss: Any) -> str:
     """Where the lowest log loss is ours, and where it is not."""
-    loss = _means(frame, "loss")
-    best, own = loss.idxmin(), loss.loc[list(OURS)].min()
-    ahead = [table for table in loss.columns if best[table] in OURS]
+    best, own = loss.idxmin(axis=1), loss[OURS].min(axis=1)
+    ahead = [table for table in loss.index if best[table] in OURS]
     lines = [f"Lowest log loss is ours on {', '.join(ahead) or 'none of the tables'}."]
-    lines += [f"On {t} {best[t]} is ahead: {loss[t].min():.3f} against {own[t]:.3f}."
-              for t in loss.columns if t not in ahead]  # fmt: skip
+    lines += [f"On {t} {best[t]} is ahead: {loss.loc[t].min():.3f} against {own[t]:.3f}."
+              for t in loss.index if t not in ahead]  # fmt: skip
     return "\n".join(lines)
 
 
@@ -175,7 +151,7 @@ def _effects(model: Any, X: Any, top: int = 6) -> Table:
     return out
 
 
-def _draw(frame: pd.DataFrame, model: Any, X: Any, path: Path) -> None:
+def _draw(loss: Any, model: Any, X: Any, path: Path) -> None:
     """Three panels: a boundary with its band, log loss of all models, effects of columns."""
     import matplotlib.pyplot as plt
 
@@ -186,9 +162,8 @@ def _draw(frame: pd.DataFrame, model: Any, X: Any, path: Path) -> None:
     machine = BayesianSVC(random_state=0).fit(*moons)
     DecisionBandDisplay.from_estimator(machine, *moons, ax=axes[0])
     axes[0].set(title="Boundary; hatched: the interval includes 1/2", xlabel="", ylabel="")
-    loss = _means(frame, "loss")
-    for name, row in (loss / loss.min()).iterrows():
-        axes[1].plot(row.index, row, "o" if name in OURS else "s", label=name)
+    for name, column in loss.div(loss.min(axis=1), axis=0).items():
+        axes[1].plot(column.index, column, "o" if name in OURS else "s", label=name)
     axes[1].set(title="Log loss relative to the best", yscale="log")
     axes[1].legend(fontsize="small")
     EffectsDisplay.from_estimator(model, X, top=10, ax=axes[2])

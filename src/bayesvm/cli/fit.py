@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import time
 import warnings
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -89,6 +90,7 @@ def fit(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything drawn.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    max_rows: Annotated[int, typer.Option(min=1, hidden=True)] = 2500,
 ) -> None:
     """Fit a model to a table and write it to a file.
 
@@ -123,12 +125,13 @@ def fit(
             progress.update(task, description=what)
 
         frame = read_table(data)
-        roles = {"--groups": groups or [], "--id": identifier or [], "--drop": drop or []}
-        others = {"--keep": keep or [], "--use": use or [], "--categorical": categorical or []}
-        others["--weight"] = [] if weight is None else [weight]
-        check_columns(frame, {"--target": [target], **roles, **others})
-        apart = [*roles["--id"], *roles["--drop"]]
-        rows = training_rows(frame, target, weight, roles["--groups"], apart)
+        check_columns(frame, {
+            "--target": [target], "--groups": groups, "--id": identifier, "--drop": drop,
+            "--keep": keep, "--use": use, "--categorical": categorical,
+            "--weight": None if weight is None else [weight],
+        })  # fmt: skip
+        apart = [*(identifier or ()), *(drop or ())]
+        rows = training_rows(frame, target, weight, groups or [], apart)
         if not rows.X.shape[1]:
             raise ValueError("there are no columns besides the labels")
         step("looking at the columns")
@@ -139,28 +142,38 @@ def fit(
         cleaner = models[kinds[0]][0]
         findings = (*rows.findings, *cleaner.findings_)
         show_findings(console, data, len(frame), rows, cleaner, findings)
-        if not cleaner.transform(rows.X[:1]).shape[1]:
-            raise ValueError("no column is left to learn from; keep one with --use COLUMN")
-        fitter = Fitter(rows, clock, step)
-        used = kind if len(models) == 1 else fitter.choose(models, console)
-        model, seconds = fitter.fit(used, models[used])
-        fitter.warn_useless(used, kinds, screen)
+        some, where = rows, "rows left out"
+        if len(models) > 1 and len(rows.y) > max_rows:
+            some = rows.take(np.sort(train_test_split(
+                np.arange(len(rows.y)), train_size=max_rows, stratify=rows.y, random_state=0
+            )[0]))  # fmt: skip
+            where = f"{max_rows} of {len(rows.y)} rows, each left out,"
+        fits = {name: fit_rows(name, each, some, clock, step) for name, each in models.items()}
+        used = kind
+        if len(fits) > 1:
+            losses = {name: each.loss for name, each in fits.items()}
+            used, why = choose(losses, where)
+            console.print(why)
+        if some is not rows:
+            fits[used] = fit_rows(used, models[used], rows, clock, step)
+        model, seconds = fits[used].model, fits[used].seconds
+        warn_useless(used, [name for name, each in fits.items() if each.is_useless], kinds, screen)
         if model[1].fit_.stopped:
             console.print("the fit was ended by --time-limit before it had converged")
-        about: dict[str, Any] = {
-            "data": data.name, "target": target, "rows": len(rows.y), "findings": findings,
-            "groups": tuple(roles["--groups"]), "id": tuple(roles["--id"]), "level": level,
-            "keep": tuple(keep or ()), "weight": weight or "", "seconds": seconds,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        }  # fmt: skip
-        save(model, path, Record(**about))
+        record = Record(
+            data=data.name, target=target, rows=len(rows.y), findings=findings,
+            groups=tuple(groups or ()), id=tuple(identifier or ()), keep=tuple(keep or ()),
+            weight=weight or "", level=level, seconds=seconds,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+        )  # fmt: skip
+        save(model, path, record)
         if check:
             step("checking on rows left out, five folds")
             try:
                 held = left_out(model, rows, jobs, clock, seconds)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"the model is in {path}, without its check") from None
-            save(model, path, Record(**about, left_out=held))
+            save(model, path, replace(record, left_out=held))
     if check:
         show_held_out(console, held)
     show_model(console, model, level)
@@ -217,90 +230,65 @@ def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
     return cls(**options)
 
 
-class Fitter:
-    """Fits pipelines, whose cleaners are fitted, to rows of a table, until the time is up.
+class Fitted(NamedTuple):
+    """A fit to rows of a table."""
 
-    On more than ``max_rows`` rows a linear and a kernel machine are compared by a subset of this
-    size.  The kernel machine is chosen if its log loss is lower by the share ``margin`` at least.
+    model: Pipeline
+    seconds: float
+    loss: float  # leave-one-out log loss of the training rows; infinite if it is not known
+    is_useless: bool  # whether it predicts no better than the class shares
+
+
+def fit_rows(kind: str, model: Pipeline, rows: Labelled, clock: Clock, step: Any) -> Fitted:
+    """Fit the estimator of a pipeline, whose cleaner is fitted, until the time is up."""
+    step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
+    begin, is_useless, loss = time.monotonic(), False, np.inf
+    estimator = model[1].set_params(callbacks=[clock])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(model[0].transform(rows.X), rows.y, **rows.options)
+    for one in caught:
+        if "no better than the shares of the classes" in str(one.message):
+            is_useless = True  # told by `warn_useless` in the words of the command
+        else:
+            warnings.warn(one.message, one.category, stacklevel=2)
+    estimator.set_params(callbacks=None)  # a file holds no code
+    held = estimator.fit_.left_out
+    if held is not None and not estimator.fit_.stopped:
+        loss = float(np.average(-np.log(np.maximum(held.proba, 1e-300)), weights=held.c))
+    return Fitted(model, time.monotonic() - begin, loss, is_useless)
+
+
+def choose(losses: dict[str, float], where: str, margin: float = 0.03) -> tuple[str, str]:
+    """``kernel`` if its log loss is lower by the share ``margin``, else ``linear``; and why.
+
+    The losses depend on the table and the seed alone, unless ``--time-limit`` ends a fit.
     """
-
-    def __init__(
-        self, rows: Labelled, clock: Clock, step: Any, max_rows: int = 2500, margin: float = 0.03
-    ) -> None:
-        self.rows, self.clock, self.step = rows, clock, step
-        self.max_rows, self.margin = max_rows, margin
-        self.fitted: dict[str, tuple[Pipeline, float]] = {}  # to all rows, and their seconds
-        self.useless: set[str] = set()  # kinds that predict no better than the class shares
-
-    def fit(self, kind: str, model: Pipeline, some: Any = None) -> tuple[Pipeline, float]:
-        """Fit the estimator of a pipeline to rows, by default all; the seconds it took."""
-        if some is None and kind in self.fitted:
-            return self.fitted[kind]
-        rows = self.rows if some is None else self.rows.take(some)
-        self.step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
-        begin = time.monotonic()
-        model[1].set_params(callbacks=[self.clock])
-        self.useless.discard(kind)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model[1].fit(model[0].transform(rows.X), rows.y, **rows.options)
-        for one in caught:
-            if "no better than the shares of the classes" in str(one.message):
-                self.useless.add(kind)  # told by `warn_useless` in the words of the command
-            else:
-                warnings.warn(one.message, one.category, stacklevel=2)
-        model[1].set_params(callbacks=None)  # a file holds no code
-        found = model, time.monotonic() - begin
-        if some is None:
-            self.fitted[kind] = found
-        return found
-
-    def choose(self, models: dict[str, Pipeline], console: Console) -> str:
-        """``kernel`` if its leave-one-out log loss is clearly lower, else ``linear``.
-
-        Both are compared on the same rows: all, or a random subset of ``max_rows`` of them.  The
-        decision depends on the table and the seed alone, unless ``--time-limit`` ends a fit.
-        """
-        n, some, where = len(self.rows.y), None, "rows left out"
-        if n > self.max_rows:
-            some = np.sort(train_test_split(
-                np.arange(n), train_size=self.max_rows, stratify=self.rows.y, random_state=0
-            )[0])  # fmt: skip
-            where = f"{some.size} of {n} rows, each left out,"
-        losses = {kind: loss(self.fit(kind, model, some)[0]) for kind, model in models.items()}
-        best, other, why = "linear", "kernel", ""
-        if losses["kernel"] < (1.0 - self.margin) * losses["linear"]:
-            best, other = other, best
-        elif losses["kernel"] < losses["linear"]:
-            why = f", which is less than {100 * self.margin:.0f} % better"
-        console.print(
-            f"The {best} machine is used: its log loss on {where} is {losses[best]:.3f}, against "
-            f"{losses[other]:.3f} of the {other} machine{why} (lower is better)."
-        )
-        return best
-
-    def warn_useless(self, kind: str, tried: tuple[str, ...], console: Console) -> None:
-        """Say once that a model of a kind predicts no better than the shares of the classes."""
-        if kind not in self.useless:
-            return
-        others = [name for name in ("linear", "kernel") if name not in (*tried, kind)]
-        hint = f" Try --model {others[0]}." if others and len(tried) == 1 else ""
-        who = "neither the linear nor the kernel machine predicts rows left out better"
-        if len(self.useless) < 2:
-            who = f"the {kind} machine predicts rows left out no better"
-        console.print(
-            f"Warning: {who} than the shares of the classes: the columns have little or no "
-            "information about the labels. Check that labels belong to their rows and that "
-            f"informative columns are included.{hint}"
-        )
+    best, other, why = "linear", "kernel", ""
+    if losses["kernel"] < (1.0 - margin) * losses["linear"]:
+        best, other = other, best
+    elif losses["kernel"] < losses["linear"]:
+        why = f", which is less than {100 * margin:.0f} % better"
+    return best, (
+        f"The {best} machine is used: its log loss on {where} is {losses[best]:.3f}, against "
+        f"{losses[other]:.3f} of the {other} machine{why} (lower is better)."
+    )
 
 
-def loss(model: Pipeline) -> float:
-    """Leave-one-out log loss of training rows; infinite if it is not known."""
-    held = model[1].fit_.left_out
-    if held is None or model[1].fit_.stopped:
-        return np.inf
-    return float(np.average(-np.log(np.maximum(held.proba, 1e-300)), weights=held.c))
+def warn_useless(kind: str, useless: list[str], tried: tuple[str, ...], console: Console) -> None:
+    """Say once that a model of a kind predicts no better than the shares of the classes."""
+    if kind not in useless:
+        return
+    others = [name for name in ("linear", "kernel") if name not in (*tried, kind)]
+    hint = f" Try --model {others[0]}." if others and len(tried) == 1 else ""
+    who = "neither the linear nor the kernel machine predicts rows left out better"
+    if len(useless) < 2:
+        who = f"the {kind} machine predicts rows left out no better"
+    console.print(
+        f"Warning: {who} than the shares of the classes: the columns have little or no "
+        "information about the labels. Check that labels belong to their rows and that "
+        f"informative columns are included.{hint}"
+    )
 
 
 def left_out(

@@ -12,6 +12,7 @@ import pandas as pd
 import typer
 
 from ..data.cleaning import lacking
+from ..data.storage import Record
 from ..inspection.display import Inside
 from .labelled import group_labels
 from .printing import show_predictions
@@ -50,13 +51,10 @@ def predict(
         check_writable(output, model=model, table=data)
     machine, record = load_classifier(model)
     table = read_table(data)
-    named = list(keep or ())
-    check_columns(table, {"--keep": named})
-    if record is not None:
-        level = record.level if level is None else level
-        named = [k for k in (*record.id, *record.keep) if k in table] + named
-    frame = predictions(machine, record, table, 0.9 if level is None else level, coverage)
-    for place, name in enumerate(dict.fromkeys(named)):
+    check_columns(table, {"--keep": keep})
+    kept = [name for name in (*record.id, *record.keep) if name in table]
+    frame = predictions(machine, record, table, record.level if level is None else level, coverage)
+    for place, name in enumerate(dict.fromkeys([*kept, *(keep or ())])):
         frame.insert(place, name if name not in frame else f"{name} (table)", table[name])
     if output is not None:
         write_table(frame, output)
@@ -66,13 +64,13 @@ def predict(
 
 
 def predictions(
-    machine: Any, record: Any, table: pd.DataFrame, level: float, coverage: float
+    machine: Any, record: Record, table: pd.DataFrame, level: float, coverage: float
 ) -> pd.DataFrame:
     """Labels, probabilities with intervals, sets and novelty of the rows of a table."""
     inside = Inside.of(machine)
     estimator = inside.model
     rows = inside.rows(table) if inside.before else plain_rows(machine, table)
-    groups = None if record is None else group_labels(table, record.groups)
+    groups = group_labels(table, record.groups)
     told = {} if groups is None else {"groups": groups}
     frame = pd.DataFrame({"prediction": estimator.predict(rows, **told)}, index=table.index)
     proba, ends = estimator.predict_proba(rows, **told), None
@@ -113,22 +111,20 @@ def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
     return as_numbers(table[wanted])
 
 
-def check_columns(frame: pd.DataFrame, named: dict[str, list[str]]) -> None:
+def check_columns(frame: pd.DataFrame, named: dict[str, Columns]) -> None:
     """Refuse names of columns that the table does not have, all at once, and a target used twice.
 
     ``named`` are the names given with each option.
     """
-    target = named.get("--target", [])
-    for option in ("--groups", "--id", "--drop", "--weight"):
-        if both := set(named.get(option, ())) & set(target):
-            raise ValueError(f"{both.pop()!r} has the labels (--target) and cannot be {option} too")
-    absent = [(name, option) for option, names in named.items() for name in names
-              if name not in frame]  # fmt: skip
-    if absent:
-        lower = {str(name).lower(): str(name) for name in frame.columns}
-        near = [lower[m] for name, _ in absent
-                for m in difflib.get_close_matches(name.lower(), lower, 1)]  # fmt: skip
+    asked = [(name, option) for option, names in named.items() for name in names or ()]
+    target = named.get("--target") or ()
+    for name, option in asked:
+        if option in ("--groups", "--id", "--drop", "--weight") and name in target:
+            raise ValueError(f"{name!r} has the labels (--target) and cannot be {option} too")
+    if absent := [(name, option) for name, option in asked if name not in frame]:
+        lower = {name.lower(): name for name in frame.columns}
+        near = [lower[match] for name, _ in absent
+                for match in difflib.get_close_matches(name.lower(), lower, 1)]  # fmt: skip
         wrong = ", ".join(f"{name!r} ({option})" for name, option in absent)
         hint = f"did you mean {', '.join(map(repr, near))}? The" if near else "the"
-        known = ", ".join(map(str, frame.columns))
-        raise ValueError(f"there is no column {wrong}; {hint} columns are {known}")
+        raise ValueError(f"there is no column {wrong}; {hint} columns are {', '.join(frame)}")

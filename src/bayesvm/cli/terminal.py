@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..data.atomic import target_of
+from ..data.storage import Record, load_with_record
 
 Columns = list[str] | None
 SEVERAL = "; may be repeated."
@@ -116,10 +117,8 @@ def check_share(option: str, share: float | None) -> None:
         raise ValueError(f"{option} must be between 0 and 1, both excluded; got {share:g}")
 
 
-def load_classifier(path: Path) -> tuple[Any, Any]:
-    """A model that predicts labels, and how it was fitted to a table if the file says so."""
-    from ..data.storage import load_with_record
-
+def load_classifier(path: Path) -> tuple[Any, Record]:
+    """A model that predicts labels, and how it was fitted to a table; empty if the file has not."""
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} is no model; expected first a model file written by bayesvm fit, such as "
@@ -132,4 +131,4 @@ def load_classifier(path: Path) -> tuple[Any, Any]:
             f"{path} holds a {kind}, which predicts no labels; use it in Python: "
             "bayesvm.load(MODEL)"
         )
-    return model, record
+    return model, record or Record("", "", 0)

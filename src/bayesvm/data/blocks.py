@@ -115,21 +115,21 @@ class Streamed(Blocks):
     ) -> Iterator[tuple[Any, Array]]:
         """Rows and their numbers in parts of given sizes, shuffled within chunks by ``rng``."""
         sizes, first = chain(sizes, repeat(self.size)), 0
-        lacking, parts = next(sizes), []
+        lacking = next(sizes)
+        parts: list[tuple[Any, Array]] = []
         for X, *_ in self.X.chunks():
-            n, i = X.shape[0], 0
-            rows = first + (np.arange(n) if rng is None else rng.permutation(n))
-            X = X if rng is None else X[rows - first]
-            while i < n:
-                x, at = X[i : i + lacking], rows[i : i + lacking]
-                lacking, i = lacking - at.size, i + at.size
-                if lacking:
-                    parts.append((x.copy(), at))  # a view would keep the whole chunk
-                    continue
-                parts.append((x, at))
-                yield _whole(parts)
-                lacking, parts = next(sizes), []
-            first += n
+            order = np.arange(X.shape[0]) if rng is None else rng.permutation(X.shape[0])
+            X, rows = X if rng is None else X[order], first + order
+            first += rows.size
+            while rows.size:
+                parts.append((X[:lacking], rows[:lacking]))
+                X, rows = X[lacking:], rows[lacking:]
+                lacking -= parts[-1][1].size
+                if not lacking:
+                    yield _whole(parts)
+                    lacking, parts = next(sizes), []
+            if parts:  # a view would keep the whole chunk
+                parts[-1] = parts[-1][0].copy(), parts[-1][1]
         if parts:
             yield _whole(parts)
 
@@ -151,12 +151,6 @@ class Streamed(Blocks):
         sizes = map(len, even_parts(np.arange(self.n), size))
         for X, rows in self._pieces(sizes, rng):
             yield rows, Blocks(X, self.size)
-
-
-def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
-    if len(parts) == 1:
-        return parts[0]
-    return joined([x for x, _ in parts]), np.concatenate([rows for _, rows in parts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,27 +201,30 @@ class DaskBlocks(Blocks):
         return Blocks(joined([b.X for b in found])[back], self.size, self.ready, whole)
 
 
+def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
+    if len(parts) == 1:
+        return parts[0]
+    return joined([x for x, _ in parts]), np.concatenate([rows for _, rows in parts])
+
+
 def blocks_of(
     rows: Any, size: int, number: int, *vectors: Any
 ) -> list[tuple[Block, tuple[Any, ...]]]:
     """The blocks of one partition, numbered from ``number``, and their entries of the vectors."""
     blocks = _partition(rows, size)
-    if not blocks.ready:
-        check_finite(inner(blocks.X))
     return [(b._replace(number=number + b.number), tuple(entries(vectors, b.at))) for b in blocks]
 
 
-def _take(rows: Any, at: Array) -> Blocks:
-    some = _partition(rows, at.size).take(at)
-    if not some.ready:
-        check_finite(inner(some.X))
-    return some
-
-
 def _partition(rows: Any, size: int) -> Blocks:
+    """A partition, of columns of a model or of rows, which must be finite."""
     if isinstance(rows, Rows):
         return Blocks(rows.C, size, True, rows.extra)
+    check_finite(inner(rows))
     return Blocks(rows, size)
+
+
+def _take(rows: Any, at: Array) -> Blocks:
+    return _partition(rows, at.size).take(at)
 
 
 def cut(X: Any, size: int) -> Blocks:

@@ -23,9 +23,8 @@ from .levels import absent
 
 FLAGGED = 0.01  # share of missing cells from which on a column of numbers has an indicator of them
 MOST_LEVELS = 100  # of a column, the most frequent; rarer ones are coded as unknown ones are
-NEARLY_ALL = 0.9  # share of rows with a text of their own from which on it names rows
 A_DATE = re.compile(r"\d{1,4}([-/.])(\d{1,2}|[A-Za-z]{3,9})\1\d{2,4}([ T]\d{1,2}:\d\d.*)?")
-APART = 2.0  # squared distance of two levels; two rows of a standardised column are as far apart
+NEARLY_ALL = 0.9  # share of rows with a text of their own from which on it names rows
 
 
 class Category(NamedTuple):
@@ -40,13 +39,14 @@ class Category(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """The unit of the columns in which two levels are as far apart as ``APART`` says."""
-        return float(np.sqrt((1.0 if len(self.levels) == 2 else 2.0) / APART))
+        """The unit in which the squared distance of two levels is 2.
+
+        Two rows of a standardised column are as far apart.
+        """
+        return 0.5**0.5 if len(self.levels) == 2 else 1.0
 
     def named(self, name: str) -> list[str]:
-        if self.levels == (False, True) and all(
-            isinstance(k, bool | np.bool_) for k in self.levels
-        ):
+        if self.levels == (False, True) and isinstance(self.levels[0], bool | np.bool_):
             return [name]
         levels = ["missing" if level is None else str(level) for level in self.levels]
         return [f"{name}_{level}" for level in levels[-self.width :]]
@@ -95,9 +95,8 @@ class Encoding:
         cells of the columns of numbers ``kept`` stay missing; of all of them if it is ``None``.
         """
         c, count = weights, numbers.shape[1] + len(cells)
-        categories: tuple[Category, ...] = ()
-        for j, values in cells.items():
-            categories += (Category(j, _levels(values, c, names[j])),)
+        found = ((j, find_levels(values, c, names[j])) for j, values in cells.items())
+        categories = tuple(Category(j, levels) for j, levels in found)
         if kept is None or sparse.issparse(numbers):
             return cls(count, categories)
         plain = np.delete(np.arange(count), list(cells))
@@ -137,11 +136,8 @@ class Encoding:
     @property
     def made(self) -> tuple[tuple[int, ...], ...]:
         """Columns that each column of the table becomes."""
-        out: list[tuple[int, ...]] = [()] * self.count
-        ends = np.cumsum(self._widths).tolist()
-        for (j, _), first, end in zip(self._parts, [0, *ends], ends, strict=False):
-            out[j] += tuple(range(first, end))
-        return tuple(out)
+        owners = np.repeat([j for j, _ in self._parts], self._widths)
+        return tuple(tuple(np.flatnonzero(owners == j).tolist()) for j in range(self.count))
 
     @property
     def levels(self) -> list[tuple[int, ...]]:
@@ -151,10 +147,9 @@ class Encoding:
 
     @property
     def groups(self) -> tuple[int, ...] | None:
-        """Columns made that share a length scale, by the number of their group; None if each has.
+        """Number of the length scale of each column made; ``None`` if each has its own.
 
-        Indicators of one column of categories share one, and an indicator of missing cells has its
-        own.
+        Indicators of one column of categories share a length scale.
         """
         widths = self._widths
         if max(widths, default=1) == 1:
@@ -203,34 +198,33 @@ class Encoding:
         return np.ascontiguousarray(np.hstack(parts, dtype=float))
 
 
-def _levels(cells: Array, weights: Array, name: str) -> tuple[Any, ...]:
+def find_levels(cells: Array, weights: Array, name: str) -> tuple[Any, ...]:
     """The most frequent levels of a column, sorted, and None last if cells are missing."""
-    gone = absent(cells)
-    some = ~gone & (weights > 0)
+    counted, gone = weights > 0, absent(cells)
+    known = counted & ~gone
     mass: dict[Any, float] = {}
-    for cell, c in zip(cells[some].tolist(), weights[some].tolist(), strict=True):
+    for cell, c in zip(cells[known].tolist(), weights[known].tolist(), strict=True):
         mass[cell] = mass.get(cell, 0.0) + c
     levels = sorted(mass, key=lambda level: (isinstance(level, str), level))
     if len(levels) > MOST_LEVELS:
-        if any(isinstance(level, str) for level in levels) and (what := _written(levels)):
+        texts = [k.strip() for k in levels[:: len(levels) // 100] if isinstance(k, str)]
+        what = ""
+        if texts and np.mean([A_DATE.fullmatch(text) is not None for text in texts]) > NEARLY_ALL:
+            what = "dates"
+        elif texts and Number.of(texts, np.ones(len(texts))) is not None:
+            what = "numbers"
+        if what:
             warn(
                 f"column {name!r} looks like {what} as text, such as {levels[0]!r}: its "
                 f"{len(levels)} values are taken for categories. Put bayesvm.TableCleaner() before "
                 f"the estimator, which reads them as {what}, or convert the column."
             )
-        elif len(levels) > NEARLY_ALL * some.sum():
+        elif len(levels) > NEARLY_ALL * known.sum():
             warn(
-                f"column {name!r} has {len(levels)} different values in {int(some.sum())} rows: it "
-                "names rows rather than kinds of rows, and cannot predict new ones. Leave it out."
+                f"column {name!r} has {len(levels)} different values in {int(known.sum())} rows: "
+                "it names rows rather than kinds of rows, and cannot predict new ones. Leave it "
+                "out."
             )
         frequent = set(sorted(levels, key=lambda k: -mass[k])[:MOST_LEVELS])
         levels = [level for level in levels if level in frequent]
-    return (*levels, *([None] if np.any(gone & (weights > 0)) else []))
-
-
-def _written(levels: Sequence[Any]) -> str:
-    """What nearly all of some texts are: ``"numbers"``, ``"dates"``, or neither."""
-    texts = [str(level).strip() for level in levels[:: max(len(levels) // 200, 1)]]  # a sample
-    if np.mean([A_DATE.fullmatch(text) is not None for text in texts]) > NEARLY_ALL:
-        return "dates"
-    return "" if Number.of(texts, np.ones(len(texts))) is None else "numbers"
+    return (*levels, *([None] if np.any(counted & gone) else []))

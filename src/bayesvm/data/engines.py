@@ -71,11 +71,7 @@ class Serial:
 
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
         """Sum of the results, in the order of the blocks."""
-        total = None
-        for b in blocks:
-            found = fn(b, *entries(vectors, b.at) if vectors else ())
-            total = found if total is None else total + found
-        return total
+        return reduce(add, self.collect(fn, blocks, *vectors))
 
     def check(self) -> None:
         """Refuse fields without a meaning, and engines that cannot run here."""
@@ -142,18 +138,14 @@ class Threads(Serial):
         try:
             with one_blas_thread():
                 for block in blocks:
-                    ahead.append(
-                        pool.submit(fn, block, *entries(vectors, block.at) if vectors else ())
-                    )
+                    own = entries(vectors, block.at) if vectors else ()
+                    ahead.append(pool.submit(fn, block, *own))
                     if len(ahead) > 2 * workers:
                         yield ahead.popleft().result()
                 while ahead:
                     yield ahead.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-    def sum(self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any) -> Any:
-        return reduce(add, self.collect(fn, blocks, *vectors))
 
 
 @dataclass(frozen=True)
