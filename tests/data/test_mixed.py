@@ -1,6 +1,5 @@
 """Mixed models: one fit, whoever visits the rows and wherever labels of groups are met."""
 
-import itertools
 import os
 import pickle
 import signal
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.ways import WAYS, at, computed, dasked, filed, gap, rows_in, shrink, torched
 from tests.problems import local_cluster
 
 from bayesvm import MixedSVC
@@ -17,7 +17,6 @@ from bayesvm.data import (
     Dask,
     Gpu,
     Serial,
-    Threads,
     block_rows,
     cut,
     from_iterable,
@@ -48,90 +47,30 @@ MODELS = {  # groups, and what they have of their own
 models = pytest.mark.parametrize("model", MODELS)
 
 
-def rows_of(groups, some):
-    return {name: labels[some] for name, labels in groups.items()}
-
-
-def filed(groups, edges=range(0, N + 1, 400)):
-    cuts = [slice(a, b) for a, b in itertools.pairwise(edges)]
-    return from_iterable(lambda: ((X[s], Y[s], rows_of(groups, s)) for s in cuts))
-
-
-def dasked(groups, cut=(300, 800, 500)):
-    da = pytest.importorskip("dask.array")
-    columns = {name: da.from_array(labels, chunks=700) for name, labels in groups.items()}
-    return da.from_array(X, chunks=(cut, (2, 1))), da.from_array(Y, chunks=900), columns
-
-
-def torched():
-    return pytest.importorskip("torch").from_numpy(X)
-
-
-WAYS = {
-    "threads 1": lambda g: (X, Y, g, {"engine": Threads(1)}),
-    "threads 2": lambda g: (X, Y, g, {"engine": Threads(2)}),
-    "threads 4": lambda g: (X, Y, g, {"engine": Threads(4)}),
-    "out of core": lambda g: (filed(g), None, None, {}),
-    "out of core, threads": lambda g: (filed(g), None, None, {"engine": Threads(2)}),
-    "dask": lambda g: (*dasked(g), {}),
-    "torch, from files": lambda g: (
-        filed(g),
-        None,
-        None,
-        {"engine": pytest.importorskip("torch") and Gpu("cpu")},
-    ),
-    "torch": lambda g: (torched(), Y, g, {}),
-    "torch, sent there": lambda g: (
-        pytest.importorskip("torch") and X,
-        Y,
-        g,
-        {"engine": Gpu("cpu")},
-    ),
-}
 ways = pytest.mark.parametrize("way", WAYS)
-
-
-def shrink(patch):
-    """Blocks so small that a thousand rows are many."""
-    patch.setattr("bayesvm.data.blocks.CACHE_BYTES", 2**14)
-    patch.setattr("bayesvm.data.gpu.Gpu.block_bytes", 2**12)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    shrink(monkeypatch)
+    shrink(monkeypatch, 2**14)
 
 
 @pytest.fixture(scope="module")
 def reference():
     """Fits by the serial engine; they are not to be changed."""
-    patch = pytest.MonkeyPatch()
-    shrink(patch)
-    held = {
-        name: MixedSVC(random=random, engine=Serial(), random_state=0).fit(X, Y, groups=groups)
-        for name, (groups, random) in MODELS.items()
-    }
-    patch.undo()
-    return held
-
-
-def computed(x):
-    if hasattr(x, "compute"):
-        return x.compute()
-    return x if isinstance(x, np.ndarray) else np.from_dlpack(x)
-
-
-def gap(have, want):
-    """Between posterior means, relative to their scale."""
-    a, b = (m.machines_[0].posterior.mean for m in (have, want))
-    return np.abs(a - b).max() / np.abs(b).max()
+    with pytest.MonkeyPatch.context() as patch:
+        shrink(patch, 2**14)
+        return {
+            name: MixedSVC(random=random, engine=Serial(), random_state=0).fit(X, Y, groups=groups)
+            for name, (groups, random) in MODELS.items()
+        }
 
 
 @ways
 @models
 def test_the_same_fit(way, model, reference):
     (groups, random), want = MODELS[model], reference[model]
-    data, labels, members, options = WAYS[way](groups)
+    data, labels, members, options = rows_in(way, X, Y, groups)
     have = MixedSVC(random=random, random_state=0, **options).fit(data, labels, groups=members)
     assert gap(have, want) < 1e-8
     np.testing.assert_allclose(have.elbo_, want.elbo_, rtol=1e-10)
@@ -149,9 +88,9 @@ def test_the_same_fit(way, model, reference):
 def test_float32_columns(way, reference):
     """Stated: 1e-4 of the scale of the posterior mean."""
     (groups, random), want = MODELS["slopes, crossed"], reference["slopes, crossed"]
-    data, labels, members, options = WAYS[way](groups)
-    own = {"out of core": Serial, "dask": Dask}.get(way, lambda: Gpu("cpu"))
-    engine = replace(options["engine"] if options else own(), dtype="float32")
+    data, labels, members, options = rows_in(way, X, Y, groups)
+    engine = {"dask": Dask(), "torch": Gpu("cpu")}.get(way, options.get("engine", Serial()))
+    engine = replace(engine, dtype="float32")
     have = MixedSVC(random=random, engine=engine, random_state=0)
     have.fit(data, labels, groups=members)
     assert have.machines_[0].model.dtype == "float32"
@@ -163,18 +102,19 @@ def test_float32_columns(way, reference):
 def test_rows_that_do_not_fit_the_device_are_sent_block_by_block(reference, monkeypatch):
     monkeypatch.setattr(Gpu, "available", lambda self: X.nbytes // 2)
     groups, random = MODELS["slopes, crossed"]
-    have = MixedSVC(random=random, engine=torched() is None or Gpu("cpu"), random_state=0)
-    assert gap(have.fit(X, Y, groups=groups), reference["slopes, crossed"]) < 1e-8
+    data, labels, members, options = rows_in("torch, sent there", X, Y, groups)
+    have = MixedSVC(random=random, random_state=0, **options).fit(data, labels, groups=members)
+    assert gap(have, reference["slopes, crossed"]) < 1e-8
 
 
 @settings(max_examples=6, deadline=None)
 @given(cuts=st.sets(st.integers(1, N - 1), max_size=5))
 def test_any_partition_gives_the_same_fit(cuts, reference):
     edges, want = [0, *sorted(cuts), N], reference["an intercept"]
-    sizes = tuple(b - a for a, b in itertools.pairwise(edges))
-    data, labels, members = dasked(ONE, sizes)
+    sizes = tuple(np.diff(edges).tolist())
+    data, labels, members = dasked(X, Y, ONE, sizes)
     for have in (
-        MixedSVC(random_state=0).fit(filed(ONE, edges)),
+        MixedSVC(random_state=0).fit(filed(X, Y, ONE, edges)),
         MixedSVC(random_state=0).fit(data, labels, groups=members),
     ):
         assert gap(have, want) < 1e-8
@@ -182,12 +122,12 @@ def test_any_partition_gives_the_same_fit(cuts, reference):
 
 @pytest.mark.filterwarnings("ignore:the chains do not agree", "ignore:too few draws")
 @pytest.mark.parametrize("leaps", [0, 2])
-@pytest.mark.parametrize("way", ["threads 2", "out of core", "dask"])
+@pytest.mark.parametrize("way", ["threads 2", "files", "dask"])
 def test_draws_are_the_same_where_blocks_are(way, leaps, monkeypatch):
     monkeypatch.setattr("bayesvm.data.blocks.CACHE_BYTES", 8 * (1 + P + PATIENTS) * (N // 2))
     scheme = Gibbs(draws=6, burn_in=4, chains=1, leaps=leaps)
     want = MixedSVC(inference=scheme, engine="serial", random_state=0).fit(X, Y, groups=ONE)
-    data, labels, members, options = WAYS[way](ONE)
+    data, labels, members, options = rows_in(way, X, Y, ONE)
     if way == "dask":  # partitions of whole blocks
         assert block_rows(1 + P + PATIENTS) == N // 2
         data = data.rechunk((N // 2, P))
@@ -200,10 +140,8 @@ def test_exact_modes_from_files(model):
     (groups, random), few = MODELS[model], slice(0, 600)
     options = {"random": random, "inference": "em", "likelihood": "hinge", "random_state": 0}
     want = MixedSVC(**options, engine="serial")
-    want.fit(X[few], Y[few], groups=rows_of(groups, few))
-    parts = [slice(i, i + 150) for i in range(0, 600, 150)]
-    source = from_iterable(lambda: ((X[s], Y[s], rows_of(groups, s)) for s in parts))
-    have = MixedSVC(**options).fit(source)
+    want.fit(X[few], Y[few], groups=at(groups, few))
+    have = MixedSVC(**options).fit(filed(X[few], Y[few], at(groups, few)))
     assert gap(have, want) < 1e-8
     assert have.duality_gap_ < 1e-8
 
@@ -218,9 +156,9 @@ def test_formulas_read_frames_only():
 
 
 def test_answers_on_dask_are_lazy(reference):
-    model, some = reference["slopes, crossed"], rows_of(TWO, slice(0, 300))
+    model, some = reference["slopes, crossed"], at(TWO, slice(0, 300))
     some["patient"] = np.where(np.arange(300) % 7 == 0, "nobody", some["patient"])
-    data = dasked(TWO)[0][:300]
+    data = dasked(X, Y, TWO)[0][:300]
     da = pytest.importorskip("dask.array")
     lazy = {name: da.from_array(labels, chunks=110) for name, labels in some.items()}
     for ask, options in (
@@ -245,11 +183,11 @@ def test_answers_on_dask_are_lazy(reference):
 
 def test_draws_of_f_are_lazy_too(reference):
     model, few = reference["slopes, crossed"], slice(0, 600)
-    data, _, members = dasked(TWO)
+    data, _, members = dasked(X, Y, TWO)
     lazy = model.sample_posterior(
         150, X=data[few], groups={k: v[few] for k, v in members.items()}, random_state=3
     )
-    want = model.sample_posterior(150, X=X[few], groups=rows_of(TWO, few), random_state=3)
+    want = model.sample_posterior(150, X=X[few], groups=at(TWO, few), random_state=3)
     assert lazy.__dask_graph__()
     np.testing.assert_allclose(lazy.compute(), want, rtol=1e-8)
     # groups that are not known are drawn for every row
@@ -371,29 +309,29 @@ def test_codes_in_any_library_are_the_columns_they_stand_for(reference):
 def test_what_cannot_be_done_is_said():
     da = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match="all rows of a group at once"):
-        MixedSVC(inference="svi").fit(filed(ONE))
-    data, labels, members = dasked(ONE)
+        MixedSVC(inference="svi").fit(filed(X, Y, ONE))
+    data, labels, members = dasked(X, Y, ONE)
     with pytest.raises(ValueError, match="inference='vb' or 'gibbs'"):
         MixedSVC(inference="em").fit(data, labels, groups=members)
     gone = np.where(WHO == 3, np.nan, WHO.astype(float))
     for data, members in (
         (da.from_array(X, chunks=(500, P)), da.from_array(gone, chunks=800)),
-        (filed({"group": gone}), None),
+        (filed(X, Y, {"group": gone}), None),
     ):
         with pytest.raises(ValueError, match=f"{(WHO == 3).sum()} of {N} rows have no value"):
             MixedSVC().fit(data, Y, groups=members)
     halves = [(X[:800], Y[:800], SITE[:800]), (X[800:], Y[800:], PATIENT[800:])]
     with pytest.raises(ValueError, match="of several kinds"):
         MixedSVC().fit(from_iterable(lambda: iter(halves)))
-    halves[1] = (X[800:], Y[800:], rows_of(TWO, slice(800, N)))
+    halves[1] = (X[800:], Y[800:], at(TWO, slice(800, N)))
     with pytest.raises(ValueError, match="all parts must have the same"):
         MixedSVC().fit(from_iterable(lambda: iter(halves)))
     with pytest.raises(ValueError, match="groups 'group' has shape"):
         MixedSVC().fit(da.from_array(X), Y, groups=da.from_array(SITE[:70]))
     with pytest.raises(ValueError, match="missing='model'"):
-        MixedSVC(missing="model").fit(filed(ONE))
+        MixedSVC(missing="model").fit(filed(X, Y, ONE))
     with pytest.raises(ValueError, match="positive weights"):
-        MixedSVC().fit(filed(ONE), sample_weight=np.arange(float(N)))
+        MixedSVC().fit(filed(X, Y, ONE), sample_weight=np.arange(float(N)))
     with pytest.raises(ValueError, match="dtype='float16' is not known"):
         MixedSVC(engine=Serial(dtype="float16")).fit(X, Y, groups=ONE)
 
@@ -406,7 +344,7 @@ def test_groups_on_a_real_cluster(reference):
     One of two is killed in the middle of a fit, which ends with the same numbers.
     """
     with local_cluster() as client:
-        data, labels, members = dasked(TWO)
+        data, labels, members = dasked(X, Y, TWO)
         pids, seen = client.run(os.getpid), []
 
         def strike(progress):
@@ -428,4 +366,4 @@ def test_groups_on_a_real_cluster(reference):
 
 def test_tensors_are_not_sampled():
     with pytest.raises(ValueError, match="inference='vb'"):
-        MixedSVC(inference="gibbs").fit(torched(), Y, groups=ONE)
+        MixedSVC(inference="gibbs").fit(*torched(X), Y, groups=ONE)

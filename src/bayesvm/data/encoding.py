@@ -207,7 +207,7 @@ def find_levels(cells: Array, weights: Array, name: str) -> tuple[Any, ...]:
         mass[cell] = mass.get(cell, 0.0) + c
     levels = sorted(mass, key=lambda level: (isinstance(level, str), level))
     if len(levels) > MOST_LEVELS:
-        texts = [k.strip() for k in levels[:: len(levels) // 100] if isinstance(k, str)]
+        texts = [k.strip() for k in levels[:: max(len(levels) // 200, 1)] if isinstance(k, str)]
         what = ""
         if texts and np.mean([A_DATE.fullmatch(text) is not None for text in texts]) > NEARLY_ALL:
             what = "dates"
