@@ -72,7 +72,7 @@ def test_reports(table, tmp_path):
     assert invoke("report", model, tmp_path / "new.csv", "-o", page).exit_code == 0
     assert "rows that the model was not fitted to" in page.read_text(encoding="utf-8")
     assert invoke("report", model).exit_code == 0
-    assert "How good it is" in table.with_suffix(".html").read_text(encoding="utf-8")
+    assert ">Scores<" in table.with_suffix(".html").read_text(encoding="utf-8")
     assert "is the table itself" in flat(invoke("report", model, table, "-o", table))
 
 

@@ -126,7 +126,7 @@ def test_groups_are_reported():
     report, page = made(MixedSVC(), X, y, groups=g)
     assert "groups" in page.sections
     assert set(report.groups) == {"effects", "variances", "shares"}
-    assert "groups left out" in report.to_html()
+    assert "held-out groups" in report.to_html()
 
 
 def test_a_formula_does_not_give_its_label_to_others():

@@ -11,6 +11,7 @@ from tests.browser import dump, violations
 import bayesvm
 from bayesvm import BayesianLinearSVC
 from bayesvm.html_report import words
+from bayesvm.html_report.report import Report
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = [HOSTILE, "\"onload='x' {{ 7*7 }}", "line\nbreak\x00\u202e", "</style></svg>&amp;"]
@@ -101,15 +102,18 @@ def test_differences_of_log_loss_are_told_by_their_interval(answer):
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=names)
     frame.index = pd.MultiIndex.from_tuples(frame.index, names=["model", "metric"])
     assert words.against(frame, "base rate") == answer
-    facts = words.Facts(FACTS, frame)
-    (note,) = words.notes(facts)
+    bins = {"predicted": [0.1, 0.9], "observed": [0.2, 0.9], "rows": [30, 10]}
+    bins |= {"lower": [0.05, 0.8], "upper": [0.3, 0.95]}
+    report = Report("", facts=FACTS, scores=frame, reliability=pd.DataFrame(bins))
+    (note,) = words.notes(report)
     expected = {"better than": "No problem was", "not clearly different from": "There are too few"}
     assert note.text.startswith(expected.get(answer, "The probabilities are no better than the"))
     if answer == "not clearly different from":
         assert "is +0.010 (90 % interval −0.000 to +0.021)" in note.text
-    cards = {card.name: card.good for card in words.cards(facts)}
+    assert words.cards(report)[-1][:2] == ("Calibration", "±7.5 points")
+    cards = {card.name: card.good for card in words.cards(report)}
     assert cards["Log loss"] is {"better than": True, "worse than": False}.get(answer)
-    assert cards["Right class"] is None  # its interval holds zero
+    assert cards["Accuracy"] is None  # its interval holds zero
 
 
 @pytest.mark.parametrize(
@@ -121,13 +125,13 @@ def test_differences_of_log_loss_are_told_by_their_interval(answer):
         ("converged", False, "bad The fit has not converged"),
         ("novel_share", 0.06, "fair 6 % of the new rows are unlike the training rows"),
         ("novel_share", 0.05, None),
-        ("chains", 1.02, "fair Chains differ"),
+        ("chains", 1.02, "fair The chains have not mixed"),
         ("chains", 1.01, None),
     ],
 )
 def test_a_note_is_printed_where_its_rule_holds(fact, value, note):
     chains = pd.DataFrame({"largest_r_hat": [value]}) if fact == "chains" else None
-    found = words.notes(words.Facts({**FACTS, fact: value}, chains=chains))
+    found = words.notes(Report("", facts={**FACTS, fact: value}, chains=chains))
     said = [f"{one.kind} {one.text}".replace("\N{NO-BREAK SPACE}", " ") for one in found]
     assert len(said) == (note is not None)
     assert note is None or said[0].startswith(note)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from ..core.types import Array
-from .words import short
+from .words import plain, short
 
 LARGE, SMALL = (4.6, 3.5), (3.5, 2.7)  # inches
 # Colours of the page by name; matplotlib draws with the light ones
@@ -26,6 +25,7 @@ COLOURS = {
     "k5": "#667384", "soft": "#556170", "ink": "#18212c", "rule": "#e2e6eb", "paper": "#ffffff",
 }  # fmt: skip
 CLASSES = [COLOURS[f"k{j}"] for j in range(6)]  # at most six classes are drawn in one figure
+DASHED: Any = {"ls": "--", "color": COLOURS["soft"], "lw": 1}
 STYLE: Any = {
     "svg.fonttype": "none", "text.parse_math": False, "axes.unicode_minus": True, "font.size": 9,
     "text.color": COLOURS["ink"], "axes.labelcolor": COLOURS["ink"],
@@ -34,9 +34,10 @@ STYLE: Any = {
     "axes.axisbelow": True, "grid.color": COLOURS["rule"], "axes.spines.top": False,
     "axes.spines.right": False, "axes.spines.left": False, "ytick.left": False,
     "xtick.bottom": False, "lines.linewidth": 1.8, "legend.frameon": False,
-    "axes.prop_cycle": cycler(color=CLASSES), "axes.facecolor": "none",
-    "figure.facecolor": "none",
+    "legend.fontsize": 8, "axes.prop_cycle": cycler(color=CLASSES), "axes.facecolor": "none",
+    "axes.titlelocation": "left", "axes.titlesize": 9, "figure.facecolor": "none",
 }  # fmt: skip
+styled = mpl.rc_context(STYLE)
 
 
 @dataclass(frozen=True)
@@ -51,25 +52,35 @@ class Figure:
         return f"<figure>{self.svg}</figure>"
 
 
-def drawn(
-    key: str, title: str, text: str, draw: Callable[[Any], None],
-    size: tuple[float, float] = LARGE, mark: str = "",
-) -> Figure:  # fmt: skip
-    """What ``draw`` puts on axes, as SVG; ``mark`` names a point that the page moves.
+def new_axes(
+    xlabel: str, ylabel: str, percent: str = "xy", size: tuple[float, float] = SMALL
+) -> Any:
+    """Axes of a new figure, its horizontal label on top; some are in ``percent``."""
+    axes = Canvas(figsize=size, layout="constrained").subplots()
+    axes.set_xlabel(xlabel)
+    axes.set_title(ylabel)
+    for name in percent:
+        axis = getattr(axes, f"{name}axis")
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:.4g}\N{NO-BREAK SPACE}%"))
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    return axes
+
+
+def finished(axes: Any, key: str, title: str, text: str, mark: bool = False) -> Figure:
+    """The figure of axes as SVG, with a ``mark`` that the page moves.
 
     Names of elements begin with ``key``: several figures stand on one page.
     """
-    buffer, width, height = io.StringIO(), 72 * size[0], 72 * size[1]
-    with mpl.rc_context({**STYLE, "svg.hashsalt": key}), warnings.catch_warnings():
+    buffer, prefix = io.StringIO(), re.sub(r"\W", "-", key)
+    if len(axes.get_legend_handles_labels()[0]) > 1:
+        axes.legend()
+    width, height = 72 * axes.figure.get_size_inches()
+    with mpl.rc_context({"svg.hashsalt": key}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of signs that the font of the layout lacks
-        canvas = Canvas(figsize=size, layout="constrained")
-        axes = canvas.subplots()
-        draw(axes)
-        canvas.savefig(buffer, format="svg", metadata={"Date": None})
+        axes.figure.savefig(buffer, format="svg", metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") : svg.rindex("</svg>")].split(">", 1)[1]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    prefix = re.sub(r"\W", "-", key)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg).replace("xlink:href", "href")
     for name, colour in COLOURS.items():
         svg = svg.replace(colour, f"var(--{name}, {colour})")
@@ -77,7 +88,7 @@ def drawn(
         x0, y0, x1, y1 = axes.get_position().extents
         box = [width * x0, width * x1, height * (1 - y1), height * (1 - y0)]
         ends = " ".join(f"{end:.2f}" for end in box)
-        svg += f'<circle id="{mark}" class="mark" r="4.5" cx="-20" cy="-20" data-box="{ends}"/>'
+        svg += f'<circle id="at-{key}" class="mark" r="4.5" cx="-20" cy="-20" data-box="{ends}"/>'
     start = Markup(
         '<svg class="plot" style="max-width:{}px" viewBox="0 0 {:g} {:g}" role="img" '
         'aria-label="{}">'
@@ -85,197 +96,143 @@ def drawn(
     return Figure(title, text, start + Markup(svg) + Markup("</svg>"))
 
 
-def _percent(axis: Any) -> None:
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:.4g}\N{NO-BREAK SPACE}%"))
-    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-
-
-def _finish(axes: Any, xlabel: str, ylabel: str, percent: str = "xy") -> None:
-    axes.set(xlabel=xlabel)
-    axes.set_title(ylabel, loc="left", fontsize=9)
-    for name in percent:
-        _percent(getattr(axes, f"{name}axis"))
-
-
-def reliability(frame: Any, label: str) -> Figure:
-    """Observed shares against predicted probabilities, on axes that end where the data do."""
-    x, y = frame["predicted"], frame["observed"]
-    inside = int(((frame["lower"] <= x) & (x <= frame["upper"])).sum())
-
-    def draw(axes: Any) -> None:
-        ends = min(x.min(), frame["lower"].min()), max(x.max(), frame["upper"].max())
-        room = 0.04 * (ends[1] - ends[0])
-        limits = max(ends[0] - room, -0.01), min(ends[1] + room, 1.01)
-        axes.plot(limits, limits, "--", color=COLOURS["soft"], lw=1)
-        axes.vlines(x, frame["lower"], frame["upper"], color=CLASSES[0], lw=1.5)
-        axes.plot(x, y, color=CLASSES[0], lw=1, alpha=0.5)
-        axes.plot(x, y, "o", color=CLASSES[0], ms=6, mec=COLOURS["paper"])
-        axes.set(xlim=limits, ylim=limits)
-        _finish(axes, "predicted probability", "observed share")
-
-    text = (
-        f"Predicted probability of {label} against how often it came, in {len(frame)} bins. The "
-        f"interval of the observed share holds the prediction in {inside} of {len(frame)}."
-    )
-    return drawn("reliability", "Reliability", text, draw)
-
-
-def separation(P: Array, codes: Array, names: list[str], label: str) -> Figure:
-    """Histograms of the probabilities of the rows of two classes."""
-
-    def draw(axes: Any) -> None:
-        edges = np.linspace(P.min(), P.max(), 21) if np.ptp(P) > 0 else 10
-        for k in (1, 0):
-            share = np.full((codes == k).sum(), 1.0 / max((codes == k).sum(), 1))
-            colour = CLASSES[1 - k]
-            axes.hist(P[codes == k], edges, weights=share, color=colour, alpha=0.55, label=names[k])
-        axes.legend()
-        _finish(axes, f"predicted probability of {label}", "share of rows")
-
-    text = f"Distribution of the predicted probability of {label}, for each true class."
-    return drawn("separation", "Separation", text, draw)
-
-
-def roc(frame: Any) -> Figure:
-    """The ROC curve of each class."""
-    text = "Share of a class found against false alarms."
-    return _curve("roc", "ROC curve", text, frame, ("fpr", "false alarms"), ("tpr", "found"), 1.0)
-
-
-def precision_recall(frame: Any, share: float) -> Figure:
-    """The precision-recall curve of each class; ``share`` is the precision of a guess."""
-    text, y = "Share of alarms that are right against share found.", "right among alarms"
-    name = "Precision and recall"
-    return _curve("pr", name, text, frame, ("recall", "found"), ("precision", y), share)
-
-
-def _curve(
-    key: str, title: str, text: str, frame: Any, x: tuple[str, str], y: tuple[str, str], end: float
-) -> Figure:
-    classes = list(dict.fromkeys(frame["class"]))[: len(CLASSES)]
-
-    def draw(axes: Any) -> None:
-        if len(classes) == 1 or key == "roc":
-            first = 0.0 if key == "roc" else end
-            axes.plot([0, 1], [first, end], "--", color=COLOURS["soft"], lw=1)
-        for name in classes:
-            part = frame[frame["class"] == name]
-            axes.plot(part[x[0]], part[y[0]], label=_named(name))
-        axes.set(xlim=(0, 1), ylim=(0, 1.02))
-        _finish(axes, x[1], y[1])
-        if len(classes) > 1:
-            axes.legend(fontsize=8)
-
-    return drawn(key, title, text, draw, SMALL, f"at-{key}" if len(classes) == 1 else "")
-
-
-def _named(name: Any, most: int = 24) -> str:
+def legend_name(name: Any, most: int = 24) -> str:
     """A label of a legend; matplotlib hides those that begin with an underscore."""
     text = str(name) if len(str(name)) <= most else f"{str(name)[: most - 1]}…"
     return f"\N{ZERO WIDTH SPACE}{text}" if text.startswith("_") else text
 
 
+@styled
+def reliability(frame: Any, label: str) -> Figure:
+    """Observed shares against predicted probabilities, on axes that end where the data do."""
+    x, lower, upper = frame["predicted"], frame["lower"], frame["upper"]
+    low, high = min(x.min(), lower.min()), max(x.max(), upper.max())
+    room = 0.04 * (high - low)
+    limits = max(low - room, -0.01), min(high + room, 1.01)
+    axes = new_axes("predicted probability", "observed share", size=LARGE)
+    axes.plot(limits, limits, **DASHED)
+    axes.vlines(x, lower, upper, color=CLASSES[0], lw=1.5)
+    axes.plot(x, frame["observed"], color=CLASSES[0], lw=1, alpha=0.5)
+    axes.plot(x, frame["observed"], "o", color=CLASSES[0], ms=6, mec=COLOURS["paper"])
+    axes.set(xlim=limits, ylim=limits)
+    text = (
+        f"Predicted probability of {label} against its observed share, in {len(frame)} bins. The "
+        f"interval of the observed share includes the prediction in {x.between(lower, upper).sum()}"
+        f" of {len(frame)}."
+    )
+    return finished(axes, "reliability", "Reliability", text)
+
+
+@styled
+def separation(P: Array, codes: Array, names: list[str], label: str) -> Figure:
+    """Histograms of the probabilities of the rows of two classes."""
+    axes = new_axes(f"predicted probability of {label}", "share of rows", size=LARGE)
+    edges = np.linspace(P.min(), P.max(), 21) if np.ptp(P) > 0 else 10
+    for k in (1, 0):
+        share = np.full((codes == k).sum(), 1.0 / max((codes == k).sum(), 1))
+        style = {"color": CLASSES[1 - k], "alpha": 0.55, "label": legend_name(names[k])}
+        axes.hist(P[codes == k], edges, weights=share, **style)
+    text = f"Distribution of the predicted probability of {label}, for each true class."
+    return finished(axes, "separation", "Separation", text)
+
+
+@styled
+def curve(frame: Any, key: str, title: str, x_name: str, y_name: str, chance: Any) -> Figure:
+    """A curve of each class over the last two columns; ``chance`` has the heights of a guess."""
+    classes = list(dict.fromkeys(frame["class"]))[: len(CLASSES)]
+    axes = new_axes(x_name, y_name)
+    if chance is not None:
+        axes.plot([0, 1], chance, **DASHED)
+    for name in classes:
+        *_, x, y = (part for _, part in frame[frame["class"] == name].items())
+        axes.plot(x, y, label=legend_name(name))
+    axes.set(xlim=(0, 1), ylim=(0, 1.02))
+    return finished(axes, key, title, f"{y_name} against {x_name}.".capitalize(), len(classes) == 1)
+
+
+@styled
 def cost(frame: Any) -> Figure:
     """Cost of errors against the threshold; the page draws it anew when costs change."""
     errors = (frame["fp"] + frame["fn"]).to_numpy()
-
-    def draw(axes: Any) -> None:
-        axes.plot(frame.index, errors / max(errors.max(), 1) / 1.05, gid="line")
-        axes.set(xlim=(0, 1), ylim=(0, 1.02))
-        _finish(axes, "threshold", "share of the largest cost", "y")
-
-    text = "Cost of errors per row for each threshold."
-    return drawn("cost", "Cost of errors", text, draw, SMALL, "at-cost")
+    axes = new_axes("threshold", "share of the largest cost", "y")
+    axes.plot(frame.index, errors / max(errors.max(), 1) / 1.05, gid="line")
+    axes.set(xlim=(0, 1), ylim=(0, 1.02))
+    return finished(axes, "cost", "Cost of errors", "Cost of errors for each threshold.", True)
 
 
-def partial(
-    frame: Any, name: str, classes: Array, label: str, limits: tuple[float, float]
-) -> Figure:
-    """Average probability as a column changes."""
-    several = frame.index.nlevels > 1
-    parts = {k: frame.loc[k] for k in classes[: len(CLASSES)]} if several else {"": frame}
-
-    def draw(axes: Any) -> None:
-        for j, (key, part) in enumerate(parts.items()):
-            values, colour = list(part.index), CLASSES[j]
+@styled
+def partial(curves: dict[str, Any], classes: Array, label: str) -> dict[str, Figure]:
+    """Average probability as one column changes, by name, on one scale of probabilities."""
+    out, several = {}, len(classes) > 2
+    drawn = ["mean"] if several else ["mean", "lower", "upper"]
+    ends = [part[name] for part in curves.values() for name in drawn if name in part]
+    low, high = min(x.min() for x in ends), max(x.max() for x in ends)
+    room = 0.06 * ((high - low) or 1.0)
+    for name, frame in curves.items():
+        axes = new_axes("", "probability" if several else f"P({label})", "y")
+        axes.set(ylim=(max(low - room, 0.0), min(high + room, 1.0)))
+        for k in classes[: len(CLASSES)] if several else classes[1:]:
+            part = frame.loc[k] if several else frame
+            values, colour = list(part.index), CLASSES[len(axes.lines)]
             numbers = all(isinstance(value, float | int) for value in values)
             x, dots = values if numbers else range(len(values)), not numbers or len(values) <= 5
-            axes.plot(x, part["mean"], "o" if dots else "-", color=colour, label=_named(key))
+            axes.plot(x, part["mean"], "o" if dots else "-", color=colour, label=legend_name(k))
             if "lower" in part and not several and dots:
                 axes.vlines(x, part["lower"], part["upper"], color=colour)
             elif "lower" in part and not several:
                 axes.fill_between(x, part["lower"], part["upper"], color=colour, alpha=0.16, lw=0)
             if dots:
                 texts = [short(v, 6) if isinstance(v, float) else str(v) for v in values]
-                axes.set_xticks(x, [_named(text, max(3, 44 // len(texts))) for text in texts])
+                axes.set_xticks(x, [legend_name(text, max(3, 44 // len(x))) for text in texts])
                 axes.margins(x=0.12)
             else:
                 axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.set(ylim=limits)
-        _finish(axes, "", "probability" if several else f"P({label})", "y")
-        if several:
-            axes.legend(fontsize=8)
-
-    text = f"Average probability as {name} changes and all else stays."
-    return drawn(f"partial {name}", name, text, draw, SMALL)
+        title = plain(name, 40)
+        text = f"Average probability as {title} changes, with all other columns unchanged."
+        out[f"partial {name}"] = finished(axes, f"partial {name}", title, text)
+    return out
 
 
-def limits_of(frames: list[Any]) -> tuple[float, float]:
-    """Ends of an axis of probabilities that all partial effects share."""
-    ends = [frame[name] for frame in frames for name in ("mean", "lower", "upper")
-            if name in frame and (name == "mean" or frame.index.nlevels == 1)]  # fmt: skip
-    low, high = min(end.min() for end in ends), max(end.max() for end in ends)
-    room = 0.06 * ((high - low) or 1.0)
-    return max(low - room, 0.0), min(high + room, 1.0)
-
-
+@styled
 def groups(frame: Any, factor: str, effect: str, most: int = 150) -> Figure:
     """Effects of at most ``most`` groups of a factor in order, with intervals."""
     frame = frame.sort_values("mean", kind="stable")
     frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, most).round().astype(int))]
-
-    def draw(axes: Any) -> None:
-        x = range(1, len(frame) + 1)
-        axes.axhline(0.0, ls="--", color=COLOURS["soft"], lw=1)
-        if "lower" in frame:
-            axes.vlines(x, frame["lower"], frame["upper"], color=CLASSES[0], alpha=0.45, lw=1)
-        axes.plot(x, frame["mean"], "o", color=CLASSES[0], ms=3)
-        axes.set_xticks([])
-        _finish(axes, "groups in order", f"{effect}, log odds", "")
-
+    axes, x = new_axes("groups in order", f"{effect}, log odds", "", LARGE), range(len(frame))
+    axes.axhline(0.0, **DASHED)
+    if "lower" in frame:
+        axes.vlines(x, frame["lower"], frame["upper"], color=CLASSES[0], alpha=0.45, lw=1)
+    axes.plot(x, frame["mean"], "o", color=CLASSES[0], ms=3)
+    axes.set_xticks([])
     text = f"Effects of {len(frame)} groups, {effect}."
-    return drawn(f"groups {factor}", f"Groups of {factor}", text, draw)
+    return finished(axes, f"groups {factor}", f"Groups of {factor}", text)
 
 
+@styled
 def novelty(values: Array) -> Figure:
     """Histogram of novelty, with the height that all bars have where rows are alike."""
+    axes, bins = new_axes("novelty of a row", "share of rows"), np.linspace(0, 1, 21)
+    share = np.full(values.size, 1 / values.size)
+    axes.hist(values, bins, weights=share, color=CLASSES[0], alpha=0.55)
+    axes.axhline(1 / 20, **DASHED)
+    text = (
+        "Distribution of novelty over held-out rows; the dashed line is for rows like the others."
+    )
+    return finished(axes, "novelty", "Novelty", text)
 
-    def draw(axes: Any) -> None:
-        axes.hist(values, np.linspace(0, 1, 21), weights=np.full(values.size, 1 / values.size),
-                  color=CLASSES[0], alpha=0.55)  # fmt: skip
-        axes.axhline(1 / 20, ls="--", color=COLOURS["soft"], lw=1)
-        _finish(axes, "novelty of a row", "share of rows")
 
-    text = "Distribution of novelty over rows left out; the dashed line is what rows alike give."
-    return drawn("novelty", "Novelty", text, draw, SMALL)
-
-
+@styled
 def convergence(paths: list[Array], names: list[str], quantity: str) -> Figure | None:
     """The objective of each machine after each pass, less its last value."""
     paths = [path[np.isfinite(path)] for path in paths[: len(CLASSES)]]
     if max((path.size for path in paths), default=0) < 2:
         return None
-
-    def draw(axes: Any) -> None:
-        for name, path in zip(names, paths):
-            axes.plot(range(1, path.size + 1), path - path[-1], label=_named(name))
-        later = np.concatenate([path[min(1, path.size - 1) :] - path[-1] for path in paths])
-        room = 0.1 * (np.ptp(later) or 1.0)  # the first pass may be far below
-        axes.set(ylim=(later.min() - room, later.max() + room))
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        _finish(axes, "pass over the rows", f"{quantity}, less the last", "")
-        if len(paths) > 1:
-            axes.legend(fontsize=8)
-
-    text = f"The {quantity} after each pass, less that after the last."
-    return drawn("convergence", "Convergence", text, draw, SMALL)
+    axes = new_axes("pass over the rows", f"{quantity}, minus the last", "")
+    for name, path in zip(names, paths):
+        axes.plot(range(1, path.size + 1), path - path[-1], label=legend_name(name))
+    later = np.concatenate([path[min(1, path.size - 1) :] - path[-1] for path in paths])
+    room = 0.1 * (np.ptp(later) or 1.0)  # the first pass may be far below
+    axes.set(ylim=(later.min() - room, later.max() + room))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    text = f"The {quantity} after each pass, minus that after the last."
+    return finished(axes, "convergence", "Convergence", text)

@@ -50,7 +50,7 @@
     });
     $("threshold-value").textContent = ((k + 1) / 100).toFixed(2);
     $("r-recall").textContent = percent(share(tp, tp + fn));
-    $("r-precision").textContent = tp + fp ? percent(share(tp, tp + fp)) : "no alarms";
+    $("r-precision").textContent = tp + fp ? percent(share(tp, tp + fp)) : "none";
     $("r-fpr").textContent = percent(share(fp, fp + tn));
     $("r-error").textContent = percent(share(fp + fn, rows));
     $("r-cost").textContent = (100 * costs[k]).toPrecision(3);

@@ -20,7 +20,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_curve
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
-from sklearn.utils import get_tags
+from sklearn.utils import get_tags, resample
 from threadpoolctl import threadpool_limits
 
 from ..core.types import Array
@@ -96,11 +96,10 @@ class HeldOut:
 
 def thinned(codes: Array, most: int) -> Array:
     """Positions of at most ``most`` rows, drawn in proportion to the classes, in order."""
+    every = np.arange(codes.size)
     if codes.size <= most:
-        return np.arange(codes.size)
-    order = np.random.default_rng(0).permutation(codes.size)
-    order = order[np.argsort(codes[order], kind="stable")]
-    return np.sort(order[np.linspace(0, codes.size - 1, most).astype(int)])
+        return every
+    return np.sort(resample(every, replace=False, n_samples=most, stratify=codes, random_state=0))
 
 
 def is_pairwise(model: Any) -> bool:
@@ -116,21 +115,15 @@ def predict(model: Any, data: Rows, level: float | None) -> Predictions:
     """What a model predicts of rows; with a ``level`` intervals and novelty, if it has them."""
     inside = Inside.of(model)
     inner, X = inside.model, inside.rows(data.X)
-    at = np.searchsorted(data.classes, inner.classes_)
-
-    def in_all_classes(P: Array) -> Array:
-        out = np.zeros((data.codes.size, len(data.classes)))
-        out[:, at] = P
-        return out
-
-    P = in_all_classes(inner.predict_proba(X, **data.options))
+    # a fold may lack a class
+    place = np.eye(len(data.classes))[np.searchsorted(data.classes, inner.classes_)]
+    P = inner.predict_proba(X, **data.options) @ place
     posterior = getattr(inner.machines_[0], "posterior", None)
     if level is None or not (posterior is None or posterior.has_spread):
         return Predictions(P)
-    lower, upper = inner.predict_interval(X, level=level, **data.options)
+    lower, upper = (end @ place for end in inner.predict_interval(X, level, **data.options))
     known = inner.fit_.left_out is not None and inner._knows_novelty
-    novelty = inner.novelty(X, **data.options) if known else None
-    return Predictions(P, in_all_classes(lower), in_all_classes(upper), novelty)
+    return Predictions(P, lower, upper, inner.novelty(X, **data.options) if known else None)
 
 
 def cross_validated(
@@ -193,7 +186,7 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array) -> tuple[Array, 
         proba = {MODEL: predict(new, outer, None).P}
         if not is_pairwise(model):
             inside = Inside.of(new)
-            seen, unseen = (as_frame(inside.rows(part.X), inside.model) for part in (inner, outer))
+            seen, unseen = (as_frame(inside.rows(part.X), inside) for part in (inner, outer))
             with threadpool_limits(1):  # threads of boosting wait longer than they work
                 proba |= rivals(seen, unseen, inner)
     shares = np.bincount(inner.codes, inner.mass, minlength=len(data.classes)) + 0.5
@@ -246,14 +239,15 @@ def held_out(
     return replace(found, fitted=predict(model, data.take(found.rows), level))
 
 
-def as_frame(X: Any, model: Any) -> Any:
-    """A table of a fitted model's columns, for other models; without the label of a formula."""
+def as_frame(X: Any, inside: Inside) -> Any:
+    """Rows as the estimator is given them, as a frame, without the label of a formula."""
     if sparse.issparse(X):
         return X
-    frame = pandas_for("report").DataFrame(X)
-    formula = getattr(model, "_formula", None)
+    frame, names = pandas_for("report").DataFrame(X), inside.names(made=False)
+    formula = getattr(inside.model, "_formula", None)
     frame = frame if formula is None else frame.drop(columns=[formula.response], errors="ignore")
-    return frame.set_axis([str(name) for name in frame.columns], axis=1)
+    known = not hasattr(X, "columns") and len(names) == frame.shape[1]
+    return frame.set_axis(names if known else [str(name) for name in frame.columns], axis=1)
 
 
 def rivals(train: Any, test: Any, data: Rows) -> dict[str, Array]:

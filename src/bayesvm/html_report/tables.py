@@ -1,33 +1,153 @@
-"""Tables of the report: columns of the data, rows, relevance, chains."""
+"""Tables of the report: effects of columns, columns of the data, rows, relevance, chains."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 from ..core.types import Array
+from ..estimators.average import average_at, contrasts, editable, effects_of, with_column
+from ..estimators.predictions import proba
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
 from ..inspection.tables import pandas_for
 from ..predictive.diagnostics import ess, r_hat
-from .effects import cells_at
 from .scores import HeldOut, Rows, auc, thinned
-from .words import short
+from .words import is_clear, short
+
+
+def cells_at(X: Any, j: int) -> Array:
+    """The cells of a column of a frame, an array or a sparse array."""
+    if sparse.issparse(X):
+        return np.asarray(X[:, [j]].toarray()).ravel()
+    return np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else np.asarray(X)[:, j])
+
+
+# ---------------------------------------------------------------------------------------------
+# Effects
+
+
+def effects(
+    inside: Inside, data: Rows, some: Array, candidates: list[int], level: float, most: int = 30
+) -> Any:
+    """Average effects of the columns of the largest importance, these first, or ``None``.
+
+    A column ``importance`` is the mean absolute change of a row's probability when the column is
+    shuffled: it does not cancel where effects change sign.  ``rises`` and ``falls`` are the shares
+    of the rows whose probability does so by the change, for effects whose interval includes zero.
+    Standard deviations of columns are over all rows; probabilities are averaged over the rows
+    ``some``, and intervals count that the table has more.  ``most`` of the ``candidates``,
+    positions of columns, have effects.
+    """
+    model, classes, groups = inside.model, [str(k) for k in data.classes], data.take(some).groups
+    try:
+        whole = editable(model._own_columns(data.X), pandas_for("report"))
+        rows = whole.iloc[some] if hasattr(whole, "iloc") else whole[some]
+        changes = list(contrasts(model, whole, candidates, "sd"))
+        P, order = proba(model, rows, groups), np.random.default_rng(0).permutation(some.size)
+        moved = {}  # mean absolute change of each class's probability, by column
+        for j in sorted({change.position for change in changes}):
+            # pandas keeps the type of its columns
+            cells = rows.iloc[order, j].array if hasattr(rows, "iloc") else cells_at(rows, j)[order]
+            moved[j] = np.abs(proba(model, with_column(rows, j, cells), groups) - P).mean(axis=0)
+        top = sorted(moved, key=lambda j: -moved[j][1 if len(classes) == 2 else 0 :].sum())[:most]
+        changes = [
+            one if np.ndim(one.low) == 0 else one._replace(low=one.low[some], high=one.high[some])
+            for one in changes if one.position in top
+        ]  # fmt: skip
+        frame = effects_of(model, rows, changes, level, groups, data.codes.size).dropna()
+    except (ValueError, TypeError, NotFittedError):  # no column can be changed
+        return None
+    change_of, added = {one[:2]: one for one in changes}, []
+    for key, row in frame.iterrows():
+        one, k = change_of[key[-2:]], 1 if len(classes) == 2 else classes.index(str(key[0]))
+        shares = [np.nan, np.nan]
+        if not is_clear(row):
+            low, high = (proba(model, with_column(rows, one.position, x), groups)[:, k]
+                         for x in (one.low, one.high))  # fmt: skip
+            change = np.round(high - low, 3)  # a tenth of a point, as the page has them
+            shares = [float(np.mean(change > 0)), float(np.mean(change < 0))]
+        added.append([*shares, float(moved[one.position][k])])
+    frame[["rises", "falls", "importance"]] = added
+    given = dict(zip(model._input_names(), inside.names(made=False)))
+    frame = frame.rename(index=lambda name: given.get(name, name), level="name")
+    frame = frame.iloc[np.lexsort((-frame["mean"].abs(), -frame["importance"]))]
+    if len(classes) > 2:
+        frame = frame.sort_index(level="class", sort_remaining=False, kind="stable")
+    return frame
+
+
+def importances(frame: Any) -> Any:
+    """Columns by their importance, with the largest average effect of each.
+
+    Of more than two classes, half the sum over classes, without an effect.
+    """
+    if frame.index.nlevels == 2:
+        some = frame[~frame.index.get_level_values("name").duplicated()]
+        return some.reset_index(level="change")
+    first = frame.groupby(level=["class", "name"], sort=False)["importance"].first()
+    total = 0.5 * first.groupby(level="name", sort=False).sum()
+    return total.to_frame().sort_values("importance", ascending=False, kind="stable")
+
+
+def partial_effects(
+    inside: Inside, data: Rows, some: Array, names: list[str], level: float, most: int = 6
+) -> dict[str, Any]:
+    """Average probability over the rows ``some`` as one column takes each of its values.
+
+    A data frame for each, indexed by value (and class, for more than two): mean, lower, upper.
+    """
+    known, rows, out = inside.names(made=False), data.take(some), {}
+    for name in names[:most]:
+        values = grid_of(inside.model, data.X, known.index(name)) if name in known else []
+        if len(values) > 1:
+            j = known.index(name)
+            out[name] = average_at(inside.model, rows.X, j, values, level, rows.groups)
+    return out
+
+
+def grid_of(model: Any, X: Any, j: int, points: int = 13, levels: int = 8) -> list[Any]:
+    """Values of a column at which probabilities are averaged: the most frequent of few or of text.
+
+    Of numbers the range without a fiftieth at either end.
+    """
+    cells = cells_at(X, j)
+    coded = any(category.column == j for category in model.encoding_.categories)
+    try:
+        values = cells.astype(float)
+    except (TypeError, ValueError):
+        coded = True
+    if coded:
+        given = Counter(cell for cell in cells.tolist() if cell is not None and cell == cell)
+        return sorted((level for level, _ in given.most_common(levels)), key=str)
+    values = values[~np.isnan(values)]
+    seen = np.unique(values)
+    if seen.size <= 5:
+        return list(seen.tolist())
+    low, high = np.quantile(values, [0.02, 0.98])
+    low, high = (low, high) if low < high else np.quantile(seen, [0.02, 0.98])
+    return list(np.linspace(low, high, points).tolist())
 
 
 def relevance(inside: Inside) -> Any:
     """One over the length scale of each column of a kernel machine, the largest first."""
-    pd = pandas_for("report")
     try:
         names, parts = relevances(inside)
     except (ValueError, AttributeError):  # no kernel, or one length scale for all columns
         return None
-    frame = pd.DataFrame(parts, index=["relevance", "local"][: len(parts)]).T
-    frame.index = pd.Index(names, name="column")
+    index = pandas_for("report").Index(names, name="column")
+    frame = pandas_for("report").DataFrame(dict(zip(["relevance", "local"], parts)), index)
     if frame["relevance"].nunique() == 1:
         return None
     return frame.sort_values("relevance", ascending=False, kind="stable")
+
+
+# ---------------------------------------------------------------------------------------------
+# Columns and rows of the data
 
 
 def columns(data: Rows, most: int = 20_000) -> Any:
@@ -40,16 +160,16 @@ def columns(data: Rows, most: int = 20_000) -> Any:
     for j, name in enumerate(data.X.columns):
         cells = data.X.iloc[:, j]
         number = pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_bool_dtype(cells)
+        dates = pd.api.types.is_datetime64_any_dtype(cells)
         if not number:
             cells = cells.map(lambda x: x if getattr(x, "__hash__", None) else str(x))
         seen, text = cells.dropna(), "none"
         if len(seen) and number:
-            low, middle, high = map(short, np.quantile(seen.astype(float), [0, 0.5, 1]), [4] * 3)
+            low, middle, high = (short(x, 4) for x in np.quantile(seen.astype(float), [0, 0.5, 1]))
             text = f"{low} to {high}, median {middle}"
         elif len(seen):
             shares = seen.astype(str).value_counts(normalize=True).iloc[:3]
             text = ", ".join(f"{str(k)[:30]} ({100 * v:.0f} %)" for k, v in shares.items())
-        dates = pd.api.types.is_datetime64_any_dtype(cells)
         rows.append({
             "column": str(name),
             "kind": "numbers" if number else "dates" if dates else "categories",
@@ -61,36 +181,40 @@ def columns(data: Rows, most: int = 20_000) -> Any:
 
 def auc_alone(cells: Any, codes: Array, n_classes: int, number: bool) -> float:
     """AUC of a column by itself, in either direction; levels by their frequency in other rows."""
+    dense = cells.rank(method="dense") if number else None
+    level = pandas_for("report").factorize(cells)[0] + 1
     areas = []
-    level = None if number else pandas_for("report").factorize(cells)[0] + 1
     for k in [1] if n_classes == 2 else range(n_classes):
         hit = codes == k
         if cells.isna().all() or not 0 < hit.sum() < hit.size:
             continue
-        if level is None:
-            p = cells.rank(method="dense").fillna(cells.rank(method="dense").median()).to_numpy()
-        else:
-            others = np.bincount(level)[level] - 1
-            p = (np.bincount(level, hit)[level] - hit + hit.mean()) / (others + 1.0)
+        others = np.bincount(level)[level] - 1
+        p = (np.bincount(level, hit)[level] - hit + hit.mean()) / (others + 1.0)
+        if dense is not None:
+            p = dense.fillna(dense.median()).to_numpy()
         area = float(auc(hit, p, np.ones((1, hit.size)))[0])
         areas.append(max(area, 1.0 - area))
     return float(np.mean(areas)) if areas else float("nan")
 
 
 def held_out_rows(held: HeldOut, data: Rows) -> Any:
-    """Every row left out: true and given label, probabilities; what the fitted model gives for it.
+    """Every held-out row: true and predicted label, probabilities; what the model itself predicts.
 
     ``p`` and ``p_label`` are by models that had not seen the row.  ``p_fitted`` (not of new rows),
     the interval and the novelty are by the model itself, as its ``predict_proba`` gives them.
     """
-    pd, classes, n = pandas_for("report"), data.classes, held.codes.size
-    best, at = held.P.argmax(axis=1), np.arange(n)
-    shown = np.full(n, 1) if len(classes) == 2 else best
+    pd, classes, own, at = (
+        pandas_for("report"),
+        data.classes,
+        held.fitted,
+        np.arange(held.P.shape[0]),
+    )
+    best = held.P.argmax(axis=1)
+    shown = np.ones_like(best) if len(classes) == 2 else best
     table = {
         "label": classes[held.codes], "given": classes[best], "p": held.P[at, shown],
         "p_label": held.P[at, held.codes],
     }  # fmt: skip
-    own = held.fitted
     if own is not None and held.how != "new":
         table["p_fitted"] = own.P[at, shown]
     if own is not None and own.lower is not None and own.upper is not None:
@@ -103,7 +227,7 @@ def held_out_rows(held: HeldOut, data: Rows) -> Any:
 
 
 def telling_rows(rows: Any, X: Any, held: HeldOut, names: list[str], known: list[str]) -> Any:
-    """Eight rows each that are surprising, least sure and most novel, with four columns."""
+    """Eight rows each that are surprising, least certain and most novel, with four columns."""
     shown = [name for name in names if name in known][:4]
     cells = {f"column {k}": cells_at(X, known.index(k))[held.rows] for k in shown}
     whole = rows.assign(**cells)
@@ -118,13 +242,14 @@ def telling_rows(rows: Any, X: Any, held: HeldOut, names: list[str], known: list
 
 def chains(model: Any) -> Any:
     """R-hat and effective number of draws over the coefficients of a sampled model, or ``None``."""
-    machines = [m for m in model.machines_ if getattr(m, "draws", None) is not None]
-    if not machines:
-        return None
     rows = []
-    for name, machine in zip([""] if len(machines) == 1 else model.classes_, machines):
-        theta = machine.draws.theta
-        worst = float(np.max(r_hat(theta))), float(np.min(ess(theta)))
-        rows.append([str(name), *theta.shape, *worst])
-    names = ["class", "chains", "draws", "coefficients", "largest_r_hat", "smallest_ess"]
-    return pandas_for("report").DataFrame(rows, columns=names).set_index("class")
+    for name, machine in zip(
+        [""] if len(model.machines_) == 1 else model.classes_, model.machines_
+    ):
+        if getattr(machine, "draws", None) is not None:
+            theta = machine.draws.theta
+            worst = float(np.max(r_hat(theta))), float(np.min(ess(theta)))
+            rows.append([str(name), *theta.shape, *worst])
+    columns = ["class", "chains", "draws", "coefficients", "largest_r_hat", "smallest_ess"]
+    frame = pandas_for("report").DataFrame(rows, columns=columns).set_index("class")
+    return frame if len(frame) else None

@@ -1,10 +1,8 @@
-"""What a report says: sentences, notes and cards, each by a rule; and short numbers."""
+"""The text of a report: names and numbers as they are printed, notes, sentences and cards."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,12 +38,12 @@ class Note(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """A column, its largest average effect, and how far it moves probabilities."""
+    """A column, its largest average effect, and its importance."""
 
     name: str
     change: str
-    row: Any  # mean; with a posterior lower and upper, rises and falls: see effects.effects
-    moved: float
+    row: Any  # mean; with a posterior lower and upper, rises and falls: see tables.effects
+    importance: float
     label: str = ""  # the class, if there are more than two
 
 
@@ -92,15 +90,16 @@ def listed(words: list[str]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# Conditions
+# Rules
 
 
 def against(scores: Any, name: str, equal: float = 0.01) -> str:
     """How the log loss of this model compares with another's, by the interval of the difference.
 
-    Differences below ``equal``, 1 % in the probability of the true label, do not matter.
+    Differences below ``equal``, 1 % in the probability of the true label, do not matter.  Empty
+    if the other model has no scores.
     """
-    if name not in scores.index.get_level_values("model"):
+    if scores is None or name not in scores.index.get_level_values("model"):
         return ""
     row = scores.loc[(name, "log_loss")]
     gap, lower, upper = row["difference"], row["difference_lower"], row["difference_upper"]
@@ -112,143 +111,94 @@ def against(scores: Any, name: str, equal: float = 0.01) -> str:
 
 
 def is_clear(row: Any) -> bool:
-    """Whether the interval of an effect does not hold zero."""
+    """Whether the interval of an effect excludes zero."""
     return "lower" not in row or bool(row["lower"] > 0 or row["upper"] < 0)
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the rules read."""
-
-    about: dict[str, Any]  # facts of the page by name
-    scores: Any = None  # data frames of the report
-    reliability: Any = None
-    chains: Any = None
-
-    def __getitem__(self, name: str) -> Any:
-        return self.about[name]
-
-    def versus(self, name: str) -> str:
-        """How the model compares with another; empty if that is not known."""
-        return "" if self.scores is None else against(self.scores, name)
-
-
-# ---------------------------------------------------------------------------------------------
-# Notes: kind, when, and the text
-
-
-def _gap(facts: Facts) -> str:
-    row = facts.scores.loc[(BASE, "log_loss")]
-    gap, low, high = (signed(row[f"difference{end}"]) for end in ("", "_lower", "_upper"))
-    return (
-        "There are too few cases to tell whether the probabilities are better than the base rate: "
-        f"its log loss less the model's is {gap} ({facts['level']} interval {low} to {high}). "
-        "Judge the model on more rows."
-    )
-
-
-def _rival(name: str) -> Callable[[Facts], str]:
-    def text(facts: Facts) -> str:
-        other = "a kernel model" if facts["estimator"] != "BayesianSVC" else "other columns"
-        return f"The log loss of {OTHERS[name]} is lower: consider {other}, or {OTHERS[name]}."
-
-    return text
-
-
-def _leaks(facts: Facts, left_out: bool) -> list[tuple[str, str]]:
-    return [(plain(name), plain(why, 160)) for name, why, gone in facts["leaks"]
-            if gone == left_out]  # fmt: skip
-
-
-RULES: list[tuple[str, Callable[[Facts], Any], str | Callable[[Facts], str]]] = [
-    (
-        "bad", lambda f: f.versus(BASE) in ("worse than", "about as good as", "no better than"),
-        "The probabilities are no better than the base rate: the columns say little about the "
-        "labels, or the model does not suit them. Try another model or more rows.",
-    ),
-    (
-        "bad", lambda f: _leaks(f, False),
-        lambda f: " ".join(
-            f"{name} may give the label away ({why}): is it known in advance?"
-            for name, why in _leaks(f, False)
-        ),
-    ),
-    ("bad", lambda f: not f["converged"], "The fit has not converged; see The fit."),
-    ("fair", lambda f: f.versus(BASE) == "not clearly different from", _gap),
-    ("fair", lambda f: f.versus(LOGISTIC) == "worse than", _rival(LOGISTIC)),
-    ("fair", lambda f: f.versus(BOOSTING) == "worse than", _rival(BOOSTING)),
-    (
-        "fair", lambda f: _leaks(f, True),
-        lambda f: f"{listed([name for name, _ in _leaks(f, True)])} "
-        f"{'give' if len(_leaks(f, True)) > 1 else 'gives'} the label away and "
-        f"{'were' if len(_leaks(f, True)) > 1 else 'was'} left out.",
-    ),
-    (
-        "fair", lambda f: f.chains is not None and f.chains["largest_r_hat"].max() > 1.01,
-        "Chains differ (R-hat above 1.01): draw more before the numbers are quoted.",
-    ),
-    (
-        "fair", lambda f: (f["novel_share"] or 0) > 0.05,
-        lambda f: f"{percent(f['novel_share'], 0)} of the new rows are unlike the training rows "
-        "(1 % expected).",
-    ),
-]  # fmt: skip
-
-
-def notes(facts: Facts) -> list[Note]:
-    """What needs attention, the worst first; one good word if nothing does."""
-    out = [Note(kind, text if isinstance(text, str) else text(facts))
-           for kind, when, text in RULES if when(facts)]  # fmt: skip
-    if not out and facts.scores is not None:
+def notes(report: Any) -> list[Note]:
+    """What needs attention, the worst first; one good note if nothing does."""
+    facts, bad, fair = report.facts, [], []
+    base, logistic, boosting = (against(report.scores, k) for k in (BASE, LOGISTIC, BOOSTING))
+    if base in ("worse than", "about as good as", "no better than"):
+        bad.append(
+            "The probabilities are no better than the base rate: the columns say little about the "
+            "labels, or the model does not suit them. Try another model or more rows."
+        )
+    kept = [f"{plain(name)} may give the label away ({plain(why, 160)}): is it known in advance?"
+            for name, why, left_out in facts["leaks"] if not left_out]  # fmt: skip
+    if kept:
+        bad.append(" ".join(kept))
+    if not facts["converged"]:
+        bad.append("The fit has not converged; see The fit.")
+    if base == "not clearly different from":
+        row = report.scores.loc[(BASE, "log_loss")]
+        gap, low, high = (signed(row[f"difference{end}"]) for end in ("", "_lower", "_upper"))
+        fair.append(
+            "There are too few cases to tell whether the probabilities are better than the base "
+            f"rate: its log loss minus the model's is {gap} ({facts['level']} interval {low} to "
+            f"{high}). Evaluate the model on more rows."
+        )
+    for name, answer in ((LOGISTIC, logistic), (BOOSTING, boosting)):
+        if answer == "worse than":
+            other = "a kernel model" if facts["estimator"] != "BayesianSVC" else "other columns"
+            rival = OTHERS[name]
+            fair.append(f"The log loss of {rival} is lower: consider {other}, or {rival}.")
+    if gone := [plain(name) for name, _, left_out in facts["leaks"] if left_out]:
+        give, were = ("give", "were") if len(gone) > 1 else ("gives", "was")
+        fair.append(f"{listed(gone)} {give} the label away and {were} left out.")
+    if report.chains is not None and report.chains["largest_r_hat"].max() > 1.01:
+        fair.append("The chains have not mixed (R-hat above 1.01): draw more samples.")
+    if (facts["novel_share"] or 0) > 0.05:
+        share = percent(facts["novel_share"], 0)
+        fair.append(f"{share} of the new rows are unlike the training rows (1 % expected).")
+    out = [Note("bad", text) for text in bad] + [Note("fair", text) for text in fair]
+    if not out and report.scores is not None:
         text = "No problem was found: better than the base rate, converged, no column gives the "
         out.append(Note("good", text + "label away."))
     return out
 
 
-# ---------------------------------------------------------------------------------------------
-# Sentences and cards
-
-
-def sentences(facts: Facts) -> list[str]:
-    """What was fitted and on what, how good it is, what matters most."""
+def sentences(report: Any) -> list[str]:
+    """What was fitted and on what, how good it is, which column matters most."""
+    facts, scores = report.facts, report.scores
     target, classes = facts["target"], [plain(k, 40) for k in facts["classes"]]
     what = f"the probability of each of {len(classes)} classes of {target}"
     if len(classes) == 2:
         what = f"the probability that {target} is {classes[1]}"
     kind = KINDS.get(facts["estimator"], "a model")
-    first = f"This is {kind} that gives {what} from {facts['n_columns']} columns"
+    first = f"This is {kind} that predicts {what} from {facts['n_columns']} columns"
     if facts["n_rows"]:
         first += f", fitted to {facts['n_rows']:,} rows"
     if facts["shares"] is not None:
         k = 1 if len(classes) == 2 else int(np.argmax(facts["shares"]))
         first += f" of which {percent(facts['shares'][k], 0)} are {classes[k]}"
     out = [first + "."]
-    if facts.scores is not None:
-        right, usual = (1 - facts.scores.loc[(name, "error"), "value"] for name in (MODEL, BASE))
+    if scores is not None:
+        right, usual = (1 - scores.loc[(name, "error"), "value"] for name in (MODEL, BASE))
         # to a tenth: a difference of less than a percent is seen
-        text = f"Accuracy on rows it had not seen is {percent(right)}; always guessing the most "
+        text = f"Accuracy on held-out rows is {percent(right)}; always guessing the most "
         text += f"frequent class gives {percent(usual)}. Its probabilities are "
         parts: dict[str, list[str]] = {}
         for name, shown in OTHERS.items():
-            if how := facts.versus(name):
+            if how := against(scores, name):
                 parts.setdefault(how, []).append(shown)
         out.append(text + listed([f"{k} those of {listed(v)}" for k, v in parts.items()]) + ".")
-    better = facts.scores is None or facts.versus(BASE) == "better than"
+    better = against(scores, BASE) in ("", "better than")
     # of a column whose effects cancel, two points of the probability are worth a sentence
-    clear = [e for e in facts["top"] if is_clear(e.row) or (better and e.moved >= 0.02)]
+    clear = [e for e in facts["top"] if is_clear(e.row) or (better and e.importance >= 0.02)]
     if clear:
         out.append(what_matters(clear, facts["level"]))
     elif facts["top"]:
-        out.append("No column has a clear effect by itself: every interval holds zero.")
+        out.append("No column has a clear effect by itself: every interval includes zero.")
     return out
 
 
 def what_matters(effects: list[Effect], level: str) -> str:
-    """The column that moves probabilities most, by how much, and in which direction."""
-    name, change, row, moved, label = effects[0]
+    """The column of the largest importance, with the size and direction of its effect."""
+    name, change, row, importance, label = effects[0]
     text = (
         f"What matters most is {plain(name, 40)}: shuffling this column changes the predicted "
-        f"probability by {100 * moved:.1f} points on average, up or down"
+        f"probability by {100 * importance:.1f} points on average, up or down"
     )
     step = f"going from {plain(change, 40)}"
     if change == "+1 sd":
@@ -257,38 +207,37 @@ def what_matters(effects: list[Effect], level: str) -> str:
         high, _, low = change.partition(" against ")
         step = f"{plain(high, 30)} instead of {plain(low, 30)}"
     of = f"the probability of {label}" if label else "it"
-    moving = f"{step} changes {of} by {points(row['mean'])} points on average"
+    effect = f"{step} changes {of} by {points(row['mean'])} points on average"
     if "lower" in row:
-        moving += f" ({level} interval {points(row['lower'])} to {points(row['upper'])})"
+        effect += f" ({level} interval {points(row['lower'])} to {points(row['upper'])})"
     if not is_clear(row):
         up, down = row.get("rises", np.nan), row.get("falls", np.nan)
         if min(up, down) >= 0.005:  # one percent as it is printed
-            moving += f", up for {percent(up, 0)} of the rows and down for {percent(down, 0)}"
+            effect += f", up for {percent(up, 0)} of the rows and down for {percent(down, 0)}"
         else:
-            moving += ", so that its sign is uncertain"
+            effect += ", so that its sign is uncertain"
     rest = [plain(e.name, 40) for e in effects[1:3]]
     more = f" Then {'comes' if len(rest) == 1 else 'come'} {listed(rest)}." if rest else ""
-    return f"{text}; {moving}.{more}"
+    return f"{text}; {effect}.{more}"
 
 
-def cards(facts: Facts) -> list[Card]:
+def cards(report: Any) -> list[Card]:
     """Numbers at the top; green or red only where the interval of a difference says so."""
-    out, scores = [], facts.scores
+    out, facts, scores = [], report.facts, report.scores
     if scores is not None:
         value, gap = scores["value"], scores.loc[(BASE, "error")]
         good = True if gap["difference_lower"] > 0 else None
         good = False if gap["difference_upper"] < 0 else good
         usual = f"{percent(1 - value[BASE, 'error'])} by the base rate"
-        out.append(Card("Right class", percent(1 - value[MODEL, "error"]), usual, good))
+        out.append(Card("Accuracy", percent(1 - value[MODEL, "error"]), usual, good))
         area = scores.loc[(MODEL, "auc")]
         if np.isfinite(area["value"]):
             ends = f"{facts['level']} interval {area['lower']:.3f} to {area['upper']:.3f}"
-            out.append(Card("Ranking (AUC)", f"{area['value']:.3f}", ends))
-        good = {"better than": True, "worse than": False}.get(facts.versus(BASE))
+            out.append(Card("AUC", f"{area['value']:.3f}", ends))
+        good = {"better than": True, "worse than": False}.get(against(scores, BASE))
         usual = f"{value[BASE, 'log_loss']:.3f} by the base rate"
         out.append(Card("Log loss", f"{value[MODEL, 'log_loss']:.3f}", usual, good))
-    if facts.reliability is not None:
-        frame = facts.reliability
+        frame = report.reliability
         gaps = (frame["predicted"] - frame["observed"]).abs()
         inside = frame["predicted"].between(frame["lower"], frame["upper"])
         note = f"{inside.sum()} of {len(frame)} bins within their interval"
