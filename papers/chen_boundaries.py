@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets.simulators import CHEN
-from bayesvm.plot.vectors import wrong_signed
+from bayesvm.plot.planes import wrong_signed
 
 from . import chen, chen_synthetic
 from .chen_tuning import middle

@@ -18,7 +18,7 @@ from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch, simulate_chen
 from bayesvm.datasets.simulators import CHEN
-from bayesvm.plot.vectors import wrong_signed
+from bayesvm.plot.planes import wrong_signed
 
 from . import chen
 from .tables import table_of

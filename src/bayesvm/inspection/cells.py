@@ -44,21 +44,17 @@ class ImputedCells:
         mean, std = cells.copy(), np.zeros_like(cells)
         for k, design, columns in self.terms:
             known = ~np.isnan(cells[:, columns])
-            m, v = self._filled_in(k, X)
+            if design.is_latent:
+                each = zip(*(machine.entries(X, k) for machine in self.machines), strict=True)
+                m, v = mixture(*map(np.stack, each))
+            else:
+                m, var = np.asarray(design.columns(X)), design.variances(X)
+                v = np.zeros_like(m) if var is None else var
             filled = m * design.scale + design.center
             mean[:, columns] = np.where(known, cells[:, columns], filled)
             std[:, columns] = np.where(known, 0.0, np.sqrt(v) * design.scale)
         mean[:, list(unread)] = np.nan
         return mean, std
-
-    def _filled_in(self, k: int, X: Any) -> tuple[Array, Array]:
-        """Columns of a term at new rows, on the scale of the model, and variances of its cells."""
-        design = self.machines[0].model.terms[k].design
-        if not design.is_latent:
-            C, var = np.asarray(design.columns(X)), design.variances(X)
-            return C, np.zeros_like(C) if var is None else var
-        means, variances = zip(*(m.entries(X, k) for m in self.machines), strict=True)
-        return mixture(np.stack(means), np.stack(variances))
 
     def training(self, rows: Array | None) -> Imputed:
         """Missing cells of the training rows.

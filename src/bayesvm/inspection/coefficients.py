@@ -11,10 +11,9 @@ from scipy import sparse
 from scipy.special import ndtr
 
 from ..core.types import Array
-from ..predictive.diagnostics import ess, r_hat
 from ..predictive.fitted import Machine
 from .arviz import Draws
-from .tables import contrasts, pandas_for, stacked, tails
+from .tables import contrasts, convergence, pandas_for, stacked, tails
 
 
 def coefficient_table(
@@ -36,7 +35,7 @@ def coefficient_table(
     table |= more
     if held is not None:
         user = np.stack([np.asarray(T @ chain.T).T for chain in held.theta])
-        table["r_hat"], table["ess"] = r_hat(user), ess(user)
+        table |= convergence(user)
     return table
 
 

@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..core.random import stream
 from ..core.types import Array, Block, Term
@@ -16,7 +15,7 @@ from ..data.levels import Levels
 from ..inference.problem import Problem
 from ..predictive.fitted import Fit, Machine
 from .arviz import Draws
-from .tables import pandas_for, stacked, tails
+from .tables import draws_table, gaussian_table, pandas_for, stacked, tails
 
 VARIANCES = 4000  # draws of a variational factor from which an interval is computed
 LOGISTIC_VARIANCE = np.pi**2 / 3
@@ -68,7 +67,7 @@ class GroupEffects:
 
     def random_effects(self, level: float = 0.9) -> Any:
         """Effects of every group: mean, and where there is a posterior sd, lower and upper."""
-        pd, ends, frames = pandas_for("a report of groups"), tails(level), []
+        pd, frames = pandas_for("a report of groups"), []
         for machine in self.fit.machines:
             parts = []
             for k, term, factor in self._terms(machine):
@@ -76,7 +75,7 @@ class GroupEffects:
                     [[factor], self.labels[factor], self._names(term.design)],
                     names=["factor", "level", "effect"],
                 )
-                parts.append(pd.DataFrame(_effects(machine, k, ends), index=index))
+                parts.append(pd.DataFrame(_effects(machine, k, level), index=index))
             frames.append(pd.concat(parts) if parts else _table([], (), [], "", pd))
         return stacked(frames, self.fit.classes, pd)
 
@@ -112,7 +111,9 @@ class GroupEffects:
                 np.einsum("mjk,jk->m", self._covariances(machine, k), self.second[term.name])
                 for k, term, _ in terms
             ]
-            total = np.sum(v, axis=0) + LOGISTIC_VARIANCE / _slope(machine.link) ** 2
+            link = machine.link.logit(np.array([-1e-6, 1e-6]), np.zeros(2))
+            slope = np.diff(link) / 2e-6  # of the log odds at f = 0, where f is certain
+            total = np.sum(v, axis=0) + LOGISTIC_VARIANCE / slope**2
             rows = [[np.mean(x / total), *np.quantile(x / total, ends)] for x in v]
             index = pd.Index([factor for *_, factor in terms], name="factor")
             notes = [self._note(machine, k) for k, *_ in terms]
@@ -193,28 +194,19 @@ class GroupEffects:
         return frame
 
 
-def _effects(machine: Machine, k: int, ends: tuple[float, float]) -> dict[str, Array]:
+def _effects(machine: Machine, k: int, level: float) -> dict[str, Array]:
     """Columns of the report of one term's effects."""
     where, design = machine.model.slices[k], machine.model.terms[k].design
     T, held = design.to_user(), machine.draws
     mean = (machine.posterior.mean[where].reshape(design.G, design.r) @ T.T).ravel()
     if held is not None:
-        u = (held.theta[..., where].reshape(-1, design.G, design.r) @ T.T).reshape(-1, mean.size)
-        low, high = np.quantile(u, ends, axis=0)
-        return {"mean": mean, "sd": u.std(axis=0), "lower": low, "upper": high}
+        u = held.theta[..., where].reshape(-1, design.G, design.r) @ T.T
+        return draws_table(u.reshape(1, -1, mean.size), level) | {"mean": mean}
     if not machine.posterior.has_spread:
         return {"mean": mean}
     post: Any = machine.reported
     own = post.blocks(where, design.r)
-    sd = np.sqrt(np.einsum("jk,gkl,jl->gj", T, own, T)).ravel()
-    low, high = mean + sd * ndtri(np.array(ends))[:, None]
-    return {"mean": mean, "sd": sd, "lower": low, "upper": high}
-
-
-def _slope(link: Any) -> float:
-    """Slope of the log odds at f = 0, where f is certain."""
-    low, high = link.logit(np.array([-1e-6, 1e-6]), np.zeros(2))
-    return float(high - low) / 2e-6
+    return gaussian_table(mean, np.sqrt(np.einsum("jk,gkl,jl->gj", T, own, T)).ravel(), level)
 
 
 def second_moments(problem: Problem) -> dict[str, Array]:

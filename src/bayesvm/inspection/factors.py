@@ -8,14 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..core.types import Array
 from ..factor_models.fitted import Fitted, Sample
 from ..factor_models.observed_data import ColumnScale, Sheet
-from ..predictive.diagnostics import ess, r_hat
 from .arviz import arviz_tree
-from .tables import pandas_for, tails
+from .tables import convergence, draws_table, gaussian_table, pandas_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +71,8 @@ class FactorReport:
 
     def interval(self, level: float) -> tuple[Array, Array]:
         """Central posterior intervals of the loadings, as of Gaussians."""
-        low, high = (ndtri(t) * self.std for t in tails(level))
-        return self.loadings + low, self.loadings + high
+        table = gaussian_table(self.loadings, self.std, level)
+        return table["lower"], table["upper"]
 
     def sample(self, n: int, rng: np.random.Generator) -> list[Sample]:
         """Draws of each part, loadings on the scale of the input."""
@@ -120,44 +118,30 @@ class FactorReport:
         count = len(self.parts)
         K = len(factors) // count
         parts: list[Any] = self.sample(1, rng) if drawn else [None] * count
+        table: dict[str, Array] = {}
         texts, means = np.array(names, dtype=object), self.loadings
         tables: list[Array] = []
         index: list[tuple[str, str, str]] = []
         for j, posterior in enumerate(posteriors):
             label = "" if count == 1 else str(classes[j])
-            tables.append(self._coefficients(j, posterior, parts[j], tails(level)))
+            found = parts[j]
+            if found is None:
+                at, sign = self._ordered[j][:2]
+                place, sign = np.append(0, 1 + at), np.append(1.0, sign)
+                sd = np.sqrt(posterior.variance()[place])
+                table = gaussian_table(posterior.mean[place] * sign, sd, level)
+            else:
+                theta = np.concatenate([found.intercept[..., None], found.coef], axis=2)
+                table = draws_table(theta, level) | convergence(theta)
+            tables.append(np.stack(list(table.values()), axis=1))
             index.append(("intercept", "", label))
             index += [("coef", name, label) for name in factors[j * K : (j + 1) * K]]
-        known = (means, self.std, *self.interval(level))
         for k, factor in enumerate(factors):
-            table, found = np.stack([x[:, k] for x in known], axis=1), parts[k // K]
+            table, found = gaussian_table(means[:, k], self.std[:, k], level), parts[k // K]
             if found is not None:
-                table = np.hstack([table, judged(found.A[..., k % K])])
-            order = np.argsort(-np.abs(table[:, 0] / self.columns.scale), kind="stable")
-            tables.append(table[order])
+                table |= convergence(found.A[..., k % K])
+            order = np.argsort(-np.abs(means[:, k] / self.columns.scale), kind="stable")
+            tables.append(np.stack(list(table.values()), axis=1)[order])
             index += [("loading", factor, name) for name in texts[order]]
-        columns = ["mean", "sd", "lower", "upper", "r_hat", "ess"][: tables[0].shape[1]]
         where = pd.MultiIndex.from_tuples(index, names=["parameter", "factor", "name"])
-        return pd.DataFrame(np.vstack(tables), index=where, columns=columns)
-
-    def _coefficients(
-        self, j: int, posterior: Any, found: Sample | None, tails: tuple[float, float]
-    ) -> Array:
-        """Mean, sd and ends of a linear machine's intercept and coefficients, ``(1 + K, ...)``."""
-        if found is None:
-            at, sign = self._ordered[j][:2]
-            place = np.append(0, 1 + at)
-            mean = posterior.mean[place] * np.append(1.0, sign)
-            sd = np.sqrt(posterior.variance()[place])
-            return np.stack([mean, sd, *(mean + ndtri(t) * sd for t in tails)], axis=1)
-        assert found.intercept is not None
-        assert found.coef is not None
-        theta = np.concatenate([found.intercept[..., None], found.coef], axis=2)
-        flat = theta.reshape(-1, theta.shape[2])
-        ends = np.quantile(flat, tails, axis=0)
-        return np.hstack([np.stack([flat.mean(axis=0), flat.std(axis=0), *ends], 1), judged(theta)])
-
-
-def judged(x: Array) -> Array:
-    """R-hat and effective number of draws of each column."""
-    return np.stack([r_hat(x), ess(x)], axis=1)
+        return pd.DataFrame(np.vstack(tables), index=where, columns=list(table))

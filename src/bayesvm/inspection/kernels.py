@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..core.types import Array
 from ..kernels import Precomputed, Scaled
-from ..predictive.diagnostics import ess, r_hat
 from ..predictive.fitted import Machine
 from .arviz import Draws
 from .display import Inside
-from .tables import pandas_for, stacked, tails
-
-MOST_SLOPES = 1000  # points at which slopes are computed
+from .tables import convergence, draws_table, gaussian_table, pandas_for, stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +64,7 @@ class KernelReport:
                 "them. average_effects(X) compares columns for any kernel of columns."
             )
         Z = design.Z
-        at = Z[np.unique(np.linspace(0, len(Z) - 1, MOST_SLOPES).astype(int))]
+        at = Z[np.unique(np.linspace(0, len(Z) - 1, 1000).astype(int))]
         size, spread = np.zeros(Z.shape[1]), Z.std(axis=0)
         for machine in self.machines:
             weights = getattr(machine, "alpha", None)  # of kernel values, of an exact process
@@ -94,16 +90,7 @@ class KernelReport:
         names = pd.Index(kernel.names, name="name")
         frames = []
         for logs in self.log_draws:
-            values = np.exp(logs)
-            low, high = np.quantile(values, tails(level), axis=(0, 1))
-            table = {
-                "mean": values.mean(axis=(0, 1)),
-                "sd": values.std(axis=(0, 1), ddof=1),
-                "lower": low,
-                "upper": high,
-                "r_hat": r_hat(logs),
-                "ess": ess(logs),
-            }
+            table = draws_table(np.exp(logs), level, ddof=1) | convergence(logs)
             frames.append(pd.DataFrame(table, index=names))
         if not frames:
             return pd.DataFrame({"mean": np.exp(kernel.theta)}, index=names)
@@ -168,13 +155,13 @@ class VectorReport:
 
     def summary(self, level: float) -> Any:
         """Weights with standard deviations and intervals as a data frame, largest first."""
-        pd, (low, high) = pandas_for("summary"), tails(level)
+        pd = pandas_for("summary")
         names = [""] if len(self.machines) == 1 else [f" {k}" for k in self.classes]
         table: dict[str, Array] = {}
         for name, machine in zip(names, self.machines, strict=True):
             mean, sd = machine.posterior.mean[1:], np.sqrt(machine.posterior.variance()[1:])
-            table[f"weight{name}"], table[f"sd{name}"] = mean, sd
-            table[f"lower{name}"] = mean + sd * ndtri(low)
-            table[f"upper{name}"] = mean + sd * ndtri(high)
+            own = gaussian_table(mean, sd, level)
+            heads = ("weight", "sd", "lower", "upper")
+            table |= {f"{head}{name}": x for head, x in zip(heads, own.values(), strict=True)}
         frame = pd.DataFrame(table, index=pd.Index(self.support, name="row"))
         return frame.iloc[np.argsort(-np.abs(self.weights).max(axis=0), kind="stable")]

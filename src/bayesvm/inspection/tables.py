@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import ndtri
 
 from ..core.types import Array
+from ..predictive.diagnostics import ess, r_hat
 
 
 def tails(level: float) -> tuple[float, float]:
@@ -18,6 +20,24 @@ def tails(level: float) -> tuple[float, float]:
         raise ValueError(f"level must be between 0 and 1, exclusive; got {level!r}.")
     lower = (1.0 - float(level)) / 2.0
     return lower, 1.0 - max(lower, np.finfo(float).epsneg)
+
+
+def gaussian_table(mean: Array, sd: Array, level: float) -> dict[str, Array]:
+    """Columns of a summary of Gaussians: mean, sd and the ends of their central intervals."""
+    lower, upper = (mean + ndtri(t) * sd for t in tails(level))
+    return {"mean": mean, "sd": sd, "lower": lower, "upper": upper}
+
+
+def draws_table(draws: Array, level: float, ddof: int = 0) -> dict[str, Array]:
+    """The same of draws ``(chains, draws, ...)``."""
+    lower, upper = np.quantile(draws, tails(level), axis=(0, 1))
+    sd = draws.std(axis=(0, 1), ddof=ddof)
+    return {"mean": draws.mean(axis=(0, 1)), "sd": sd, "lower": lower, "upper": upper}
+
+
+def convergence(draws: Array) -> dict[str, Array]:
+    """R-hat and effective number of draws."""
+    return {"r_hat": r_hat(draws), "ess": ess(draws)}
 
 
 def pandas_for(what: str) -> Any:

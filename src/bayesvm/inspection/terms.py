@@ -120,7 +120,10 @@ class Terms:
         model = self.machines[0].model
         for k, each in enumerate(model.terms if X is not None else ()):
             if not (each.design.has_labels or each.design.is_grouped):
-                f = [_draws(m, X, k, theta) for m, theta in pairs]
+                f = []
+                for m, theta in pairs:
+                    drawn = np.asarray(_alone(m, X, k)[0] @ theta.reshape(-1, theta.shape[-1]).T)
+                    f.append(drawn.T.reshape(*theta.shape[:2], -1))
                 group[f"smooth_{each.name}"], dims[f"smooth_{each.name}"] = f, ["obs"]
         return group, dims, coords
 
@@ -219,12 +222,6 @@ def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
     C = np.zeros_like(rows.C)
     C[:, where] = rows.C[:, where]
     return C, rows
-
-
-def _draws(machine: Machine, X: Any, k: int, theta: Array) -> Array:
-    """What term ``k`` adds to f for draws of the coefficients, ``(chains, draws, rows)``."""
-    f = np.asarray(_alone(machine, X, k)[0] @ theta.reshape(-1, theta.shape[-1]).T).T
-    return f.reshape(*theta.shape[:2], -1)
 
 
 def _partial(machine: Machine, X: Any, k: int, level: Array | None) -> tuple[Array, Array]:

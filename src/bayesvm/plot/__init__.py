@@ -8,15 +8,19 @@ scikit-learn's ``CalibrationDisplay`` draws reliability, ArviZ's ``plot_trace`` 
 of ``model.to_arviz()``; the history of the bound is ``model.elbo_path_``.
 """
 
-from .checks import PredictiveCheckDisplay
-from .coefficients import CoefficientDisplay, EffectsDisplay, GroupDisplay, InclusionDisplay
-from .factors import FactorScoreDisplay, LoadingHeatDisplay, TopLoadingDisplay
-from .kernel import DecisionBandDisplay, RelevanceDisplay
-from .missing import MissingDisplay
+from .coefficients import (
+    CoefficientDisplay,
+    EffectsDisplay,
+    GroupDisplay,
+    InclusionDisplay,
+    LoadingHeatDisplay,
+    RelevanceDisplay,
+    TopLoadingDisplay,
+)
 from .path import PathDisplay, coefficient_path
-from .predictions import ProbabilityDisplay
+from .planes import DecisionBandDisplay, FactorScoreDisplay, VectorDisplay
+from .predictions import MissingDisplay, PredictiveCheckDisplay, ProbabilityDisplay
 from .terms import TermDisplay, TermPanel
-from .vectors import VectorDisplay
 
 __all__ = [
     "CoefficientDisplay",

@@ -1,4 +1,4 @@
-"""Coefficients, effects of groups and inclusion probabilities."""
+"""One value a column or a group: coefficients, effects, inclusion, relevance, loadings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..inspection.display import Display, Inside, axes_for, machine_for
+from ..inspection.kernels import relevances
 
 Parts = tuple[Array, Array | None, Array | None]  # means, and ends of intervals under a posterior
 NAMED = 40  # groups, up to which each is named on the axis
@@ -294,15 +295,22 @@ class InclusionDisplay(Display):
         titles = list(estimators) if isinstance(estimators, Mapping) else None
         models = list(estimators.values() if isinstance(estimators, Mapping) else estimators)
         insides = [Inside.fitted(model, "coef_") for model in models]
-        found = [_inclusion(inside.model, label) for inside in insides]
-        chance, positive = np.stack([x[0] for x in found]), np.stack([x[1] for x in found])
-        most = chance.max(axis=0)
-        order = np.argsort(-most, kind="stable")[:top]
+        found = []
+        for inside in insides:
+            machine, _, own = machine_for(inside.model, label)
+            if machine.inclusion is None:
+                raise ValueError(
+                    "there are no inclusion probabilities to draw; fit with a selection prior: "
+                    "prior='spike_slab' or 'laplace_zero'."
+                )
+            where = machine.model.find("coef")[1]
+            found.append((machine.inclusion[where], machine.sign_proba()[where]))
+        chance, positive = np.stack(found, axis=1)
+        order = np.argsort(-chance.max(axis=0), kind="stable")[:top]
         order = order if sort else np.sort(order)
         known = insides[0].names() if names is None else names
         chosen = [str(known[k]) for k in order]
-        display = cls(chosen, chance[:, order], positive[:, order], titles, found[0][2])
-        return display.plot(**kwargs)
+        return cls(chosen, chance[:, order], positive[:, order], titles, str(own)).plot(**kwargs)
 
     def plot(self, ax: Any = None, *, cmap: str = "Greys", **kwargs: Any) -> InclusionDisplay:
         """Draw; ``ax`` is one Axes per model, further arguments go to ``Axes.barh``."""
@@ -325,13 +333,168 @@ class InclusionDisplay(Display):
         return self
 
 
-def _inclusion(model: Any, label: Any) -> tuple[Array, Array, str]:
-    """Inclusion and sign of one machine, and the class that it separates from the others."""
-    machine, _, label = machine_for(model, label)
-    if machine.inclusion is None:
-        raise ValueError(
-            "there are no inclusion probabilities to draw; fit with a selection prior: "
-            "prior='spike_slab' or 'laplace_zero'."
+@dataclass(repr=False)
+class RelevanceDisplay(Display):
+    """How fast f changes along each column: one over its length scale.
+
+    Parameters
+    ----------
+    names, relevance : list of str, and array of the same length
+        Columns, the most relevant at the top, and one over the length scale in units of the
+        column's spread.  All are equal where columns share a length scale; the title says so, and
+        ``average_effects`` of the estimator distinguishes columns.
+    local : array of the same length, optional
+        The same of a kernel's local part, if it has one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesvm import BayesianSVC, plot
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = BayesianSVC(random_state=0).fit(X, y)
+    >>> len(plot.RelevanceDisplay.from_estimator(model).names)
+    4
+    """
+
+    names: list[str]
+    relevance: Array
+    local: Array | None = None
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, top: int | None = None, **kwargs: Any
+    ) -> RelevanceDisplay:
+        """Draw the ``top`` columns of a fitted kernel machine, by default all."""
+        inside = Inside.fitted(estimator, "kernel_")
+        names, each = relevances(inside)
+        order = np.argsort(-each[0], kind="stable")[:top]
+        return cls([names[j] for j in order], *(part[order] for part in each)).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> RelevanceDisplay:
+        """Draw bars."""
+        ax, at = axes_for(self, ax), np.arange(len(self.names))
+        parts = [part for part in (self.relevance, self.local) if part is not None]
+        height = 0.8 / len(parts)
+        for k, (part, name) in enumerate(zip(parts, ("smooth part", "local part"))):
+            centre = at + (k - 0.5 * (len(parts) - 1)) * height
+            ax.barh(centre, part, **({"height": height, "label": name} | kwargs))
+        ax.set_yticks(at, self.names)
+        ax.invert_yaxis()
+        if len(parts) > 1:
+            ax.legend()
+        if len(self.names) > 1 and not np.any(np.ptp(parts, axis=1)):
+            ax.set_title("one common length scale; see average_effects", fontsize="small")
+        ax.set_xlabel("1 / length scale, per standard deviation of the column")
+        return self
+
+
+@dataclass(repr=False)
+class LoadingHeatDisplay(Display):
+    """Heat map of the columns that load most, one column of the map a factor.
+
+    Parameters
+    ----------
+    loadings : array of shape (n_columns, n_factors)
+        Loadings in units of their column's standard deviation.
+    names : array of shape (n_columns,)
+        Names of the columns.
+    relevance : array of shape (n_factors,)
+        Share of each factor in the slope of f.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesvm import FactorSVC, plot
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> model = FactorSVC(3, "linear").fit(X, y)
+    >>> display = plot.LoadingHeatDisplay.from_estimator(model, n_columns=12)
+    >>> display.loadings.shape
+    (12, 3)
+    """
+
+    loadings: Array
+    names: np.ndarray
+    relevance: Array
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, n_columns: int = 30, **kwargs: Any
+    ) -> LoadingHeatDisplay:
+        """Draw for a fitted :class:`~bayesvm.FactorSVC`."""
+        inside = Inside.fitted(estimator, "loadings_")
+        model = inside.model
+        A = model.loadings_ / model.scale_[:, None]
+        top = np.argsort(-np.abs(A).max(axis=1), kind="stable")[:n_columns]
+        top = top[np.lexsort((-np.abs(A[top]).max(axis=1), np.abs(A[top]).argmax(axis=1)))]
+        names = np.asarray(inside.names())[top]
+        return cls(A[top], names, model.factor_relevance_).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> LoadingHeatDisplay:
+        """Draw; further arguments go to ``Axes.imshow``."""
+        n, K = self.loadings.shape
+        ax = axes_for(self, ax, size=(1.5 + 0.6 * K, 1.0 + 0.2 * n))
+        most = float(np.abs(self.loadings).max())
+        style = {"cmap": "RdBu_r", "vmin": -most, "vmax": most, "aspect": "auto"} | kwargs
+        image = ax.imshow(self.loadings, **style)
+        labels = [f"{k}\n{share:.0%}" for k, share in enumerate(self.relevance)]
+        ax.set(yticks=np.arange(n), yticklabels=self.names, xticks=np.arange(K), xticklabels=labels)
+        ax.tick_params(axis="y", labelsize=7)
+        ax.set_xlabel("factor, and its share in the slope of f")
+        self.figure_.colorbar(image, ax=ax, label="loading")  # type: ignore[attr-defined]
+        return self
+
+
+@dataclass(repr=False)
+class TopLoadingDisplay(Display):
+    """The columns that load most on each factor, with intervals.
+
+    Parameters
+    ----------
+    names : list of arrays
+        Names of each factor's top columns.
+    loadings, lower, upper : lists of arrays
+        Their loadings and the ends of their intervals, on the scale of the input.
+    factors : list of int
+        Which factors.
+    level : float
+        Posterior mass of the intervals.
+    """
+
+    names: list[np.ndarray]
+    loadings: list[Array]
+    lower: list[Array]
+    upper: list[Array]
+    factors: list[int]
+    level: float
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, factors: Sequence[int] | None = None, n_top: int = 10,
+        level: float = 0.9, **kwargs: Any,
+    ) -> TopLoadingDisplay:  # fmt: skip
+        """Draw for a fitted :class:`~bayesvm.FactorSVC`; by default its three most relevant
+        factors."""
+        inside = Inside.fitted(estimator, "loadings_")
+        model = inside.model
+        chosen = np.argsort(-model.factor_relevance_)[:3] if factors is None else factors
+        low, high = model.loadings_interval(level)
+        A, names = model.loadings_, np.asarray(inside.names())
+        tops = [np.argsort(-np.abs(A[:, k] / model.scale_), kind="stable")[:n_top] for k in chosen]
+        mean, lower, upper = (
+            [part[top, k] for top, k in zip(tops, chosen)] for part in (A, low, high)
         )
-    where = machine.model.find("coef")[1]
-    return machine.inclusion[where], machine.sign_proba()[where], str(label)
+        shown = [names[top] for top in tops]
+        return cls(shown, mean, lower, upper, [int(k) for k in chosen], level).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> TopLoadingDisplay:
+        """Draw; further arguments go to ``Axes.errorbar``."""
+        count = len(self.factors)
+        grid = axes_for(self, ax, (1, count), (3.2 * count, 0.8 + 0.25 * len(self.names[0])))
+        panels = zip(np.ravel(grid), self.factors, self.names, strict=True)
+        parts = zip(self.loadings, self.lower, self.upper, strict=True)
+        for (panel, k, names), intervals in zip(panels, parts, strict=True):
+            draw_intervals(panel, list(names), intervals, {"capsize": 2} | kwargs)
+            panel.set(title=f"factor {k}", xlabel="loading")
+            panel.tick_params(axis="y", labelsize=7)
+            panel.invert_yaxis()
+        return self

@@ -15,7 +15,7 @@ from ..estimators.average import editable, with_column
 from ..inspection.display import Display, Inside, machine_for, panels_for
 from ..inspection.tables import pandas_for, tails
 from ..inspection.terms import centred
-from .coefficients import NAMED, Parts, draw_intervals, error_bars, group_effects, parts_of
+from .coefficients import NAMED, draw_intervals, error_bars, group_effects, parts_of
 
 GRID = 40  # values of each of two columns
 
@@ -45,6 +45,36 @@ class TermPanel(Display):
     lower: Array | None = None
     upper: Array | None = None
     names: Sequence[str] = ()
+
+    def draw(self, ax: Any, ylabel: str, style: dict[str, Any]) -> None:
+        """Draw on the axes; ``ylabel`` is for panels whose values are on the vertical axis."""
+        ax.set_title(self.term, fontsize="medium")
+        if self.kind == "surface":
+            most = float(np.abs(self.mean).max()) or 1.0
+            style = {"levels": np.linspace(-most, most, 15), "cmap": "RdBu_r"} | style
+            drawn = ax.contourf(*self.x, self.mean, **style)
+            ax.figure.colorbar(drawn, ax=ax, label="added to f")
+            ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        elif self.kind in ("coefficients", "groups"):
+            names = self.x if len(self.x) <= NAMED else None
+            draw_intervals(ax, names, (self.mean, self.lower, self.upper), style)
+            groups = self.kind == "groups"
+            ax.set_xlabel("effect of group" if groups else "coefficient, per unit")
+            if not groups:
+                ax.invert_yaxis()
+        else:
+            ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
+            ax.set_ylabel(ylabel, fontsize="small")
+            ax.set_xlabel(self.names[0] if self.kind != "rows" else "row, by what is added")
+            if self.kind == "levels":
+                at, bars = np.arange(len(self.x)), error_bars(self.mean, self.lower, self.upper)
+                ax.errorbar(at, self.mean, yerr=bars, **({"fmt": "o", "markersize": 4} | style))
+                ax.set_xticks(at, self.x)
+                return
+            (line,) = ax.plot(self.x, self.mean, **style)
+            if self.lower is not None:
+                band = {"color": line.get_color(), "alpha": 0.25, "linewidth": 0}
+                ax.fill_between(self.x, self.lower, self.upper, **band)
 
 
 @dataclass(repr=False)
@@ -97,8 +127,20 @@ class TermDisplay(Display):
         if unknown := [name for name in terms or () if name not in known]:
             raise ValueError(f"no term is called {unknown}; there are {known}.")
         rows = editable(model._own_columns(inside.rows(X)), pandas_for("TermDisplay"))
-        reader = _Reader(model, rows, j, label, level)
-        panels = [reader.panel(name, points) for name in (known if terms is None else terms)]
+        panels = []
+        for name in known if terms is None else terms:
+            design = next(t.design for t in model.terms_ if t.name == name)
+            if design.is_grouped:
+                factor = model.factors_[design.factor]
+                kind, frame = "groups", group_effects(model, factor, None, level, label)[1]
+            elif design.has_labels:
+                kind, frame = "coefficients", model.summary(level)
+                frame = frame.xs(label, level="class") if frame.index.nlevels > 2 else frame
+                frame = frame.loc[[name]].droplevel("term")
+            else:
+                panels.append(_smooth(model, rows, j, name, level, points))
+                continue
+            panels.append(TermPanel(name, kind, list(map(str, frame.index)), *parts_of(frame)))
         ylabel = f"added to f for {label!s} ({100 * level:g}% interval)"
         return cls(panels, ylabel).plot(**kwargs)
 
@@ -106,132 +148,45 @@ class TermDisplay(Display):
         """Draw; ``ax``, where given, is an array of one Axes for each term."""
         axes = panels_for(self, ax, len(self.panels), 3, (4.0, 3.2))
         for panel, each in zip(self.panels, axes, strict=True):
-            _DRAW[panel.kind](panel, each, kwargs)
-            each.set_title(panel.term, fontsize="medium")
-            if panel.kind in ("curve", "levels", "rows"):
-                each.set_ylabel(self.ylabel, fontsize="small")
+            panel.draw(each, self.ylabel, kwargs)
         return self
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Computes panels of a fitted model."""
-
-    model: Any
-    X: Any  # rows, whose columns can be replaced
-    j: int  # number of the machine
-    label: Any  # its class
-    level: float
-
-    def panel(self, name: str, points: int) -> TermPanel:
-        term = next(t for t in self.model.terms_ if t.name == name)
-        if term.design.is_grouped:
-            factor = self.model.factors_[term.design.factor]
-            _, frame = group_effects(self.model, factor, None, self.level, self.label)
-            kind = "groups"
-        elif term.design.has_labels:
-            kind, frame = "coefficients", self.model.summary(self.level)
-            frame = frame.xs(self.label, level="class") if frame.index.nlevels > 2 else frame
-            frame = frame.loc[[name]].droplevel("term")
-        else:
-            return self._smooth(name, points)
-        return TermPanel(name, kind, [str(k) for k in frame.index], *parts_of(frame))
-
-    def _smooth(self, name: str, points: int) -> TermPanel:
-        table = self.model._table
-        reads = set(table.reads[[term.name for term in table.terms].index(name)].tolist())
-        made = self.model.encoding_.made
-        columns = [int(table.plain[k]) for k, own in enumerate(made) if reads & set(own)]
-        levels, names = self.model._levels_of(table.names), [str(table.names[j]) for j in columns]
-        coded = [levels[j] for j in columns if levels.get(j) is not None]
-        x: Any = None
-        if len(columns) > 2 or (coded and len(columns) == 2):
-            kind, rows = "rows", self.X
-        elif coded:
-            kind, values = "levels", np.array(coded[0], dtype=object)
-            rows, x = self._rows({columns[0]: values}), list(map(str, values))
-        else:
-            kind, count = ("curve", points) if len(columns) == 1 else ("surface", GRID)
-            spans = [_span(cells_of(column_of(self.X, j)), count) for j in columns]
-            net, x = np.meshgrid(*spans), spans[0] if kind == "curve" else tuple(spans)
-            rows = self._rows({j: side.ravel() for j, side in zip(columns, net, strict=True)})
-        parts = self._added(name, rows)
-        order: Any = np.arange(parts[0].size)
-        if kind == "rows":
-            order, x = np.argsort(parts[0], kind="stable"), order
-        elif kind == "surface":
-            order = order.reshape(GRID, GRID)
-        lower, upper = (None if end is None else end[order] for end in parts[1:])
-        return TermPanel(name, kind, x, parts[0][order], lower, upper, names)
-
-    def _rows(self, values: dict[int, Array]) -> Any:
-        """The first row, repeated, with other values in some columns; the rest do not matter."""
-        first = np.zeros(next(iter(values.values())).size, dtype=int)
-        rows = self.X.iloc[first] if hasattr(self.X, "iloc") else self.X[first]
-        for j, x in values.items():
-            rows = with_column(rows, j, x)
-        return rows
-
-    def _added(self, name: str, rows: Any) -> Parts:
-        """What a term adds to f at rows, less its average over all rows, and its interval."""
-        k = [t.name for t in self.model.terms_].index(name)
-        both = (self.model._read_new(each) for each in (rows, self.X))
-        mean, v = centred(self.model.machines_[self.j], k, *both)
-        if v is None:
-            return mean, None, None
-        sd = np.sqrt(v)
-        lower, upper = (mean + ndtri(t) * sd for t in tails(self.level))
-        return mean, lower, upper
-
-
-def _span(x: Any, points: int) -> Array:
-    """Values over the range of a column."""
-    x = np.asarray(x, dtype=float)
-    return np.linspace(np.nanmin(x), np.nanmax(x), points)
-
-
-# ----- drawing
-
-
-def _curve(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
-    (line,) = ax.plot(panel.x, panel.mean, **style)
-    if panel.lower is not None:
-        how = {"color": line.get_color(), "alpha": 0.25, "linewidth": 0}
-        ax.fill_between(panel.x, panel.lower, panel.upper, **how)
-    ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    ax.set_xlabel(panel.names[0] if panel.kind == "curve" else "row, by what is added")
-
-
-def _surface(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
-    most = float(np.abs(panel.mean).max()) or 1.0
-    drawn = ax.contourf(
-        *panel.x, panel.mean, levels=np.linspace(-most, most, 15), cmap="RdBu_r", **style
-    )
-    ax.figure.colorbar(drawn, ax=ax, label="added to f")
-    ax.set(xlabel=panel.names[0], ylabel=panel.names[1])
-
-
-def _levels(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
-    at, bars = np.arange(len(panel.x)), error_bars(panel.mean, panel.lower, panel.upper)
-    ax.errorbar(at, panel.mean, yerr=bars, **({"fmt": "o", "markersize": 4} | style))
-    ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
-    ax.set_xticks(at, panel.x)
-    ax.set_xlabel(panel.names[0])
-
-
-def _points(panel: TermPanel, ax: Any, style: dict[str, Any]) -> None:
-    names = panel.x if len(panel.x) <= NAMED else None
-    draw_intervals(ax, names, (panel.mean, panel.lower, panel.upper), style)
-    ax.set_xlabel("coefficient, per unit" if panel.kind == "coefficients" else "effect of group")
-    if panel.kind == "coefficients":
-        ax.invert_yaxis()
-
-
-_DRAW = {
-    "curve": _curve,
-    "rows": _curve,
-    "surface": _surface,
-    "levels": _levels,
-    "coefficients": _points,
-    "groups": _points,
-}
+def _smooth(model: Any, X: Any, j: int, name: str, level: float, points: int) -> TermPanel:
+    """What a smooth term adds to f of machine ``j``, less its average over the rows ``X``."""
+    table = model._table
+    reads = set(table.reads[[term.name for term in table.terms].index(name)].tolist())
+    made = model.encoding_.made
+    columns = [int(table.plain[k]) for k, own in enumerate(made) if reads & set(own)]
+    levels, names = model._levels_of(table.names), [str(table.names[k]) for k in columns]
+    coded = [levels[k] for k in columns if levels.get(k) is not None]
+    x: Any = None
+    values: Any
+    rows, values = X, ()  # values of the columns at which the term is computed
+    if len(columns) > 2 or (coded and len(columns) == 2):
+        kind = "rows"
+    elif coded:
+        kind, values = "levels", [np.array(coded[0], dtype=object)]
+        x = list(map(str, values[0]))
+    else:
+        kind, count = ("curve", points) if len(columns) == 1 else ("surface", GRID)
+        cells = [np.asarray(cells_of(column_of(X, k)), dtype=float) for k in columns]
+        spans = [np.linspace(np.nanmin(own), np.nanmax(own), count) for own in cells]
+        values, x = np.meshgrid(*spans), spans[0] if kind == "curve" else tuple(spans)
+    if len(
+        values
+    ):  # the first row, repeated: the columns that the term does not read do not matter
+        first = np.zeros(np.size(values[0]), dtype=int)
+        rows = X.iloc[first] if hasattr(X, "iloc") else X[first]
+        for k, own in zip(columns, values, strict=True):
+            rows = with_column(rows, k, own.ravel())
+    k = [term.name for term in model.terms_].index(name)
+    mean, v = centred(model.machines_[j], k, model._read_new(rows), model._read_new(X))
+    ends = [None, None] if v is None else [mean + ndtri(t) * np.sqrt(v) for t in tails(level)]
+    order: Any = np.arange(mean.size)
+    if kind == "rows":
+        order, x = np.argsort(mean, kind="stable"), order
+    elif kind == "surface":
+        order = order.reshape(GRID, GRID)
+    lower, upper = (None if end is None else end[order] for end in ends)
+    return TermPanel(name, kind, x, mean[order], lower, upper, names)

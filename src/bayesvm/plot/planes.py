@@ -1,0 +1,285 @@
+"""Two columns or two factors: probabilities over a plane, boundaries, and rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.types import Array
+from ..inspection.display import Display, Inside, axes_for, like, machine_for
+from ..inspection.tables import pandas_for
+
+
+def sides(rows: Array, margin: float, cells: int) -> Array:
+    """Coordinates over the range of two columns with a margin on either side, ``(2, cells)``."""
+    low, wide = rows.min(axis=0), np.ptp(rows, axis=0)
+    return np.linspace(low - margin * wide, low + (1 + margin) * wide, cells).T
+
+
+def net(grid: Array) -> Array:
+    """All points of a grid as rows; the first coordinate changes fastest, as contours want it."""
+    return np.stack(np.meshgrid(*grid), axis=-1).reshape(-1, 2)
+
+
+def draw_classes(ax: Any, rows: Array, hit: Any, labels: Any = ("", "")) -> None:
+    """Rows of the second class as crosses, of the first as dots."""
+    for of, marker, color, label in ((hit, "+", "C3", labels[1]), (~hit, ".", "C0", labels[0])):
+        style = {"s": 20, "marker": marker, "color": color, "alpha": 0.7}
+        ax.scatter(*rows[of].T, label=str(label), **style)
+
+
+def wrong_signed(estimator: Any, y: Any) -> np.ndarray:
+    """Which vectors have a weight with the sign of the other class, of two classes."""
+    machine = Inside.of(estimator).model
+    if not (hasattr(machine, "support_") and hasattr(machine, "dual_coef_")):
+        raise ValueError(
+            "estimator must keep support_ and dual_coef_, as PCVC, RVC and SVC do, alone or as the "
+            f"last step of a pipeline; got {type(machine).__name__}."
+        )
+    hit = np.asarray(y)[machine.support_] == machine.classes_[1]
+    return np.where(hit, 1, -1) * np.ravel(machine.dual_coef_) < 0
+
+
+@dataclass(repr=False)
+class DecisionBandDisplay(Display):
+    """Probabilities of a class over a plane, and the band of uncertain labels.
+
+    Parameters
+    ----------
+    x, y : arrays of shape (cells,)
+        The grid, on the scale of the input.
+    proba : array of shape (cells, cells)
+        Probability of the class; rows go with ``y``.
+    open_ : array of bool of the same shape, optional
+        Where the interval of the probability includes one half (``None`` under EM).
+    rows, hit : arrays of shape (n, 2) and (n,), optional
+        Rows that are drawn, and which of them are of the class.
+    names : pair of str
+        What is on the axes.
+    label : str
+        The class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from bayesvm import BayesianSVC, plot
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
+    >>> model = BayesianSVC(random_state=0).fit(X, y)
+    >>> plot.DecisionBandDisplay.from_estimator(model, X, y, cells=20).proba.shape
+    (20, 20)
+    """
+
+    x: Array
+    y: Array
+    proba: Array
+    open_: Array | None = None
+    rows: Array | None = None
+    hit: Array | None = None
+    names: tuple[str, str] = ("x0", "x1")
+    label: str = "1"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any = None, *, level: float = 0.9, cells: int = 80,
+        margin: float = 0.3, label: Any = None, **kwargs: Any,
+    ) -> DecisionBandDisplay:  # fmt: skip
+        """Draw over the range of ``X``, two columns, widened by a ``margin`` of it either side."""
+        inside = Inside.fitted(estimator)
+        model = inside.model
+        machine, _, label = machine_for(model, label)
+        known = getattr(estimator, "feature_names_in_", ("x0", "x1"))
+        shape, n_fitted = np.shape(X), getattr(estimator, "n_features_in_", 2)
+        if len(shape) != 2 or shape[1] != 2 or n_fitted != 2:
+            raise ValueError(
+                "a decision band needs an estimator fitted to two columns, and rows of these; got "
+                f"one fitted to {n_fitted} and rows of shape {shape}."
+            )
+        try:
+            rows = np.asarray(X, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"a decision band needs two columns of numbers, and X has others: {error}. "
+                "PartialDependenceDisplay of scikit-learn and average_effects take categories."
+            ) from error
+        grid = sides(rows, margin, cells)
+        at = inside.rows(like(X)(net(grid)))
+        k = list(model.classes_).index(label)
+        proba = model.predict_proba(at)[:, k].reshape(cells, cells)
+        open_ = None
+        if machine.posterior.has_spread:
+            lower, upper = (end[:, k] for end in model.predict_interval(at, level))
+            open_ = ((lower < 0.5) & (upper > 0.5)).reshape(cells, cells)
+        hit = None if y is None else np.asarray(y) == label
+        names = str(known[0]), str(known[1])
+        across, up = grid
+        return cls(across, up, proba, open_, rows, hit, names, str(label)).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> DecisionBandDisplay:
+        """Draw; the line is at a probability of one half, hatched where the interval has it."""
+        ax = axes_for(self, ax)
+        style = {"cmap": "RdBu_r", "alpha": 0.7, "levels": np.linspace(0, 1, 11)} | kwargs
+        shades = ax.contourf(self.x, self.y, self.proba, **style)
+        ax.figure.colorbar(shades, ax=ax, label=f"probability of {self.label}")
+        if self.open_ is not None:
+            band = self.open_.astype(float)
+            ax.contourf(self.x, self.y, band, [0.5, 1.5], colors="none", hatches=["///"])
+        if self.proba.min() < 0.5 < self.proba.max():
+            ax.contour(self.x, self.y, self.proba, [0.5], colors="k")
+        if self.rows is not None:
+            colour = {"color": "0.3"} if self.hit is None else {"c": self.hit, "cmap": "RdBu_r"}
+            ax.scatter(*self.rows.T, s=18, edgecolors="k", linewidths=0.6, **colour)
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        return self
+
+
+@dataclass(repr=False)
+class FactorScoreDisplay(Display):
+    """Rows by two of their scores, over the region where the classes overlap.
+
+    Parameters
+    ----------
+    scores : array of shape (n, 2)
+        Scores of rows.
+    hit : array of shape (n,)
+        Whether each is of the second class.
+    grid, proba : arrays of shapes (2, m) and (m, m)
+        Coordinates of a net and probabilities of the second class there, other scores at zero.
+    factors : tuple of int
+        Which two.
+    classes : tuple
+        Both labels.
+    """
+
+    scores: Array
+    hit: np.ndarray
+    grid: Array
+    proba: Array
+    factors: tuple[int, int]
+    classes: tuple[Any, Any]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, factors: tuple[int, int] | None = None,
+        **kwargs: Any,
+    ) -> FactorScoreDisplay:  # fmt: skip
+        """Draw for a fitted :class:`~bayesvm.FactorSVC` of two classes; by default on its two most
+        relevant factors."""
+        inside = Inside.fitted(estimator, "loadings_")
+        model, cells = inside.model, 40
+        K = model.loadings_.shape[1]
+        if len(model.classes_) != 2 or K < 2:
+            raise ValueError(
+                "a band is drawn for two classes and at least two factors; got "
+                f"{len(model.classes_)} classes and {K} factors."
+            )
+        if factors is None:
+            first, second = np.argsort(-model.factor_relevance_)[:2]
+            factors = int(first), int(second)
+        scores = np.asarray(model.transform(inside.rows(X)))[:, factors]
+        grid, proba = sides(scores, 0.1, cells), np.empty((cells, cells))
+        for i, height in enumerate(grid[1]):  # a line at a time: rows may be very wide
+            at = np.zeros((cells, K))
+            at[:, factors[0]], at[:, factors[1]] = grid[0], height
+            rows = model.inverse_transform(at)
+            if hasattr(model, "feature_names_in_"):
+                rows = pandas_for("FactorScoreDisplay").DataFrame(
+                    rows, columns=model.feature_names_in_
+                )
+            proba[i] = model.predict_proba(rows)[:, 1]
+        hit = np.asarray(y) == model.classes_[1]
+        return cls(scores, hit, grid, proba, factors, tuple(model.classes_)).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> FactorScoreDisplay:
+        """Draw; further arguments go to ``Axes.contourf``, which draws the band."""
+        ax = axes_for(self, ax)
+        levels = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0]
+        style: dict[str, Any] = {"levels": levels, "cmap": "RdBu_r", "alpha": 0.35} | kwargs
+        band = ax.contourf(*self.grid, self.proba, **style)
+        ax.contour(*self.grid, self.proba, levels=[0.5], colors="black", linewidths=1.0)
+        draw_classes(ax, self.scores, self.hit, self.classes)
+        ax.set(xlabel=f"factor {self.factors[0]}", ylabel=f"factor {self.factors[1]}")
+        ax.legend(fontsize="small")
+        label = f"P({self.classes[1]}), other factors at zero"
+        ax.figure.colorbar(band, ax=ax, label=label)
+        return self
+
+
+@dataclass(repr=False)
+class VectorDisplay(Display):
+    """Two columns of data, the decision boundary and the vectors, those of the wrong sign marked.
+
+    Parameters
+    ----------
+    X, hit : arrays of shape (n, 2) and (n,)
+        Rows, and whether each is of the second class.
+    vectors, wrong : arrays of shape (k, 2) and (k,)
+        Vectors, and whether the weight of each has the sign of the other class.
+    grid, values : arrays of shapes (2, m) and (m, m)
+        Coordinates of a net and decision values there; the boundary is where they are zero.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from bayesvm import PCVC, plot
+    >>> X, y = make_moons(100, noise=0.2, random_state=0)
+    >>> display = plot.VectorDisplay.from_estimator(PCVC().fit(X, y), X, y)
+    >>> bool(display.wrong.any())  # a truncated prior forbids them
+    False
+    """
+
+    X: Array
+    hit: np.ndarray
+    vectors: Array
+    wrong: np.ndarray
+    grid: Array
+    values: Array
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, size: int = 200, **kwargs: Any
+    ) -> VectorDisplay:
+        """Draw for a machine of two classes that keeps ``support_`` and ``dual_coef_``.
+
+        ``X`` and ``y`` are the rows it was fitted to, in their order; a data frame will do.
+        :class:`sklearn.svm.SVC` will do as well, and either as the last step of a pipeline or the
+        best of a search.
+        """
+        check_is_fitted(estimator)
+        points, y = np.asarray(X, dtype=float), np.asarray(y)
+        if points.ndim != 2 or points.shape[1] != 2 or len(estimator.classes_) != 2:
+            raise ValueError(
+                "a boundary is drawn for two columns and two classes; got X of shape "
+                f"{points.shape} and {len(estimator.classes_)} classes."
+            )
+        machine = Inside.of(estimator).model
+        if getattr(machine, "kernel", None) == "precomputed":
+            raise ValueError(
+                "a boundary cannot be drawn for kernel='precomputed': the kernel is not known "
+                "between the rows. Give it as a function."
+            )
+        last = np.max(getattr(machine, "support_", ()), initial=-1)
+        if len(points) != len(y) or last >= len(y):
+            raise ValueError(
+                "X and y must be the rows that the machine was fitted to: it keeps row "
+                f"{last}, and X has {len(points)} rows, y {len(y)}."
+            )
+        hit, grid = y == estimator.classes_[1], sides(points, 0.05, size)
+        wrong = wrong_signed(estimator, y)
+        values = estimator.decision_function(like(X)(net(grid))).reshape(size, size)
+        return cls(points, hit, points[machine.support_], wrong, grid, values).plot(**kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> VectorDisplay:
+        """Draw; further arguments go to ``Axes.contour``, which draws the boundary."""
+        ax = axes_for(self, ax)
+        draw_classes(ax, self.X, self.hit)
+        rings: dict[str, Any] = {"s": 70, "facecolors": "none", "linewidths": 1.2, "zorder": 3}
+        ax.scatter(*self.vectors.T, edgecolors="black", **rings)
+        marks = rings | {"s": 160, "marker": "s"}
+        ax.scatter(*self.vectors[self.wrong].T, edgecolors="C1", **marks)
+        style: dict[str, Any] = {"colors": "black", "levels": [0.0], "linewidths": 1.0}
+        ax.contour(*self.grid, self.values, **(style | kwargs))
+        ax.set_title(f"{len(self.vectors)} vectors, {int(self.wrong.sum())} of the wrong sign")
+        return self
