@@ -1,11 +1,15 @@
-"""What users see of an estimator: errors that translate, logs of probabilities."""
+"""What users see of an estimator: before fit, errors that translate, logs of probabilities."""
+
+import inspect
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
+import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 
 RNG = np.random.default_rng(0)
@@ -22,6 +26,33 @@ EVERY = [
 ]
 
 
+BEFORE = {"fit", "partial_fit", "fit_transform", "from_formula", "get_params", "set_params"}
+BEFORE |= {"get_metadata_routing", "set_output"}
+GIVEN = {"X": X, "y": [0, 1, 0], "n": 2, "indices": [0], "columns": None, "names": None}
+
+
+@pytest.mark.parametrize("model", EVERY, ids=lambda m: type(m).__name__)
+def test_what_is_asked_before_fit(model, tmp_path):
+    model = clone(model)
+    asked = 0
+    for name, method in inspect.getmembers(type(model), callable):
+        if name.startswith(("_", "set_")) or name in BEFORE or inspect.isclass(method):
+            continue
+        call, asked = getattr(model, name), asked + 1
+        needed = [
+            k
+            for k, p in inspect.signature(call).parameters.items()
+            if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+        ]
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            call(**{k: GIVEN.get(k, 0) for k in needed})
+    assert asked > 5
+    for attribute in ("classes_", "feature_importances_", "coef_", "kernel_", "n_iter_"):
+        assert not hasattr(model, attribute)
+    with pytest.raises(NotFittedError, match="fit"):
+        bayesvm.save(model, tmp_path / "model")
+
+
 @pytest.mark.parametrize("model", EVERY, ids=lambda m: type(m).__name__)
 def test_logs_are_those_of_the_probabilities(model):
     model = clone(model).fit(X, Y)
@@ -29,15 +60,6 @@ def test_logs_are_those_of_the_probabilities(model):
     shares = {"<i>yes</i>": 0.1, "no": 0.9}
     logs = model.predict_log_proba(X, prevalence=shares)
     assert_allclose(np.exp(logs), model.predict_proba(X, prevalence=shares), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "model", [m for m in EVERY if "likelihood" in m.get_params()], ids=lambda m: type(m).__name__
-)
-def test_every_estimator_knows_its_own_likelihood(model):
-    chosen = clone(model).set_params(likelihood="auto", random_state=0).fit(X, Y)
-    given = clone(model).set_params(random_state=0).fit(X, Y)
-    assert_allclose(chosen.predict_proba(X), given.predict_proba(X))
 
 
 @pytest.mark.parametrize(
