@@ -56,44 +56,17 @@ def test_terms_add_up_to_f(inference):
     assert np.allclose(f, moments(model, X)[0][:, 0], atol=1e-10)
 
 
-def test_more_than_two_classes_and_weights():
+def test_more_than_two_classes():
     X, y = wave(150)
-    y = np.where(X.c > 7.5, "other", y)
-    terms = [("level", Intercept()), ("x", Columns())]
-    model = AdditiveSVC(terms).fit(X, y)
+    model = AdditiveSVC([("level", Intercept()), ("x", Columns())])
+    model.fit(X, np.where(X.c > 7.5, "other", y))
     assert model.summary().index.names == ["class", "term", "name"]
     assert model.partial(X)["x"].shape == (150, 3)
-    twice = AdditiveSVC(terms).fit(pd.concat([X, X]), np.concatenate([y, y]))
-    weighted = AdditiveSVC(terms).fit(X, y, sample_weight=np.full(150, 2.0))
-    assert np.allclose(twice.predict_proba(X), weighted.predict_proba(X), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("terms", "message"),
-    [
-        ([], "terms must be a list"),
-        ("ridge", "terms must be a list"),
-        ([("x",)], "a term must be"),
-        ([(1, Columns())], "must be a string"),
-        ([("x", "columns")], "or of a subclass of Part"),
-        ([("x", Columns()), ("x", Intercept())], "occurs twice"),
-        ([("x", Columns(["z"]))], "term 'x': column 'z' is not in X"),
-        ([("x", Columns([7]))], "term 'x': column 7 does not exist"),
-        ([("x", Columns([]))], "at least one column"),
-        ([("x", Columns(), "rigde")], "'rigde' is not known"),
-        ([("x", Columns(), "laplace_zero")], "cannot be fitted by EM"),
-    ],
-)
-def test_errors_say_which_term(terms, message):
-    X, y = wave(40)
-    with pytest.raises(ValueError, match=message):
-        AdditiveSVC(terms, inference="em").fit(X, y)
-
-
-def test_names_need_a_frame():
-    X, y = wave(40)
-    with pytest.raises(ValueError, match="X has no names"):
-        AdditiveSVC([("x", Columns(["a"]))]).fit(X.to_numpy(), y)
+    with pytest.raises(AttributeError, match="there is none"):
+        model.impute(X)
+    assert not hasattr(model, "imputed_")
+    with pytest.raises(AttributeError, match="needs a term with a selection prior"):
+        model.inclusion_proba_  # noqa: B018
 
 
 # ----- groups and missing cells
@@ -110,15 +83,48 @@ def ward(n=240, seed=0):
     return frame, y
 
 
-def test_groups_and_missing_cells_are_the_mixed_machine():
+MISSING = Missing(Columns(["c"]))
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ([], "terms must be a list"),
+        ("ridge", "terms must be a list"),
+        ([("x",)], "a term must be"),
+        ([(1, Columns())], "must be a string"),
+        ([("x", "columns")], "or of a subclass of Part"),
+        ([("x", Columns()), ("x", Intercept())], "occurs twice"),
+        ([("x", Columns(["z"]))], "term 'x': column 'z' is not in X"),
+        ([("x", Columns([7]))], "term 'x': column 7 does not exist"),
+        ([("x", Columns([]))], "at least one column"),
+        ([("x", Columns(["a", "a"]))], "one column twice"),
+        ([("x", Columns(["a"]), "rigde")], "'rigde' is not known"),
+        ([("m", MISSING), ("n", Missing(Columns(["c", "d"])))], "in two terms"),
+        ([("m", MISSING), ("h", Groups("h", slopes=["c"]))], "term 'h': column 'c' has missing"),
+        ([("x", Columns(["a", "h"])), ("h", Groups("h"))], "names groups"),
+        ([("h", Groups("h", intercept=False))], "needs? an intercept, slopes or both"),
+    ],
+)
+def test_errors_say_which_term(terms, message):
+    with pytest.raises(ValueError, match=message):
+        AdditiveSVC(terms).fit(*ward())
+
+
+def test_errors_of_tables_and_schemes():
     X, y = ward()
-    terms = [("i", Intercept()), ("x", Missing(Columns(list("abcd")))), ("h", Groups("h"))]
-    sums = AdditiveSVC(terms).fit(X, y)
-    mixed = MixedSVC("ridge", missing="model").fit(X[list("abcd")], y, groups=X["h"])
-    assert sums.elbo_ == pytest.approx(mixed.elbo_, rel=1e-8)
-    got = sums.predict_proba(X)
-    assert np.allclose(got, mixed.predict_proba(X[list("abcd")], groups=X["h"]), atol=1e-6)
-    assert np.allclose(sums.random_effects_["mean"], mixed.random_effects_["mean"], atol=1e-6)
+    for term, message in (
+        (("m", MISSING), "'model' cannot be fitted by EM"),
+        (("x", Columns(["a"]), "laplace_zero"), "cannot be fitted by EM"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            AdditiveSVC([term], inference="em").fit(X, y)
+    with pytest.raises(ValueError, match="X has no names"):
+        AdditiveSVC([("x", Columns(["a"]))]).fit(X[["a", "b"]].to_numpy(), y)
+    with pytest.raises(ValueError, match="takes Columns"):
+        Missing(Process("a"))
+    with pytest.raises(ValueError, match="no observed value at all"):
+        AdditiveSVC([("m", MISSING)]).fit(X.assign(c=np.nan), y)
 
 
 def test_groups_alone_and_columns_that_no_term_reads():
@@ -140,42 +146,6 @@ def test_empty_cells_are_refused_where_nothing_can_fill_them(part):
         model.predict_proba(X)
     with pytest.raises(ValueError, match="term 'x': column 'a' has missing cells"):
         AdditiveSVC(terms, missing="error").fit(X, y)
-
-
-def test_what_cannot_be_combined_is_said():
-    X, y = ward()
-    missing = Missing(Columns(["c"]))
-    for terms, message in [
-        ([("m", missing), ("n", Missing(Columns(["c", "d"])))], "in two terms"),
-        ([("m", missing), ("h", Groups("h", slopes=["c"]))], "term 'h': column 'c' has missing"),
-        ([("x", Columns(["a", "h"])), ("h", Groups("h"))], "names groups"),
-        ([("x", Columns(["a", "a"]))], "one column twice"),
-        ([("h", Groups("h", intercept=False))], "needs? an intercept, slopes or both"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            AdditiveSVC(terms).fit(X, y)
-    with pytest.raises(ValueError, match="'model' cannot be fitted by EM"):
-        AdditiveSVC([("m", missing)], inference="em").fit(X, y)
-    with pytest.raises(ValueError, match="takes Columns"):
-        Missing(Process("a"))
-    gone = X.assign(c=np.nan)
-    with pytest.raises(ValueError, match="no observed value at all"):
-        AdditiveSVC([("m", missing)]).fit(gone, y)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_checkpoint_of_another_column_is_another_models(tmp_path):
-    X, y = ward()
-    X = X[list("abd")].to_numpy()
-    scheme = Gibbs(draws=20, burn_in=10, chains=2)
-
-    def fit(column, path):
-        terms = [("i", Intercept()), ("x", Columns([column]))]
-        return AdditiveSVC(terms, scheme, random_state=0, checkpoint=path).fit(X, y)
-
-    fit(0, tmp_path / "one.npz")
-    with pytest.raises(ValueError, match="checkpoint"):
-        fit(1, tmp_path / "one.npz")
 
 
 def test_the_scale_of_the_loss_is_learned_beside_missing_cells_and_gates():
@@ -221,13 +191,18 @@ def test_draws_of_coefficients_of_f_and_for_arviz(inference):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("inference", ["vb", Gibbs(draws=30, burn_in=20, chains=2)])
-def test_cells_are_filled_in_as_by_the_mixed_machine(inference):
+def test_groups_and_missing_cells_are_the_mixed_machine(inference):
     X, y = ward()
     X = X.assign(c=X.c + 2.0 * X.d)
     terms = [("i", Intercept()), ("x", Missing(Columns(list("abcd")))), ("h", Groups("h"))]
     sums = AdditiveSVC(terms, inference, random_state=0).fit(X, y)
     mixed = MixedSVC("ridge", missing="model", inference=inference, random_state=0)
     mixed.fit(X[list("abcd")], y, groups=X["h"])
+    if inference == "vb":
+        assert sums.elbo_ == pytest.approx(mixed.elbo_, rel=1e-8)
+        assert np.allclose(sums.random_effects_["mean"], mixed.random_effects_["mean"], atol=1e-6)
+        p = mixed.predict_proba(X[list("abcd")], groups=X["h"])
+        assert np.allclose(sums.predict_proba(X), p, atol=1e-6)
     for a, b in zip(sums.impute(X), mixed.impute(X[list("abcd")]), strict=True):
         assert np.allclose(a, b, atol=1e-5)
     for a, b in zip(sums.imputed_, mixed.imputed_, strict=True):
@@ -265,27 +240,6 @@ def test_cells_of_several_terms_are_each_filled_in_from_their_own():
         *((i, 4) for i in range(100, 151)),
     ]
     assert np.all(sd > 0)
-
-
-def test_without_such_terms_there_is_nothing_to_fill_in_or_to_select():
-    X, y = wave(60)
-    model = AdditiveSVC([("i", Intercept()), ("x", Columns())]).fit(X, y)
-    with pytest.raises(AttributeError, match="there is none"):
-        model.impute(X)
-    assert not hasattr(model, "imputed_")
-    with pytest.raises(AttributeError, match="needs a term with a selection prior"):
-        model.inclusion_proba_  # noqa: B018
-
-
-def test_inclusion_of_all_columns_is_that_of_the_linear_machine():
-    X, y = wave()
-    terms = [("intercept", Intercept()), ("coef", Columns(), LaplaceZero())]
-    sums = AdditiveSVC(terms, random_state=0).fit(X, y)
-    linear = BayesianLinearSVC(LaplaceZero(), random_state=0).fit(X, y)
-    assert np.allclose(sums.inclusion_proba_, linear.inclusion_proba_, atol=1e-8)
-    three = np.where(X.c > 7.5, "other", y)
-    sums, linear = sums.fit(X, three), linear.fit(X, three)
-    assert np.allclose(sums.inclusion_proba_, linear.inclusion_proba_, atol=1e-8)
 
 
 def test_inclusion_is_said_of_every_column_of_the_input():
@@ -359,6 +313,9 @@ def test_length_scales_and_degrees_of_freedom_follow_the_curve():
     assert scales[0] < scales[1] < scales[2]
     assert freedom[0] > freedom[1] > freedom[2]
     assert freedom[2] == pytest.approx(1.0, abs=0.5)
+    model = AdditiveSVC([SMOOTH[0], ("s", Process([0], RBF(0.7)))])
+    given = model.fit(*curve_data(CURVES["bump"], 0)).terms_[1].design.kernel
+    assert given.length_scale == 0.7  # as it is
 
 
 def test_degrees_of_freedom_are_the_trace_of_the_smoother():
@@ -371,12 +328,6 @@ def test_degrees_of_freedom_are_the_trace_of_the_smoother():
     S = np.linalg.inv(covariance) - np.diag(P)  # weighted products of the columns
     edf = np.trace((covariance @ S)[at, at])
     assert model.summary().loc[("s", "smooth"), "edf"] == pytest.approx(edf, rel=1e-6)
-
-
-def test_a_kernel_that_is_given_is_taken_as_it_is():
-    X, y = curve_data(CURVES["bump"], 0)
-    model = AdditiveSVC([("level", Intercept()), ("s", Process([0], RBF(0.7)))]).fit(X, y)
-    assert model.terms_[1].design.kernel.length_scale == 0.7
 
 
 def test_a_smooth_term_chooses_its_points_as_the_kernel_machine_does():

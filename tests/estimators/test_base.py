@@ -173,6 +173,8 @@ def test_the_warning_about_chains_names_the_coefficient_that_agrees_least():
         ConvergenceWarning, match=r"R-hat up to [\d.]+, of ('dose'|'age'|'copy'|the intercept)"
     ):
         BayesianLinearSVC(inference=few, random_state=0).fit(frame, y)
+    with pytest.warns(ConvergenceWarning, match="too few draws"):
+        BayesianLinearSVC(inference=Gibbs(1, 5, 1), random_state=0).fit(frame, y)
     with pytest.warns(ConvergenceWarning, match=r"R-hat up to [\d.]+, of "):
         MixedSVC(inference=few, random_state=0).fit(frame, y, groups=np.arange(60) % 10)
 

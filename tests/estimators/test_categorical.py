@@ -1,7 +1,5 @@
 """Tables with text, categories and missing cells in every estimator."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -93,15 +91,11 @@ def test_levels_not_seen_and_new_missing_cells_are_predicted(model):
     p = model.predict_proba(new)
     assert np.all((p > 0) & (p < 1))
     np.testing.assert_allclose(p[3], model.predict_proba(FRAME)[3], rtol=1e-7)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(FRAME[list(FRAME)[::-1]])
     if not isinstance(model, FactorSVC):
         mean = new.assign(age=new["age"].fillna(FRAME["age"].mean()))
         np.testing.assert_allclose(p, model.predict_proba(mean), rtol=1e-9)
-
-
-def test_columns_in_another_order_are_refused(model):
-    model.fit(FRAME, Y)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(FRAME[list(FRAME)[::-1]])
 
 
 def test_refusing_stays_possible(model):
@@ -115,13 +109,10 @@ def test_refusing_stays_possible(model):
             model.set_params(categorical=value).fit(FRAME, Y)
     with pytest.raises(ValueError, match="categorical must be 'auto', 'error' or a list"):
         model.set_params(categorical="always").fit(FRAME, Y)
-
-
-def test_text_beside_numbers_is_refused(model):
     mixed = FRAME.astype({"dose": object})
     mixed.loc[3, "dose"] = "?"
     with pytest.raises(ValueError, match=r"'dose' of X cannot be read as numbers: .*such as '\?'"):
-        model.fit(mixed, Y)
+        model.set_params(categorical="auto").fit(mixed, Y)
 
 
 def test_numbers_can_be_categories(model):
@@ -139,18 +130,13 @@ def test_numbers_can_be_categories(model):
 
 
 @pytest.mark.parametrize("name", ["linear", "kernel", "additive"])
-def test_files_and_copies_keep_the_encoding(name, tmp_path):
+def test_files_keep_the_encoding(name, tmp_path):
     pytest.importorskip("skops")
     frame = with_gaps()
     model = clone(MODELS[name]).fit(frame, Y)
-    want = model.predict_proba(frame)
-    np.testing.assert_allclose(
-        pickle.loads(pickle.dumps(model)).predict_proba(frame), want, rtol=1e-6, atol=1e-9
-    )
     bayesvm.save(model, tmp_path / "model")
-    np.testing.assert_allclose(
-        bayesvm.load(tmp_path / "model").predict_proba(frame), want, rtol=1e-6, atol=1e-9
-    )
+    again, want = bayesvm.load(tmp_path / "model"), model.predict_proba(frame)
+    np.testing.assert_allclose(again.predict_proba(frame), want, rtol=1e-6, atol=1e-9)
 
 
 # ----- linear predictors
@@ -188,15 +174,6 @@ def test_indicators_are_those_made_by_hand(name):
     assert labels == ["intercept", *(name for name in rest if name != CODED[2])]
 
 
-def test_slopes_of_groups_name_columns_of_the_table():
-    ward = RNG.integers(0, 5, N)
-    model = MixedSVC(random=["city", "dose"]).fit(FRAME, Y, groups=ward)
-    found = set(model.random_effects_.index.get_level_values("effect"))
-    assert found == {"intercept", *CODED[2:6], "dose"}
-    by_place = MixedSVC(random=[2, 4]).fit(FRAME, Y, groups=ward)
-    assert by_place.elbo_ == pytest.approx(model.elbo_)
-
-
 @pytest.mark.parametrize("name", ["linear", "additive"])
 def test_levels_are_compared_with_the_first(name):
     """As a logit with one indicator less, whose estimates and standard errors these are."""
@@ -223,7 +200,7 @@ def test_levels_are_compared_with_the_first(name):
     np.testing.assert_allclose(found[["lower", "upper"]].mean(axis=1), found["mean"], rtol=1e-6)
 
 
-def test_terms_name_columns_of_the_table():
+def test_terms_and_slopes_of_groups_name_columns_of_the_table():
     frame = with_gaps()
     terms = [
         ("level", Intercept()),
@@ -235,6 +212,12 @@ def test_terms_name_columns_of_the_table():
     assert list(model.summary().loc["few"].index) == [*CODED[1:6], "city_missing"]
     assert model.inclusion_proba_.shape == (5,)
     assert model.imputed_.row.size == frame["dose"].isna().sum()
+    ward = RNG.integers(0, 5, N)
+    model = MixedSVC(random=["city", "dose"]).fit(FRAME, Y, groups=ward)
+    found = set(model.random_effects_.index.get_level_values("effect"))
+    assert found == {"intercept", *CODED[2:6], "dose"}
+    by_place = MixedSVC(random=[2, 4]).fit(FRAME, Y, groups=ward)
+    assert by_place.elbo_ == pytest.approx(model.elbo_)
     terms = [("level", Intercept()), ("age", Columns("age")), ("city", Groups("city"))]
     assert list(AdditiveSVC(terms).fit(FRAME, Y).levels_["city"]) == sorted(set(FRAME["city"]))
 
@@ -260,10 +243,3 @@ def test_the_kernel_is_one_over_columns_of_the_table():
     one = np.array([1.0, 2.0, 0.5, 0.5, 0.5, 0.5, 3.0, 1.5])
     plain = BayesianSVC(RBF(one), tune=False, standardize=False).fit(X, Y)
     np.testing.assert_allclose(model.predict_proba(FRAME), plain.predict_proba(X), rtol=1e-5)
-
-
-def test_given_kernel_values_are_numbers():
-    K = np.eye(N)
-    K[0, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        BayesianSVC("precomputed").fit(K, Y)

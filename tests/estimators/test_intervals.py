@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit, log_expit, logsumexp, ndtri
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from scipy.special import expit, ndtri, softmax
+from sklearn.datasets import load_breast_cancer, load_iris
 
 from bayesvm import BayesianLinearSVC
 from bayesvm.inference import Gibbs
@@ -32,32 +32,15 @@ def test_mean_and_deviation_are_both_those_of_f(link):
 
 
 def draws_of_probabilities(model, X, n=800):
-    """Normalised probabilities if f were known, drawn: ``(n, rows, classes)``."""
+    """Probabilities if f were known, drawn: ``(n, rows, classes)``; a softmax of a f."""
     f = model.sample_posterior(n, X, random_state=0)  # (n, classes, rows)
-    f = np.moveaxis(f, 1, -1)
-    if model.fit_.is_joint:  # a softmax of f times the slope of the link
-        logs = model.fit_.link.a * f
-    else:
-        logs = [
-            log_expit(machine.link.logit(f[..., j], np.zeros_like(f[..., j])))
-            for j, machine in enumerate(model.machines_)
-        ]
-        logs = np.stack(logs, axis=-1)
-    p = np.exp(logs - logsumexp(logs, axis=-1, keepdims=True))
+    p = softmax(model.fit_.link.a * np.moveaxis(f, 1, -1), axis=-1)
     return floored(p, model.fit_.over_classes.rows, p.shape[-1])
 
 
-def few_digits():
-    X, y = load_digits(return_X_y=True)
-    return X[:100], y[:100]
-
-
-@pytest.mark.parametrize(
-    ("data", "link"),
-    [*((IRIS, link) for link in LINKS), (few_digits(), "calibrated")],
-)
-def test_intervals_of_several_classes_enclose_their_probabilities(data, link):
-    X, y = data
+@pytest.mark.parametrize("link", LINKS)
+def test_intervals_of_several_classes_enclose_their_probabilities(link):
+    X, y = IRIS
     model = BayesianLinearSVC(probability=link).fit(X, y)
     p = model.predict_proba(X)
     for level in (0.9, 0.5):
@@ -66,9 +49,6 @@ def test_intervals_of_several_classes_enclose_their_probabilities(data, link):
         assert np.all((low < p)[far])
         assert np.all((p < high)[far])
         assert np.all((low >= 0) & (high <= 1))
-        np.testing.assert_allclose(
-            model.predict_interval(X, level), (low, high), rtol=1e-6, atol=1e-9
-        )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -42,6 +42,7 @@ def test_reports_are_about_differences_to_the_mean(fitted):
     np.testing.assert_allclose(f.sum(axis=1), 0.0, atol=1e-10)
     table = fitted.summary()
     assert len(table) == 15
+    assert fitted.score(X, Y) > 0.85
     rows = table.loc[table.index.get_level_values("name") != "intercept", "sd"].to_numpy()
     np.testing.assert_allclose(rows.reshape(3, 4), fitted.coef_std_)
     width = 2 * 1.6448536270 * table["sd"]

@@ -9,7 +9,6 @@ from bayesvm import BayesianSVC
 from bayesvm.estimators.predictions import moments
 from bayesvm.inference import Gibbs
 from bayesvm.kernels import RBF
-from bayesvm.predictive.posterior import NoPosterior
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
 
@@ -55,12 +54,6 @@ def test_draws_keep_their_chains_and_classes_their_names():
     assert f.dims == ("chain", "draw", "class", "point")
     assert f.shape == (2, 20, 3, 8)
     assert list(f["class"].values) == list(model.classes_)
-
-
-def test_a_point_estimate_has_no_draws():
-    model = BayesianSVC(tune=False, inference="em").fit(X, Y)
-    with pytest.raises(NoPosterior, match="point estimate"):
-        model.to_arviz()
 
 
 # ----- importances

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV
 
-from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
+from bayesvm import PCVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
 from bayesvm.designs import Unstructured
 from bayesvm.inference import VB, Gibbs
 from bayesvm.kernels import RBF
@@ -27,12 +27,10 @@ NESTED = [
     (BayesianLinearSVC(inference=VB()), "inference__tol", 1e-3),
     (BayesianLinearSVC(likelihood=SkewedLaplace()), "likelihood__gamma", 1.5),
     (BayesianLinearSVC(missing=Unstructured()), "missing__psi", 0.5),
-    (MixedSVC(Fixed(2.0)), "prior__precision", 3.0),
     (MixedSVC(random_prior={"g": Ridge()}), "random_prior__g__a", 3.0),
     (BayesianSVC(RBF(2.0)), "kernel__length_scale", 3.0),
     (BayesianSVC(4.0 * RBF(2.0) + 1.0), "kernel__left__kernel__length_scale", 3.0),
     (PCVC(RBF(2.0)), "kernel__length_scale", 3.0),
-    (RVC(RBF(2.0)), "kernel__length_scale", 3.0),
     (FactorSVC(2, inference=VB()), "inference__tol", 1e-3),
     (AdditiveSVC(TERMS), "terms__f__n_inducing", 7),
     (AdditiveSVC(TERMS), "terms__rest__prior__precision", 7.0),
@@ -82,6 +80,8 @@ def test_names_of_components_have_no_parameters_and_the_message_says_what_to_do(
         BayesianLinearSVC("ridge").set_params(prior__a=1.0)
     with pytest.raises(ValueError, match="prior__c is not known; parameters of prior are prior__a"):
         MixedSVC(Ridge()).set_params(prior__c=1.0)
+    with pytest.raises(ValueError, match="Set coef_prior to an object first"):
+        FactorSVC().set_params(coef_prior__precision=3.0)
     with pytest.raises(ValueError, match="class_weight=None has no parameters"):
         MixedSVC().set_params(class_weight__a=1.0)
     with pytest.raises(ValueError, match=r"Fixed\(precision\) needs a number"):

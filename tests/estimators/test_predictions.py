@@ -43,6 +43,8 @@ def test_intervals_are_the_same_in_any_blocks_and_enclose_probabilities(which, m
     low, high = model.predict_interval(NEW, **given)
     P = model.predict_proba(NEW, **given)
     assert np.all((low <= P) & (high >= P) & (low < high))
+    inner = model.predict_interval(NEW, 0.5, **given)
+    assert np.all((low <= inner[0]) & (inner[1] <= high))
     monkeypatch.setattr(predictions, "block_rows", lambda *how, **more: 11)
     parts = model.predict_interval(NEW, **given)
     np.testing.assert_allclose(parts, (low, high), atol=1e-9)

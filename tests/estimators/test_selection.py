@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.base import clone
 from tests.problems import simulate
 
 from bayesvm import BayesianLinearSVC
@@ -116,22 +115,17 @@ def wide(n=60, p=2000, seed=3):
     return X, y
 
 
-def test_wide_lasso_is_sparse_and_certified():
-    X, y = wide()
-    model = BayesianLinearSVC(Lasso(nu=0.3), "em", likelihood="hinge").fit(X, y)
-    assert 2 <= np.count_nonzero(model.coef_) < 60
-    assert model.kkt_residual_ < 1e-6
-    assert abs(model.duality_gap_) < 1e-6
-    assert np.abs(model.coef_[0]).argsort()[-2:].tolist() in ([5, 70], [70, 5])
-
-
 def test_wide_lasso_of_a_smooth_likelihood_is_that_of_logistic_regression():
     X, y = wide()
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     nu = 0.3
+    hinge = BayesianLinearSVC(Lasso(nu=nu), "em", likelihood="hinge").fit(X, y)
+    assert hinge.kkt_residual_ < 1e-6
+    assert abs(hinge.duality_gap_) < 1e-6
     model = BayesianLinearSVC(Lasso(nu=nu), "em", standardize=False, tol=1e-10).fit(X, y)
-    assert 2 <= np.count_nonzero(model.coef_) < 60
-    assert np.abs(model.coef_[0]).argsort()[-2:].tolist() in ([5, 70], [70, 5])
+    for fit in (hinge, model):
+        assert 2 <= np.count_nonzero(fit.coef_) < 60
+        assert set(np.abs(fit.coef_[0]).argsort()[-2:]) == {5, 70}
     kept = model.coef_[0] != 0
     Z = np.column_stack([X[:, kept], -X[:, kept], np.ones(len(X))])
     price = np.append(np.full(Z.shape[1] - 1, 1.0 / nu), 0.0)
@@ -190,17 +184,6 @@ def test_a_stream_cannot_select():
     X, y = two_of_eight()
     lasso = BayesianLinearSVC("lasso").partial_fit(X, y, classes=["no", "yes"])
     assert lasso.score(X, y) > 0.8
-
-
-def test_weights_equal_repetition_under_em_and_vb():
-    X, y, _ = simulate(50, 4, seed=5)
-    c = np.array([1.0, 2.0] * 25)
-    twice = np.repeat(np.arange(50), c.astype(int))
-    for prior, scheme in (("lasso", "em"), ("laplace_zero", "vb"), ("bridge", "vb")):
-        model = BayesianLinearSVC(prior, scheme, random_state=0, tol=1e-10)
-        a = clone(model).fit(X, y, sample_weight=c).coef_
-        b = clone(model).fit(X[twice], y[twice]).coef_
-        np.testing.assert_allclose(a, b, atol=2e-5)
 
 
 def test_a_warm_start_does_not_keep_another_priors_scale():
