@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
-from scipy.special import expit, logit, logsumexp, ndtri
+from scipy.special import expit, logit, ndtri
+from tests.groups import maximum_likelihood
 from tests.problems import make_problem
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
@@ -132,6 +132,8 @@ def test_ends_of_a_curved_link_where_it_is_well_known():
 def test_predictions_do_not_depend_on_the_width():
     X, y, _, _ = simulated(120, 3, 5)
     groups = np.arange(120) % 12
+    with pytest.raises(ValueError, match="width='wide' is not known"):
+        BayesianLinearSVC(width="wide").fit(X, y)
     for model, more in (
         (BayesianLinearSVC(), {}),
         (BayesianSVC(), {}),
@@ -145,12 +147,6 @@ def test_predictions_do_not_depend_on_the_width():
         assert b.machines_[0].width is None
         std = [m.decision_function(X, return_std=True, **more)[1] for m in (a, b)]
         assert not np.allclose(*std)
-
-
-def test_unknown_width():
-    X, y, _, _ = simulated(30, 2, 7)
-    with pytest.raises(ValueError, match="width='wide' is not known"):
-        BayesianLinearSVC(width="wide").fit(X, y)
 
 
 def test_separated_rows_do_not_say_how_large_coefficients_are():
@@ -184,45 +180,6 @@ def grouped_rows(seed, omitted=1.0):
     return X, (rng.random(N) < expit(f)).astype(int)
 
 
-def maximum_likelihood(X, y, groups):
-    """Logistic regression with random intercepts by quadrature, and its two standard errors.
-
-    Those of the inverse information, and those clustered by group, of the intercept and the
-    coefficients with the logarithm of the intercepts' standard deviation estimated too.
-    """
-    A, sign, G = np.column_stack([np.ones(len(y)), X]), 2.0 * y[:, None] - 1, groups.max() + 1
-    z = np.linspace(-8.0, 8.0, 101)
-    log_k = -0.5 * z * z + np.log((z[1] - z[0]) / np.sqrt(2 * np.pi))
-
-    def each(theta):
-        f, sd = (A @ theta[:-1])[:, None], np.exp(theta[-1])
-        f = f + sd * z
-        log_p = np.zeros((G, z.size)) + log_k
-        np.add.at(log_p, groups, -np.logaddexp(0.0, -sign * f))
-        value = logsumexp(log_p, axis=1)
-        slope = sign * expit(-sign * f) * np.exp(log_p - value[:, None])[groups]
-        scores = np.zeros((G, theta.size))
-        own = np.column_stack([A * slope.sum(axis=1)[:, None], sd * (slope @ z)])
-        np.add.at(scores, groups, own)
-        return value.sum(), scores
-
-    def loss(theta):
-        value, scores = each(theta)
-        return -value, -scores.sum(axis=0)
-
-    theta = minimize(loss, np.zeros(A.shape[1] + 1), jac=True).x
-    e = 1e-4 * np.eye(theta.size)
-    H = np.array([(loss(theta + d)[1] - loss(theta - d)[1]) / 2e-4 for d in e])
-    W, scores = np.linalg.inv(0.5 * (H + H.T)), each(theta)[1]
-    J = G / (G - 1) * scores.T @ scores
-    return tuple(np.sqrt(np.diag(V))[:-1] for V in (W, W @ J @ W))
-
-
-def columns_of(model):
-    """Standard deviations of the intercept and the coefficients, on the scale of the input."""
-    return model.summary()["sd"].to_numpy()
-
-
 @pytest.mark.parametrize("sd", [1.0, 3.0])
 def test_clustered_widths_are_those_of_maximum_likelihood_clustered_by_group(sd):
     """With a slope that varies and is not in the model; 60 groups of eight rows.
@@ -236,14 +193,14 @@ def test_clustered_widths_are_those_of_maximum_likelihood_clustered_by_group(sd)
     X = np.column_stack([time, 2.0 * rng.standard_normal(60)[groups] + 1.0])
     u = rng.standard_normal((2, 60))[:, groups]
     y = (rng.random(480) < expit(0.5 * X[:, 1] + sd * u[0] + (1 + sd / 3) * u[1] * time)) * 1
-    model, clustered = maximum_likelihood(X, y, groups)
+    _, model, clustered = maximum_likelihood(X, y, groups)
     expected = np.maximum(model, clustered)
     assert expected[1] > 1.3 * model[1]
     vb = MixedSVC().fit(X, y, groups=groups)
-    assert_allclose(columns_of(vb), expected, rtol=0.15)
+    assert_allclose(vb.summary()["sd"], expected, rtol=0.15)
     gibbs = Gibbs(draws=400, burn_in=100, chains=1)
     drawn = MixedSVC(inference=gibbs, random_state=0).fit(X, y, groups=groups)
-    assert_allclose(columns_of(drawn), columns_of(vb), rtol=0.1)
+    assert_allclose(drawn.summary()["sd"], vb.summary()["sd"], rtol=0.1)
 
 
 def test_a_weight_of_two_is_the_row_of_a_group_twice():
