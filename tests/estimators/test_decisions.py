@@ -7,7 +7,6 @@ from scipy.stats import kstest
 from sklearn.model_selection import FixedThresholdClassifier
 
 from bayesvm import RVC, BayesianLinearSVC, BayesianSVC
-from bayesvm.datasets import simulate_luts
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -94,18 +93,6 @@ def test_decisions_of_an_estimator():
     share = np.mean(Y[TRAIN] == "yes")
     odds = P[:, 1] / P[:, 0] * (0.02 / 0.98) * (1 - share) / share
     np.testing.assert_allclose(rare[:, 1] / rare[:, 0], odds, rtol=1e-9)
-
-
-def test_another_prevalence_brings_back_the_calibration():
-    """A model of balanced labels, where one in ten is positive: the mean probability is right."""
-    Xs, y, X_new, y_new = simulate_luts(2000, 5, np.random.default_rng(3), n_test=20_000)
-    rng = np.random.default_rng(0)
-    positive = y == y.max()
-    keep = positive | (rng.random(y.size) < positive.sum() / (~positive).sum())
-    model = BayesianLinearSVC().fit(Xs[keep], y[keep])
-    share = np.mean(y_new == y.max())
-    p = model.predict_proba(X_new, prevalence=[1 - share, share])[:, 1]
-    assert abs(p.mean() - share) < 0.02
 
 
 def test_dask_rows_are_decided_lazily():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from tests.answers import check_answers
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
 from bayesvm.inference import SVI, Gibbs
@@ -55,15 +56,8 @@ def test_predictions_agree_with_each_other(probability, inference):
     how = {"inference": inference, "probability": probability, "random_state": 0}
     model = BayesianLinearSVC(likelihood="logistic", prior="ridge", **how).fit(X, Y)
     assert model.fit_.is_joint == (probability != "probit")  # a link of one class against the rest
-    p = model.predict_proba(X)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(model.predict(X), p.argmax(axis=1))
-    order = np.argsort(model.decision_function(X), axis=1)
-    np.testing.assert_array_equal(order[:, -1], p.argmax(axis=1))
-    if inference != "em":
-        low, high = model.predict_interval(X)
-        assert np.all((low <= p) & (p <= high))
-    else:
+    check_answers(model, X)
+    if inference == "em":
         with pytest.raises(NoPosterior, match="point estimate"):
             model.predict_interval(X)
     assert model.score(X, Y) > 0.85

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.answers import check_answers
 from tests.groups import maximum_likelihood
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, MixedSVC
@@ -74,6 +75,7 @@ def test_weights_are_repetitions_and_zero_leaves_out():
 
 def test_known_unseen_absent_and_missing_groups(model):
     """Known groups by their own effect; all others at the mean of groups, and less sure."""
+    check_answers(model, NEW, groups=G[:50])
     known = model.decision_function(NEW, groups=G[:50], return_std=True)
     for nobody in (None, np.full(50, 999), np.full(50, np.nan), [None] * 50):
         _, std = model.decision_function(NEW, groups=nobody, return_std=True)

@@ -94,14 +94,6 @@ def test_where_rows_cannot_be_left_out_the_bound_decides(options):
     assert isinstance(prior_of(BayesianLinearSVC(**options).fit(holes, Y)), Ridge)
 
 
-def test_a_weight_of_two_is_the_row_twice():
-    c = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
-    twice = np.repeat(np.arange(60), c.astype(int))
-    a = BayesianLinearSVC().fit(X, Y, sample_weight=c)
-    b = BayesianLinearSVC().fit(X[twice], Y[twice])
-    assert prior_of(a).precision == pytest.approx(prior_of(b).precision, rel=1e-6)
-
-
 def test_a_subset_of_many_rows_chooses():
     rng = np.random.default_rng(0)
     A = rng.standard_normal((9000, 4))
