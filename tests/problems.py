@@ -14,9 +14,8 @@ from bayesvm.designs import Intercept, Standardised
 from bayesvm.estimators import fit as estimator_fit
 from bayesvm.estimators import kernel_fit
 from bayesvm.inference.em import certificate
-from bayesvm.inference.model import Model
+from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.state import State
 from bayesvm.likelihoods import Hinge
 from bayesvm.linalg.covariances import DiagonalCovariance, DualCovariance, FullCovariance
 from bayesvm.predictive import fitting

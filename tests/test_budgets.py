@@ -28,7 +28,7 @@ TABLE = TESTS / "budgets.csv"
 
 # What adds a path to a function, as in ruff's rule C901.
 BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.match_case, ast.FunctionDef)
-FAMILIES = {"Likelihood", "Prior", "Design", "DesignMatrix"}
+FAMILIES = {"Likelihood", "Prior", "Design", "Problem"}
 
 
 def numeric_constants(tree: ast.Module) -> int:

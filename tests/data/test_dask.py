@@ -201,8 +201,7 @@ def test_traffic_of_a_pass_does_not_grow_with_rows(cluster, monkeypatch):
         coef = Coef(np.zeros(model.width), FullCovariance(np.eye(model.width)))
 
         def visit(b, y, coef=coef):
-            from bayesvm.inference.design_matrix import moments, rows_of
-            from bayesvm.inference.problem import gather
+            from bayesvm.inference.problem import gather, moments, rows_of
 
             rows = rows_of(model, (), b)
             return gather(rows, model.likelihood.expected(y, *moments(rows, coef)), "dense")

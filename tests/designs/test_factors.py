@@ -19,10 +19,9 @@ from bayesvm.factor_models.loadings import Drawn, learn
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.latent import rotate_latents, sample_latents, start_latents
-from bayesvm.inference.model import Model
+from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.state import State, bound_of
-from bayesvm.inference.vb import sweep
+from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, Lasso, Ridge, SpikeSlab
@@ -127,7 +126,7 @@ def test_draws_agree_with_importance_sampling():
     kept = []
     for t in range(20_000):
         at = scheme.sweep(problem, at, rng, (7, t))
-        f = problem.at(at.latents).matvec(at.theta)
+        f = replace(problem, latents=at.latents).matvec(at.theta)
         kept.append([at.latents[1].params.psi, *f])
     kept = np.array(kept[500:])
     se = kept.std(axis=0) / np.sqrt(ess(kept[None]))
@@ -153,10 +152,10 @@ def test_turning_leaves_f_alone():
     latents = sample_latents(start_latents(problem), rng)
     latents = (None, latents[1]._replace(params=Drawn.of(latents[1].params)))
     theta = np.array([0.3, 1.0, -2.0])
-    before = problem.at(latents).matvec(theta)
+    before = replace(problem, latents=latents).matvec(theta)
     moved, new = rotate_latents(model, theta, latents, model.init(), rng)
     assert np.abs(moved - theta).max() > 1e-3
-    np.testing.assert_allclose(problem.at(new).matvec(moved), before, atol=1e-10)
+    np.testing.assert_allclose(replace(problem, latents=new).matvec(moved), before, atol=1e-10)
     W = [each[1].cells[0].mean for each in (latents, new)]
     A = [each[1].params.A for each in (latents, new)]
     np.testing.assert_allclose(W[0] @ A[0].T, W[1] @ A[1].T, atol=1e-10)

@@ -1,5 +1,7 @@
 """Missing entries, and the two distributions they are filled in from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,9 +13,8 @@ from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Factors, Unstructured, fit_columns
 from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
 from bayesvm.inference import VB
-from bayesvm.inference.design_matrix import filled, hidden, latent_variance
 from bayesvm.inference.latent import predict_rows, start_latents
-from bayesvm.inference.problem import Latent, gather
+from bayesvm.inference.problem import Latent, filled, gather, hidden, latent_variance
 from bayesvm.linalg.covariances import (
     FullCovariance,
     Point,
@@ -69,7 +70,7 @@ def test_cells_of_any_rows():
     X, y, c = with_holes(20, 3, seed=1, share=0.5)
     problem = missing_problem(X, y, c)
     latents = start_latents(problem)
-    bound = problem.at(latents)
+    bound = replace(problem, latents=latents)
     whole = bound.rows(next(iter(bound.blocks)))
     assert np.isfinite(whole.C).all()
     np.testing.assert_array_equal(whole.C[:, 1:][~np.isnan(X)], X[~np.isnan(X)])

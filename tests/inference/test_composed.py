@@ -18,10 +18,9 @@ from bayesvm.designs import Intercept, Missing, Table, Unstructured
 from bayesvm.inference import Gibbs
 from bayesvm.inference.draws import Position
 from bayesvm.inference.latent import start_latents
-from bayesvm.inference.model import Model, arranged
+from bayesvm.inference.model import Model, State, arranged
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.state import State, bound_of
-from bayesvm.inference.vb import sweep
+from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.linalg.spike_slab import gated_coef
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Ridge, SpikeSlab
@@ -129,7 +128,7 @@ def test_bound_by_monte_carlo(sweeps):
     where, latent = model.slices[k], state.latents[k]
     q = latent.params
     mu, Sigma, total = drawn_parameters(q, draws, rng)
-    there = problem.at(state.latents)
+    there = replace(problem, latents=state.latents)
     m, v = there.moments(gated_coef(coef, gate))
     C = there.rows(next(iter(there.blocks))).C.toarray()
     inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]

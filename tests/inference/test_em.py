@@ -10,7 +10,7 @@ from tests.problems import certify, frozen, make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.inference import EM, VB
-from bayesvm.inference.state import State
+from bayesvm.inference.model import State
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.linalg.covariances import Point
 from bayesvm.priors import Fixed, Ridge

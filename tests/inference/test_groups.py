@@ -19,9 +19,8 @@ from bayesvm.designs import Intercept, Table
 from bayesvm.inference import EM, SVI, VB, Gibbs
 from bayesvm.inference.draws import Position, Record
 from bayesvm.inference.em import objective
-from bayesvm.inference.model import Model
+from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.state import State
 from bayesvm.inference.svi import given_shared
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.priors import Fixed, InverseWishart, LaplaceZero, Lasso, Ridge

@@ -1,5 +1,7 @@
 """Latent entries of several terms."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bayesvm.core.types import Term
@@ -29,7 +31,7 @@ def test_every_row_counts_once_for_each_of_two_incomplete_terms():
     model = Model((Term("level", Intercept(), Fixed(0.1)), *terms), Hinge())
     problem = Problem(model, Blocks(X, 13), Serial(), y, np.ones(40))
     state = VB().fit(problem, np.random.default_rng(0)).state
-    again = update_latents(problem.at(state.latents), state.coef, state.coef)
+    again = update_latents(replace(problem, latents=state.latents), state.coef, state.coef)
     for latents in (start_latents(problem), state.latents, again):
         for k in (1, 2):
             assert latents[k].sums.n == 40

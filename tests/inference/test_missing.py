@@ -15,8 +15,8 @@ from bayesvm.data import Threads
 from bayesvm.designs import Factors, Unstructured
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.latent import entropy, start_latents
-from bayesvm.inference.state import State, bound_of
-from bayesvm.inference.vb import sweep
+from bayesvm.inference.model import State
+from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.spike_slab import gated_coef
 from bayesvm.predictive.diagnostics import ess
@@ -136,7 +136,7 @@ def test_updates_are_stationary_in_each_cell(prior):
 
     def value(cells):
         design = problem.model.terms[1].design
-        rows = problem.at((None, latent._replace(cells=cells)))
+        rows = replace(problem, latents=(None, latent._replace(cells=cells)))
         C = rows.rows(next(iter(rows.blocks))).C[:, 1:]
         sums = design.sums(problem.blocks.X, C, np.ones(25), cells)
         moved = latent._replace(cells=cells, sums=sums, entropy=entropy(cells, np.ones(25)))
@@ -195,7 +195,7 @@ def test_bound_by_monte_carlo(prior, sweeps):
     D, V = dense(state, n, d)
     q = state.latents[1].params
     mu, Sigma, total = drawn_parameters(q, draws, rng)
-    m, v = problem.at(state.latents).moments(gated_coef(coef, gate))
+    m, v = replace(problem, latents=state.latents).moments(gated_coef(coef, gate))
     inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
     for i in range(n):
         gone = np.flatnonzero(np.isnan(X[i]))

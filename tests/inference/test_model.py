@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from tests.problems import make_problem, simulate
 
-from bayesvm.core.random import stream
+from bayesvm.core.distributions import stream
 from bayesvm.core.types import Coef, Own
 from bayesvm.data import Threads
 from bayesvm.likelihoods import Hinge

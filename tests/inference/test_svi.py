@@ -8,8 +8,8 @@ from tests.papers import svi as transcript
 from tests.problems import make_problem, simulate
 
 from bayesvm.inference import SVI, VB
-from bayesvm.inference.state import bound_of
 from bayesvm.inference.svi import Leaky, coefficients
+from bayesvm.inference.vb import bound_of
 from bayesvm.priors import Fixed, Ridge
 
 N, P = 60, 3

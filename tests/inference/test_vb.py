@@ -24,9 +24,9 @@ from bayesvm.core.distributions import inverse_gaussian, polya_gamma
 from bayesvm.core.types import Coef, Term
 from bayesvm.data import Blocks, Serial
 from bayesvm.inference import VB
-from bayesvm.inference.model import Model
+from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.state import BoundFell, State, bound_of
+from bayesvm.inference.vb import BoundFell, bound_of
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge

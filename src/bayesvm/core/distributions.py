@@ -1,8 +1,9 @@
-"""Draws and moments that neither NumPy nor SciPy give in the form needed here."""
+"""Streams of random numbers, and draws and moments that NumPy and SciPy do not have."""
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,16 @@ from . import arrays
 from .types import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
+
+
+def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
+    """The generator for one purpose, and for one place in it: a chain, a sweep, a block.
+
+    NumPy takes ``(seed, k)`` and ``(seed, k, 0)`` for the same entropy.  Spawn keys of
+    different lengths differ, and the purpose comes first in them: no two uses share a stream.
+    """
+    word = zlib.crc32(purpose.encode())
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(word, *key)))
 
 
 def mills(z: Array) -> Array:

@@ -120,3 +120,18 @@ def warn(text: str) -> None:
 def is_among(value: Any, known: Collection[str]) -> bool:
     """Whether a value is one of some words."""
     return isinstance(value, str) and value in known
+
+
+def require(owner: object, least: dict[str, float], most: dict[str, float] | None = None) -> None:
+    """Refuse fields of a scheme that are not numbers of at least (and at most) so much."""
+    for name, low in least.items():
+        value = vars(owner)[name]
+        whole = isinstance(low, int)
+        kind = "whole number" if whole else "number"
+        high = (most or {}).get(name, np.inf)
+        good = isinstance(value, Integral if whole else Real) and low <= float(value) <= high
+        if not good or isinstance(value, bool):
+            bounds = f"of at least {low}" + (f" and at most {high}" if high < np.inf else "")
+            raise ValueError(
+                f"{type(owner).__name__}({name}) must be a {kind} {bounds}; got {value!r}."
+            )

@@ -1,6 +1,6 @@
 """Values that are passed through a fit, and the contracts of designs, covariances and engines.
 
-Read this file first, :mod:`bayesvm.inference.design_matrix` second.  Every model is a linear
+Read this file first, :mod:`bayesvm.inference.problem` second.  Every model is a linear
 predictor ``f_i = c_i . theta``.  Given moments of ``theta``, the likelihood contribution of row *i*
 is approximated by a quadratic in f with precision ``w_i`` and gradient ``g_i`` at the mean, and the
 sums over rows are

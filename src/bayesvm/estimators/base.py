@@ -33,8 +33,8 @@ from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, read_labels
 from ..data.sources import kind_of
 from ..inference import Gibbs
+from ..inference.model import State
 from ..inference.problem import Problem
-from ..inference.state import State
 from ..inspection import arviz
 from ..predictive.fitted import Fit, Machine
 from ..predictive.leave_one_out import LooPredictions

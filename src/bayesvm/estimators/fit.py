@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from ..core import arrays
+from ..core.distributions import stream
 from ..core.precision import Blocked, flat
-from ..core.random import stream
 from ..core.tree import leaves
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
 from ..data.checkpoint import Checkpoint, fingerprint, opened, seed_in
@@ -22,11 +22,10 @@ from ..data.labels import Training
 from ..data.sources import DaskRows, is_source, kind_of
 from ..designs import Table
 from ..inference import EM, SVI, VB, Gibbs
-from ..inference.model import Model
+from ..inference.model import Model, State
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
-from ..inference.state import State
 from ..predictive.fitted import Fit, Machine
 from ..predictive.fitting import (
     can_join,

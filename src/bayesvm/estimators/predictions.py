@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 
 from ..core import arrays
+from ..core.distributions import stream
 from ..core.parameters import is_among
-from ..core.random import stream
 from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of

@@ -12,15 +12,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.arrays import one_against_rest
+from ..core.distributions import stream
 from ..core.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
-from ..core.random import stream
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, tables
 from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..gp.sites import Distinct, extent_of, merge, merge_values
-from ..inference.model import Model
-from ..inference.state import State
+from ..inference.model import Model, State
 from ..inspection.arviz import Draws
 from ..inspection.kernels import VectorReport
 from ..kernels import Scaled, with_columns, with_groups

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.random import stream
+from ..core.distributions import stream
 from ..core.tree import filled, leaves
 from ..core.types import Array
 from ..data.checkpoint import Checkpoint

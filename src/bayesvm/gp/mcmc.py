@@ -25,14 +25,12 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import ndtr
 
-from ..core.distributions import slice_sample
-from ..core.random import stream
+from ..core.distributions import slice_sample, stream
 from ..core.types import Array, Coef, Columns, Design, Term
 from ..inference.draws import LIKELIHOOD, Draws, run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
-from ..inference.model import Model
+from ..inference.model import Model, State
 from ..inference.progress import Progress, Watch, silent
-from ..inference.state import State
 from ..linalg.covariances import Point
 from ..predictive.diagnostics import r_hat
 from ..predictive.fitted import Machine

@@ -18,8 +18,7 @@ from scipy.special import ndtr, ndtri
 from ..core.arrays import double, like
 from ..core.types import Array, Coef, Rows, Term
 from ..designs import Intercept
-from ..inference.model import Model
-from ..inference.state import State
+from ..inference.model import Model, State
 from ..linalg.covariances import DualCovariance, FullCovariance
 from ..predictive.fitted import Fit, Machine
 from ..predictive.leave_one_out import LooMoments

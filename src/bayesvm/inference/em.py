@@ -9,13 +9,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from ..core.parameters import require
 from ..core.precision import Precision, divided, flat, masked
 from ..core.types import Array, Coef
 from ..linalg.covariances import Point, covariance
-from .model import Model, States
+from .model import Model, State, States
 from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
-from .state import State, require
 from .vb import VB
 
 
@@ -187,7 +187,7 @@ class EM:
     def _moved(self, model: Model, state: State, step: Array, eps: float) -> State:
         """The state after a step of the coefficients, with the scales of the prior to match."""
         coef = Coef(state.coef.mean + step, state.coef.cov)
-        priors = model.mode(state.priors, coef) if self.learn == "mode" else state.priors
+        priors = model.update(state.priors, coef, "mode") if self.learn == "mode" else state.priors
         return smoothed(model, coef.mean, eps, priors)
 
 
@@ -212,7 +212,7 @@ class Kink:
 def smoothed(model: Model, mean: Array, eps: float, priors: States) -> State:
     """The state at a point, smoothed by ``eps``, with expected latent variables of its priors."""
     coef = Coef(mean, Point(model.width, eps))
-    return State(coef, tuple(prior.expect(s, own) for prior, s, own in model.each(priors, coef)))
+    return State(coef, model.update(priors, coef, "expect"))
 
 
 def objective(problem: Problem, state: State, f: Array | None = None) -> float:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
 
-from ..core.distributions import slice_sample
-from ..core.random import stream
+from ..core.distributions import slice_sample, stream
+from ..core.parameters import require
 from ..core.types import Array, Coef
 from ..likelihoods import Likelihood
 from ..linalg.covariances import Point, covariance
@@ -21,10 +21,9 @@ from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .inclusion_moves import Guide, can_move, move_indicators
 from .independence_metropolis import can_leap, leap, learn
 from .latent import draw_latents, rotate_latents, sample_latents, start_latents
-from .model import States
+from .model import State, States
 from .problem import Problem
 from .progress import Monitor, Progress, Watch, silent
-from .state import State, require
 from .vb import VB, learned, standing
 
 
@@ -152,7 +151,7 @@ class Gibbs:
         theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
         latents = sample_latents(start.latents, rng)
         if k % 2 and model.has_gates:
-            theta = crowded(problem.at(latents), theta)
+            theta = crowded(replace(problem, latents=latents), theta)
         at = Position(theta, start.priors, latents=latents, likelihood=likelihood)
         sizes = (self.burn_in, self.draws, self.thin, self.chains)
         record = Record(model, start.priors, *sizes)
@@ -167,7 +166,7 @@ class Gibbs:
             ahead = (self.burn_in - record.t) % 100  # draws before the next sweep is due
             # learned from the chain's own early draws, in a resumed one again
             if moves and guide is None and record.t >= self.burn_in // 2:
-                guide = Guide.learn(problem.at(at.latents), record.early())
+                guide = Guide.learn(replace(problem, latents=at.latents), record.early())
             if tries and record.t >= self.burn_in:
                 burnt, tries = record.burnt(at.priors), 0
                 proposal = learn(problem, start.coef, burnt, stream(seed, "leaps", k))
@@ -196,7 +195,7 @@ class Gibbs:
         """One sweep; a ``guide`` moves indicators of selection priors once more."""
         if at.likelihood is not None:
             problem = problem.with_likelihood(at.likelihood)
-        model, problem = problem.model, problem.at(at.latents)
+        model, problem = problem.model, replace(problem, latents=at.latents)
         stats = problem.draw(at.theta, key)  # w | theta
         P, odds, inclusion = model.precision(at.priors), model.odds(at.priors), None
         moments = None
@@ -218,7 +217,7 @@ class Gibbs:
         if latents:
             latents = draw_latents(problem, Coef(theta, Point(theta.size)), rng, key)
             theta, latents = rotate_latents(model, theta, latents, priors, rng)
-            problem = problem.at(latents)
+            problem = replace(problem, latents=latents)
         fit = float(problem.log_likelihoods(theta[None])[0])
         if likelihood is not None:  # its scale, given theta alone
             sums = standing(problem, Coef(theta, Point(model.width)), fit)

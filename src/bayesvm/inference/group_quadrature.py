@@ -39,12 +39,12 @@ from scipy.special import roots_hermitenorm
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Coef, Local, Own, Rows
+from ..core.types import Array, Block, Coef, Local, Own
 from ..likelihoods import Likelihood
 from ..linalg.arrow import ArrowCovariance, Eliminated
+from .model import State
 from .problem import Problem
 from .progress import Ascent, Progress, Watch, silent
-from .state import State
 
 
 class GroupRows(NamedTuple):
@@ -81,13 +81,14 @@ class GroupRows(NamedTuple):
 
 def group_rows(problem: Problem) -> GroupRows:
     """All rows of a problem, from wherever they are."""
-    likelihood = problem.model.likelihood
+    likelihood, read = problem.model.likelihood, problem.rows
 
-    def visit(rows: Rows, y: Array, c: Array) -> tuple[Array, ...]:
-        A, last = rows.C.A, rows.C.factors[-1]
+    def visit(b: Block, y: Array, c: Array) -> tuple[Array, ...]:
+        C = read(b).C
+        A, last = C.A, C.factors[-1]
         return tuple(np.asarray(arrays.to_numpy(x)) for x in (A, last.Z, y, c, last.codes))
 
-    found = problem.collect(visit, problem.y, problem.c)
+    found = problem.engine.collect(visit, problem.blocks, problem.y, problem.c)
     *parts, codes = (np.concatenate(x) for x in zip(*found, strict=True))
     order = np.argsort(codes, kind="stable")
     A, Z, y, c = (np.asarray(x[order], dtype=float) for x in parts)

@@ -29,8 +29,8 @@ from ..core.types import Array, Coef
 from ..linalg.covariances import FullCovariance
 from ..priors import Fixed
 from .draws import Position, Run
+from .model import State
 from .problem import Problem
-from .state import State
 from .vb import fit_gaussian
 
 

@@ -18,20 +18,19 @@ prior of the coefficients and beside any other terms.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.distributions import LOG_2PI
-from ..core.random import stream
+from ..core.distributions import LOG_2PI, stream
 from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
 from ..linalg.columns import plain
 from ..linalg.forms import corners
-from .design_matrix import filled, hidden, moments, second_moment
 from .model import Latents, Model
-from .problem import Latent, Problem
+from .problem import Latent, Problem, filled, hidden, moments, second_moment
 
 Entries = tuple[Cells, ...]
 Learn = Callable[[Any, Latent], Any]  # parameters from a design and the sums of its entries
@@ -103,7 +102,8 @@ def start_latents(problem: Problem) -> Latents:
     for (k, _, _), parts in zip(model.latent_terms, zip(*blocks, strict=True), strict=True):
         cells, known = zip(*parts, strict=True)
         out[k] = Latent(None, joined(cells), reduce(add, known), None)
-    return _collected(problem.at(tuple(out)), _same, lambda design, x: design.begin(x.sums))
+    problem = replace(problem, latents=tuple(out))
+    return _collected(problem, _same, lambda design, x: design.begin(x.sums))
 
 
 def update_latents(problem: Problem, old: Coef, new: Coef) -> Latents:
@@ -192,7 +192,7 @@ def sum_latents(problem: Problem, latents: Latents) -> Latents:
     """Latent entries with their sums over rows, computed where they are not known."""
     if all(each is None or each.sums is not None for each in latents):
         return latents
-    return _collected(problem.at(latents), _same, lambda _, x: x.params)
+    return _collected(replace(problem, latents=latents), _same, lambda _, x: x.params)
 
 
 def _same(number: int, part: LatentRows) -> list[Entries]:

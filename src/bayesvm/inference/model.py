@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,14 @@ States = tuple[Any, ...]
 Latents = tuple[Any, ...]  # a Latent for each term with latent entries, None for the others
 
 
+class State(NamedTuple):
+    """Where a deterministic scheme stands: q(theta), the hyperparameters, latent rows if any."""
+
+    coef: Coef
+    priors: States
+    latents: Latents = ()
+
+
 @dataclass(frozen=True)
 class Model:
     """Terms, whose sum is f, and the likelihood of the labels given f."""
@@ -33,6 +41,7 @@ class Model:
     prior_mean: ClassVar[Any] = 0.0  # of the coefficients, a number or an array (K,)
 
     # derived from the terms
+    priors: tuple[Prior, ...] = field(init=False, repr=False, compare=False)
     slices: tuple[slice, ...] = field(init=False, repr=False, compare=False)
     width: int = field(init=False, repr=False, compare=False)
     # number, design and columns of the terms with latent entries
@@ -44,9 +53,10 @@ class Model:
     has_gates: bool = field(init=False, repr=False, compare=False)  # coefficients can be zero
 
     def __post_init__(self) -> None:
-        slices, latent, grouped, end = [], [], [], 0
+        priors, slices, latent, grouped, end = [], [], [], [], 0
         has_residual = has_gates = False
         for k, (_, design, prior) in enumerate(self.terms):
+            priors.append(prior)
             slices.append(slice(end, end + design.width))
             end += design.width
             if design.is_latent:
@@ -56,6 +66,7 @@ class Model:
             has_residual |= design.has_residual
             has_gates |= prior.has_gates
         self.__dict__.update(
+            priors=tuple(priors),
             slices=tuple(slices),
             width=end,
             latent_terms=tuple(latent),
@@ -77,8 +88,10 @@ class Model:
 
     def find(self, name: str) -> tuple[Term, slice]:
         """A term and where its coefficients are."""
-        k = self.names.index(name)
-        return self.terms[k], self.slices[k]
+        for term, where in zip(self.terms, self.slices, strict=True):
+            if term.name == name:
+                return term, where
+        raise KeyError(name)
 
     def rows(self, X: Any, out: Any = None) -> Rows:
         """Columns of all terms at a block of input, written to ``out`` if that is given."""
@@ -101,8 +114,7 @@ class Model:
 
     def parts(self, states: States) -> list[tuple[Prior, Any, slice]]:
         """Prior, state of the prior and place of the coefficients of each term."""
-        terms = zip(self.terms, states, self.slices, strict=True)
-        return [(t.prior, s, where) for t, s, where in terms]
+        return list(zip(self.priors, states, self.slices, strict=True))
 
     def each(self, states: States, coef: Coef) -> Iterator[tuple[Prior, Any, Own]]:
         """Prior, state of the prior and moments of the coefficients of each term."""
@@ -112,27 +124,20 @@ class Model:
             yield prior, s, Own(coef.mean[where], var[where], blocks)
 
     def init(self) -> States:
-        return tuple(t.prior.init(t.design.width) for t in self.terms)
+        sizes = (at.stop - at.start for at in self.slices)
+        return tuple(prior.init(p) for prior, p in zip(self.priors, sizes, strict=True))
 
     def start(self) -> Coef:
         """Everything at zero: the hinge then gives every row weight 1."""
         return Coef(np.zeros(self.width), Point(self.width))
 
-    def update(self, states: States, coef: Coef) -> States:
-        """Variational factors of the hyperparameters given those of the coefficients."""
-        return self.changed(states, coef, lambda prior, s, own: prior.update(s, own))
+    def update(self, states: States, coef: Coef, method: str = "update") -> States:
+        """Hyperparameters given the coefficients, by a method of their priors.
 
-    def changed(self, states: States, coef: Coef, new: Callable[[Prior, Any, Own], Any]) -> States:
-        """States that a function makes of each prior, its state and its coefficients."""
-        return tuple(new(*each) for each in self.each(states, coef))
-
-    def is_known(self, states: States) -> bool:
-        """Whether there are no hyperparameters."""
-        return not any(states)
-
-    def mode(self, states: States, coef: Coef) -> States:
-        """Hyperparameters at their maximum given the coefficients."""
-        return tuple(prior.mode(s, own) for prior, s, own in self.each(states, coef))
+        ``"update"`` is the variational factor, ``"fixed_point"`` the same at its fixed point,
+        ``"mode"`` the conditional maximum, and ``"expect"`` has expected mixing variables.
+        """
+        return tuple(getattr(p, method)(s, own) for p, s, own in self.each(states, coef))
 
     def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
         """Hyperparameters drawn given the coefficients."""
@@ -189,25 +194,6 @@ class Model:
         return np.concatenate(
             [of(prior, s, at.stop - at.start) for prior, s, at in self.parts(states)]
         )
-
-
-def fixed_point(prior: Prior, s: Any, own: Own, rounds: int = 100, tol: float = 1e-3) -> Any:
-    r"""The fixed point of ``prior.update`` where the share of the data in each variance is held.
-
-    Data determine the share :math:`1 - P_j\Sigma_{jj}` of a coefficient (MacKay 1992), so that its
-    variance under another prior is :math:`\Sigma_{jj}P_j/P'_j`.
-    """
-    if prior.is_blocked or not s:
-        return prior.update(s, own)
-    P = prior.precisions(s, own.var.size)
-    follow = own.var * P
-    for _ in range(rounds):
-        s, old = prior.update(s, own), P
-        P = prior.precisions(s, own.var.size)
-        own = own._replace(var=follow / P)
-        if np.allclose(P, old, rtol=tol, atol=0.0):
-            break
-    return s
 
 
 def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:

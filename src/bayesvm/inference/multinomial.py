@@ -35,7 +35,7 @@ covariance has a block a class (:class:`ClassProblem`), so that it is fitted by 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -43,20 +43,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import double, like
-from ..core.distributions import slice_sample
+from ..core.distributions import slice_sample, stream
 from ..core.precision import Precision, joined, parted, split
-from ..core.random import stream
-from ..core.types import Array, Block, Coef, Own, Rows, Stats
+from ..core.types import Array, Block, Coef, Own, Stats
 from ..likelihoods.logistic import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..linalg.covariances import ClassCovariance, Point, covariance
 from ..linalg.forms import ByClass, sandwich
 from ..priors import Prior
 from .draws import Draws, Position, for_chains
-from .model import Model, States
+from .model import Model, State, States
 from .problem import Problem, gather
 from .progress import Ascent, Progress, Watch, silent
-from .state import State
 from .vb import VB, fit_gaussian, maximise_mean, settle_hyperparameters
 
 
@@ -118,17 +116,15 @@ class ClassModel(Model):
         grow = math.sqrt(self.classes / (self.classes - 1.0))
         return (tuple(rest) for _, *rest in self.places(states, coef, grow))
 
-    def changed(self, states: States, coef: Coef, new: Callable[[Prior, Any, Own], Any]) -> States:
+    def update(self, states: States, coef: Coef, method: str = "update") -> States:
         grow = math.sqrt(self.classes / (self.classes - 1.0))
-        return self.spread({at: new(*rest) for at, *rest in self.places(states, coef, grow)})
+        places = self.places(states, coef, grow)
+        return self.spread({at: getattr(p, method)(s, own) for at, p, s, own in places})
 
     def spread(self, made: dict[tuple[int, int], Any]) -> States:
         """States for each class; those of the first class where it has one for all."""
         terms, classes = range(len(self.terms)), range(self.classes)
         return tuple(tuple(made.get((j, k), made[j, 0]) for j in terms) for k in classes)
-
-    def is_known(self, states: States) -> bool:
-        return not any(map(any, states))
 
     def bound(self, coef: Coef, states: States, latents: Any = ()) -> float:
         return (1.0 - 1.0 / self.classes) * super().bound(coef, states)
@@ -141,10 +137,11 @@ class ClassProblem(Problem):
     model: ClassModel
 
     def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
-        K, form = self.model.classes, self.form
+        read, K, form = self.rows, self.model.classes, self.form
         means = coef.mean.reshape(K, -1).T
 
-        def visit(rows: Rows, y: Array, c: Array, v: Array | float) -> Stats:
+        def visit(b: Block, y: Array, c: Array, v: Array | float) -> Stats:
+            rows = read(b)
             m = double(rows.C @ like(means, rows.C))
             local = expected(y, m, None if isinstance(v, float) and v == 0.0 else v + 0.0 * m)
             c = c[:, None]
@@ -154,18 +151,19 @@ class ClassProblem(Problem):
                 S, double(rows.C.T @ like(c * local.g, rows.C)), (c[:, 0] * local.bound).sum()
             )
 
-        sums: Stats = self.sum(visit, self.y, self.c, v)
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, v)
         return replace(sums, g=sums.g.T.ravel())
 
     def weights(self, coef: Coef, v: Array | float) -> Array:
         """Weights of f of all classes at every row, ``(n, classes)``."""
-        means = coef.mean.reshape(self.model.classes, -1).T
+        read, means = self.rows, coef.mean.reshape(self.model.classes, -1).T
 
-        def visit(rows: Rows, y: Array, v: Array | float) -> Array:
+        def visit(b: Block, y: Array, v: Array | float) -> Array:
+            rows = read(b)
             m = double(rows.C @ like(means, rows.C))
             return expected(y, m, None if isinstance(v, float) else v).w
 
-        return np.concatenate(list(self.collect(visit, self.y, v)))
+        return np.concatenate(list(self.engine.collect(visit, self.blocks, self.y, v)))
 
 
 def of_classes(problem: Problem, n_classes: int) -> ClassProblem:
@@ -281,7 +279,7 @@ def fit_em(
             coef = centred(Coef(mean, point), P, K)
             mean = coef.mean
             if scheme.learn == "mode":
-                priors = model.changed(priors, coef, lambda prior, s, own: prior.mode(s, own))
+                priors = model.update(priors, coef, "mode")
             prior = (1.0 - 1.0 / K) * model.log_prior(priors, coef)
             before, now = now, together.expectations(coef, 0.0).bound + prior
             change, value = now - before, now
@@ -340,10 +338,11 @@ def sweep(
     thetas += common_draw(thetas, P, rng)
 
     def log_likelihood(grow: float) -> float:
-        def visit(rows: Rows, y: Array, c: Array) -> float:
-            return float(c @ log_prob(y, grow * double(rows.C @ like(thetas.T, rows.C))))
+        def visit(b: Block, y: Array, c: Array) -> float:
+            C = read(b).C
+            return float(c @ log_prob(y, grow * double(C @ like(thetas.T, C))))
 
-        return float(problem.sum(visit, problem.y, problem.c))
+        return float(problem.engine.sum(visit, problem.blocks, problem.y, problem.c))
 
     if scheme.scale_move:
         drawn = model.places(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)

@@ -1,21 +1,40 @@
-"""A model with its data."""
+r"""A model with its data, and the products with rows that inference needs.
+
+With rows :math:`c_i` of the design matrix *C*, these are
+
+===================== ==============================================================
+``matvec(theta)``     :math:`C\theta`, the linear predictor
+``rmatvec(r)``        :math:`C^\top r`, a gradient
+``gram(w)``           :math:`C^\top W C`, in one of the forms of :mod:`bayesvm.linalg.forms`
+``row_variance(cov)`` :math:`c_i^\top\Sigma c_i`, variances of f
+===================== ==============================================================
+
+``expectations``, ``stats``, ``draw`` and others make several of them in one pass.  Where rows live
+(an array, a sparse matrix, a file, the workers of a cluster, a device) is known to ``blocks`` and
+``engine`` alone: the engine maps a function over blocks, and adds the results.  Columns may be
+float32, and products with them are computed in float32; likelihood contributions and sums are
+float64.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ..core import arrays
-from ..core.random import stream
-from ..core.types import Array, Block, Cells, Coef, Local, Rows, Stats
-from ..data import balanced_rows
+from ..core.arrays import double, like
+from ..core.distributions import stream
+from ..core.types import Array, Block, Cells, Coef, Covariance, Engine, Hidden, Local, Rows, Stats
+from ..data import Blocks, DaskBlocks, balanced_rows, block_rows
 from ..likelihoods import Likelihood
-from ..linalg.forms import sandwich, summed_covariances
-from .design_matrix import DesignMatrix, moments, product, transposed_product
-from .model import Latents
+from ..linalg.columns import plain
+from ..linalg.forms import corners, sandwich, summed_covariances
+from .model import Latents, Model
 
 
 class Latent(NamedTuple):
@@ -41,16 +60,44 @@ class Latent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem(DesignMatrix):
-    """A model, its design matrix, and the labels and weights of the rows.
+class Problem:
+    """A model, its rows, and their labels and weights.
 
     A row of weight c is c / unit rows, of which one is left out at a time: a row of sample weight
     two is two rows, one of class weight two is one row that counts twice.
+
+    Parameters
+    ----------
+    model : Model
+        What makes columns of a block of input.
+    blocks : Blocks
+        The rows.
+    engine : Engine
+        What maps functions over blocks, and may send them to other processes.
+    y : array (n,)
+        Labels in {-1, +1}, codes of classes or numbers.
+    c : array (n,)
+        Weights.
+    unit : array (n,) or float
+        Weight of one row: that of its class.
+    form : {"dense", "factored", "arrow", "diagonal"}
+        Form of the Gram matrix.
+    latents : tuple
+        Latent entries, which are filled in.
     """
 
-    y: Array  # (n,), labels in {-1, +1}, codes of classes or numbers
-    c: Array  # (n,), weights
-    unit: Array | float = 1.0  # weight of one row: that of its class
+    model: Model
+    blocks: Blocks
+    engine: Engine
+    y: Array
+    c: Array
+    unit: Array | float = 1.0
+    form: str = "dense"
+    latents: Latents = ()
+
+    @property
+    def n(self) -> int:
+        return self.blocks.n
 
     @property
     def weight(self) -> float:
@@ -72,15 +119,150 @@ class Problem(DesignMatrix):
         """What a state must have in common with a problem to be its start."""
         return self.form, self.n if self.form == "factored" else 0
 
-    def at(self, latents: Latents) -> Problem:
-        """The problem with these latent entries."""
-        return replace(self, latents=latents)
+    @property
+    def rows(self) -> Callable[[Block], Rows]:
+        """The columns of a block, with latent entries filled in; it holds no rows itself."""
+        return partial(rows_of, self.model, self.latents)
 
     def with_likelihood(self, likelihood: Likelihood) -> Problem:
         """The problem with another likelihood."""
         return replace(self, model=replace(self.model, likelihood=likelihood))
 
-    # ----- rows
+    # ----- products with the design matrix
+
+    def matvec(self, theta: Array) -> Array:
+        """C theta, ``(n,)``."""
+        read = self.rows
+        parts = self.engine.collect(lambda b: product(read(b), theta), self.blocks)
+        return np.concatenate(list(parts))
+
+    def rmatvec(self, r: Array) -> Array:
+        """C' r, ``(K,)``."""
+        read = self.rows
+        out: Array = self.engine.sum(lambda b, r: transposed_product(read(b), r), self.blocks, r)
+        return out
+
+    def gram(self, w: Array) -> Any:
+        """C' diag(w) C."""
+        read, form = self.rows, self.form
+        return self.engine.sum(lambda b, w: sandwich(read(b).C, w, form), self.blocks, w)
+
+    def row_variance(self, cov: Covariance) -> Array:
+        """Variance of f at every row, ``(n,)``, where the engine computes.
+
+        It has a column for each class of a :class:`.ClassCovariance`.
+        """
+        read = self.rows
+
+        def visit(b: Block) -> Array:
+            rows = read(b)
+            v: Any = cov.quad(rows.C)
+            extra = rows.extra
+            return v + (extra if isinstance(extra, float) or v.ndim == 1 else extra[:, None])
+
+        parts = self.engine.collect(visit, self.blocks)
+        out: Array = self.engine.place(np.concatenate(list(parts)))
+        return out
+
+    # ----- passes over all rows
+
+    def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
+        """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
+
+        With ``gram`` also S.  ``v`` may be one number for all rows.
+        """
+        read, lik, form = self.rows, self.model.likelihood, self.form
+
+        def visit(b: Block, y: Array, c: Array, v: Array | float) -> Stats:
+            rows = read(b)
+            m = product(rows, coef.mean)
+            w, g, bound, _ = lik.expected(y, m, v + 0.0 * m)
+            S = sandwich(rows.C, c * w, form) if gram else None
+            return Stats(S, transposed_product(rows, c * g), c @ bound)
+
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, v)
+        return sums
+
+    def stats(self, coef: Coef, curved: bool = False) -> Stats:
+        """Sums of likelihood contributions under a Gaussian of theta; with ``curved`` also H."""
+        read, lik, form = self.rows, self.model.likelihood, self.form
+
+        def visit(b: Block, y: Array, c: Array) -> Stats:
+            rows = read(b)
+            local = lik.expected(y, *moments(rows, coef)).times(c)
+            sums = gather(rows, local, form, coef.mean)
+            if curved:
+                sums = replace(sums, H=gather(rows, local._replace(w=local.h), form, coef.mean).S)
+            return sums
+
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
+        return sums
+
+    def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
+        """Sums over all rows of curvatures, slopes and squared slopes, each without its row.
+
+        For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)`
+        (HC3); the denominator is at ``least`` this.  A row of sample weight two is two rows; class
+        weights multiply the slope of each.
+        """
+        read, lik, form = self.rows, self.model.likelihood, self.form
+
+        def visit(b: Block, y: Array, c: Array, unit: Array | float) -> Slopes:
+            rows = read(b)
+            m, v = moments(rows, coef)
+            local = lik.expected(y, m, v)
+            xp = arrays.of(local.g)
+            out = local.g / xp.clip(1.0 - xp.clip(c, None, unit) * local.h * v, least, None)
+            return Slopes(
+                sandwich(rows.C, c * local.h, form),
+                sandwich(rows.C, c * unit * out * out, form),
+                transposed_product(rows, c * local.g),
+            )
+
+        sums: Slopes = self.engine.sum(visit, self.blocks, self.y, self.c, self.unit)
+        return sums
+
+    def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
+        """Sums over all rows with drawn weights; each block has its own random generator."""
+        read, lik, form = self.rows, self.model.likelihood, self.form
+
+        def visit(b: Block, y: Array, c: Array) -> Stats:
+            rows, rng = read(b), stream(key[0], "rows", *key[1:], b.number)
+            return gather(rows, lik.draw(y, product(rows, theta), c, rng), form)
+
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
+        return sums
+
+    def log_likelihoods(self, thetas: Array) -> Array:
+        """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
+        read, lik = self.rows, self.model.likelihood
+
+        def visit(b: Block, y: Array, c: Array) -> Array:
+            C, few = read(b).C, max(1, 2**16 // y.shape[0])  # stay in cache
+            parts = (like(thetas[i : i + few], C) for i in range(0, len(thetas), few))
+            return np.concatenate([lik.log_prob(y, double(part @ C.T)) @ c for part in parts])
+
+        out: Array = self.engine.sum(visit, self.blocks, self.y, self.c)
+        return out
+
+    def moments(self, coef: Coef) -> tuple[Array, Array]:
+        """Mean and variance of f at every row."""
+        read = self.rows
+        pairs = self.engine.collect(lambda b: moments(read(b), coef), self.blocks)
+        m, v = zip(*pairs, strict=True)
+        return np.concatenate(m), np.concatenate(v)
+
+    def outside(self) -> Array | float:
+        """Variance of f at every row that does not come from the coefficients."""
+        if self.blocks.ready or not self.model.has_residual:
+            return self.blocks.extra
+        read = self.rows
+        parts = self.engine.collect(
+            lambda b: read(b).extra + arrays.constant(b.X, 0.0), self.blocks
+        )
+        return np.concatenate(list(parts))
+
+    # ----- the same rows elsewhere, and some of them
 
     def columns(self, rows: Array) -> Array:
         """Dense columns at chosen rows."""
@@ -97,11 +279,36 @@ class Problem(DesignMatrix):
             return self
         return self.assembled()
 
+    def assembled(self) -> Problem:
+        """With the columns built once and stored."""
+        blocks, model, engine = self.blocks, self.model, self.engine
+        if isinstance(blocks, DaskBlocks):  # columns stay on the workers
+            return replace(self, blocks=blocks.kept(model))
+        if model.grouped and not blocks.in_memory:
+            parts = [model.rows(b.X).C for b in blocks]
+            return replace(self, blocks=blocks.assembled(Rows(arrays.joined(parts))))
+        if sparse.issparse(blocks.X) or model.grouped:
+            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
+        C = engine.empty(blocks.X, model.width, model.dtype)  # wherever the rows are
+        extra = engine.empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
+
+        def fill(b: Block) -> None:
+            left = model.rows(b.X, C[b.at]).extra
+            if not isinstance(extra, float):
+                extra[b.at] = like(left, extra)
+
+        for _ in engine.collect(fill, blocks):
+            pass
+        return replace(self, blocks=blocks.assembled(Rows(C, extra)))
+
     def some(self, rows: Array) -> Problem:
-        """Chosen rows, in ascending order."""
+        """Chosen rows, in ascending order, in memory."""
+        blocks = self.blocks.take(rows)
+        if not (self.engine.on_device or self.form == "factored"):  # a block for every thread
+            blocks = replace(blocks, size=min(blocks.size, block_rows(blocks.width)))
         return replace(
             self,
-            blocks=self._taken(rows),
+            blocks=blocks,
             y=arrays.pick(self.y, rows),
             c=arrays.pick(self.c, rows),
             unit=self.unit if isinstance(self.unit, float) else arrays.pick(self.unit, rows),
@@ -128,99 +335,6 @@ class Problem(DesignMatrix):
         y, c, unit = map(arrays.to_numpy, (self.y, self.c, self.unit))
         return replace(self, blocks=self.blocks.on_host(), y=y, c=c, unit=unit)
 
-    # ----- passes over all rows
-
-    def stats(self, coef: Coef, curved: bool = False) -> Stats:
-        """Sums of likelihood contributions under a Gaussian of theta; with ``curved`` also H."""
-        lik, form = self.model.likelihood, self.form
-
-        def visit(rows: Rows, y: Array, c: Array) -> Stats:
-            local = lik.expected(y, *moments(rows, coef)).times(c)
-            sums = gather(rows, local, form, coef.mean)
-            if curved:
-                sums = replace(sums, H=gather(rows, local._replace(w=local.h), form, coef.mean).S)
-            return sums
-
-        sums: Stats = self.sum(visit, self.y, self.c)
-        return sums
-
-    def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
-        """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
-
-        With ``gram`` also S.  ``v`` may be one number for all rows.
-        """
-        read, lik, form = self.rows, self.model.likelihood, self.form
-
-        def visit(b: Block, y: Array, c: Array, v: Array | float) -> Stats:
-            rows = read(b)
-            m = product(rows, coef.mean)
-            local = lik.expected(y, m, v + 0.0 * m).times(c)
-            S = sandwich(rows.C, local.w, form) if gram else None
-            return Stats(S, transposed_product(rows, local.g), local.bound.sum())
-
-        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, v)
-        return sums
-
-    def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
-        """Sums over all rows of curvatures, slopes and squared slopes, each without its row.
-
-        For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)`
-        (HC3); the denominator is at ``least`` this.  A row of sample weight two is two rows; class
-        weights multiply the slope of each.
-        """
-        lik, form = self.model.likelihood, self.form
-
-        def visit(rows: Rows, y: Array, c: Array, unit: Array | float) -> Slopes:
-            m, v = moments(rows, coef)
-            local = lik.expected(y, m, v)
-            xp = arrays.of(local.g)
-            out = local.g / xp.clip(1.0 - xp.clip(c, None, unit) * local.h * v, least, None)
-            return Slopes(
-                sandwich(rows.C, c * local.h, form),
-                sandwich(rows.C, c * unit * out * out, form),
-                transposed_product(rows, c * local.g),
-            )
-
-        sums: Slopes = self.sum(visit, self.y, self.c, self.unit)
-        return sums
-
-    def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
-        """Sums over all rows with drawn weights; each block has its own random generator."""
-        read, lik, form = self.rows, self.model.likelihood, self.form
-
-        def visit(b: Block, y: Array, c: Array) -> Stats:
-            rows, rng = read(b), stream(key[0], "rows", *key[1:], b.number)
-            return gather(rows, lik.draw(y, product(rows, theta), c, rng), form)
-
-        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
-        return sums
-
-    def log_likelihoods(self, thetas: Array) -> Array:
-        """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
-        lik = self.model.likelihood
-
-        def visit(rows: Rows, y: Array, c: Array) -> Array:
-            few = max(1, 2**16 // y.shape[0])  # stay in cache
-            parts = (arrays.like(thetas[i : i + few], rows.C) for i in range(0, len(thetas), few))
-            logs = [lik.log_prob(y, arrays.double(part @ rows.C.T)) @ c for part in parts]
-            return np.concatenate(logs)
-
-        out: Array = self.sum(visit, self.y, self.c)
-        return out
-
-    def moments(self, coef: Coef) -> tuple[Array, Array]:
-        """Mean and variance of f at every row."""
-        pairs = self.collect(partial(moments, coef=coef))
-        m, v = zip(*pairs, strict=True)
-        return np.concatenate(m), np.concatenate(v)
-
-    def outside(self) -> Array | float:
-        """Variance of f at every row that does not come from the coefficients."""
-        if self.blocks.ready or not self.model.has_residual:
-            return self.blocks.extra
-        each = self.collect(lambda rows: rows.extra + arrays.constant(rows.C, 0.0))
-        return np.concatenate(list(each))
-
 
 @dataclass(frozen=True)
 class Slopes:
@@ -234,16 +348,32 @@ class Slopes:
         return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
 
 
-def contributions(likelihood: Likelihood, y: Array, m: Array, v: Array, size: int = 2**14) -> Local:
-    """Likelihood contributions of rows at given moments of f, ``size`` rows at a time."""
+# ---------------------------------------------------------------------------------------------
+# One block of rows
 
-    if y.shape[0] <= size or arrays.is_foreign(m):
-        return likelihood.expected(y, m, v)
-    parts = []
-    for first in range(0, y.shape[0], size):
-        at = slice(first, first + size)
-        parts.append(likelihood.expected(y[at], m[at], v[at]))
-    return Local(*map(np.concatenate, zip(*parts, strict=True)))
+
+def rows_of(model: Model, latents: Latents, block: Block) -> Rows:
+    """Columns of a block: those it holds, or new ones; with latent entries filled in."""
+    rows = model.rows(block.X) if block.rows is None else block.rows
+    return filled(rows, hidden(model, latents, block.at)) if latents else rows
+
+
+def product(rows: Rows, theta: Array) -> Array:
+    """C theta."""
+    return double(rows.C @ like(theta, rows.C))  # type: ignore[no-any-return]
+
+
+def transposed_product(rows: Rows, r: Array) -> Array:
+    """C' r."""
+    return double(rows.C.T @ like(r, rows.C))  # type: ignore[no-any-return]
+
+
+def moments(rows: Rows, coef: Coef) -> tuple[Array, Array]:
+    """Mean and variance of f at each row."""
+    m, v = product(rows, coef.mean), coef.cov.quad(rows.C) + rows.extra
+    if rows.V:
+        v = v + latent_variance(rows, coef)
+    return m, v + 0.0 * m  # an array in the library of m
 
 
 def gather(rows: Rows, local: Local, form: str, mean: Array | None = None) -> Stats:
@@ -258,3 +388,43 @@ def gather(rows: Rows, local: Local, form: str, mean: Array | None = None) -> St
         S = S.plus(where, spread)
         g[where] -= spread @ mean[where]
     return Stats(S, g, local.bound.sum())
+
+
+# ---------------------------------------------------------------------------------------------
+# Latent entries of a block
+
+
+def hidden(model: Model, latents: Latents, at: slice) -> tuple[Hidden, ...]:
+    """Latent entries of consecutive rows, term by term."""
+    out = []
+    for k, _, where in model.latent_terms:
+        parts = [cells.between(at.start, at.stop) for cells in latents[k].cells]
+        out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
+    return tuple(out)
+
+
+def filled(rows: Rows, hidden: tuple[Hidden, ...]) -> Rows:
+    """Rows with the means of latent entries in their columns, and their covariances in ``V``."""
+    copy = plain(rows.C).copy()
+    C = copy if isinstance(rows.C, np.ndarray) else replace(rows.C, A=copy)
+    for where, cells in hidden:
+        for part in cells:
+            copy[part.rows[:, None], where.start + part.columns] = part.mean
+    V = tuple(h for h in hidden if any(part.cov is not None for part in h.cells))
+    return Rows(C, rows.extra, V)
+
+
+def second_moment(coef: Coef, where: slice) -> Array:
+    """E[theta theta'] of some coefficients."""
+    mu = coef.mean[where]
+    return coef.cov.block(where) + np.outer(mu, mu)
+
+
+def latent_variance(rows: Rows, coef: Coef) -> Array:
+    """Variance of f due to latent entries: ``tr(E[theta theta'] V_i)``."""
+    out = np.zeros(rows.C.shape[0])
+    for where, cells in rows.V:
+        K = second_moment(coef, where)
+        for part in cells:
+            out[part.rows] += np.sum(corners(K, part.columns) * part.cov, axis=(1, 2))
+    return out

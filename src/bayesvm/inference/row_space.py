@@ -26,8 +26,8 @@ from ..designs.columns import Assembled
 from ..linalg.covariances import DualCovariance, Point
 from .draws import Draws
 from .em import EM
+from .model import State
 from .problem import Problem
-from .state import State
 
 Basis = Array  # B = U Lambda^-1/2 (n, r), so that V = C' B
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.types import Coef
-from ..linalg.covariances import covariance, mode
+from ..linalg.covariances import covariance
 from ..linalg.spike_slab import OPEN, best_subset, gated_coef, through_gates, update_gates
 from .latent import update_latents
-from .model import States
+from .model import State, States
 from .problem import Problem
-from .state import State
 
 
 class Sweep(NamedTuple):
@@ -44,7 +44,7 @@ def gated_sweep(problem: Problem, state: State, frozen: bool) -> Sweep:
     def at_scales(scales: States) -> State:
         P = model.precision(scales)
         cov = covariance(inner.S, P)
-        new = Coef(mode(cov, inner.g, P, coef.mean), cov)
+        new = Coef(coef.mean + cov.solve(inner.g - P * coef.mean), cov)
         updated = model.update(scales, new)
         if not frozen:
             updated = model.gated(updated, update_gates(stats, view.mean, new, odds, gate))
@@ -75,6 +75,6 @@ def searched(problem: Problem, state: State) -> State:
     assert odds is not None
     view = gated_coef(coef, gate)
     start = np.where(gate > 0.5, view.mean, 0.0)
-    stats = problem.at(latents).stats(view)
+    stats = replace(problem, latents=latents).stats(view)
     active = best_subset(stats, model.precision(priors), odds, start, view.mean)
     return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))

@@ -18,7 +18,7 @@ Broderick, Boyd, Wibisono, Wilson & Jordan (2013), *Streaming variational Bayes*
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,9 @@ import numpy as np
 from ..core.precision import Blocked, Precision, scaled_cholesky
 from ..core.types import Coef
 from ..linalg.covariances import DiagonalCovariance, FullCovariance
-from .model import Latents, Model, States
+from .model import Latents, Model, State, States
 from .problem import Problem
 from .progress import Ascent
-from .state import State
 from .vb import VB
 
 
@@ -38,22 +37,25 @@ class SequentialModel(Model):
     """A model whose coefficients have a Gaussian prior with a mean, and no hyperparameters."""
 
     prior: Any = None  # Coef, with a full or a diagonal covariance
+    P: Precision = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.__dict__["prior_mean"] = self.prior.mean
+        cov, P = self.prior.cov, np.zeros(self.width)  # type: Any, Any
+        if isinstance(cov, DiagonalCovariance):
+            P = 1.0 / cov.variance
+        else:
+            P = Blocked(P, ((slice(0, self.width), cov.L @ cov.L.T),))
+        self.__dict__.update(prior_mean=self.prior.mean, P=P)
 
     def init(self) -> States:
         return ()
 
-    def update(self, states: States, coef: Coef) -> States:
+    def update(self, states: States, coef: Coef, method: str = "update") -> States:
         return states
 
     def precision(self, states: States) -> Precision:
-        cov = self.prior.cov
-        if isinstance(cov, DiagonalCovariance):
-            return 1.0 / cov.variance
-        return Blocked(np.zeros(self.width), ((slice(0, self.width), cov.L @ cov.L.T),))
+        return self.P
 
     def bound(self, coef: Coef, states: States, latents: Latents = ()) -> float:
         """Minus the Kullback-Leibler divergence from the prior."""

@@ -10,16 +10,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve
 
+from ..core.parameters import require
 from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky, split
 from ..core.types import Array, Coef, Own, Rows
 from ..data.blocks import even_parts
 from ..linalg.arrow import ArrowCovariance, eliminate
 from ..linalg.columns import Arrow, Factor
 from ..linalg.covariances import FullCovariance, Point
-from .model import Model, States
+from .model import Model, State, States
 from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
-from .state import State, bound_of, require
+from .vb import bound_of
 
 
 class Drift(NamedTuple):

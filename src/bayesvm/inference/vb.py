@@ -28,20 +28,23 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..core.arrays import to_numpy
-from ..core.parameters import is_among
+from ..core.parameters import is_among, require
 from ..core.precision import Precision
 from ..core.types import Array, Coef
-from ..linalg.covariances import blended, covariance, mode
+from ..linalg.covariances import blended, covariance
 from ..linalg.spike_slab import gated_coef
 from .latent import start_latents, sum_latents, update_latents
-from .model import Model, States, fixed_point
-from .problem import Problem, contributions
+from .model import Model, State, States
+from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
 from .spike_slab import Sweep, gated_sweep, searched
-from .state import BoundFell, State, require, shift
 
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")
+
+
+class BoundFell(RuntimeError):
+    """A bound fell: an error in a component, or rounding, where columns are very large."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class VB:
             start = self._search(problem, rng, watch) if start is None else start
             return coordinate_ascent(problem, start, *how)
         tight = model.likelihood.is_tight
-        if model.is_latent or not (self.accelerate or tight):
+        if model.is_latent or not (self.accelerate or tight or problem.form == "diagonal"):
             return coordinate_ascent(problem, start or State(model.start(), model.init()), *how)
         if start is None or start.coef.cov.is_point:
             start = self._start(problem, rng, start)
@@ -259,19 +262,34 @@ def settle_hyperparameters(
     The log likelihood is taken as quadratic about the mean, of curvature S, so that the mean
     follows the prior: :math:`\\mu(P) = \\mu_0 + (S + P)^{-1}(P_0 - P)\\mu_0`.
     """
-    cov = covariance(S, P)
-    if model.is_known(priors):  # all of them are known Gaussians
-        return Coef(coef.mean, cov), priors
-    mean = coef.mean
+    mean, cov, Q = coef.mean, covariance(S, P), P
     new = Coef(mean, cov)
     for _ in range(rounds):
-        priors, old = model.changed(priors, new, fixed_point), new
+        priors, old, last = model.update(priors, new, "fixed_point"), new, Q
         Q = model.precision(priors)
+        if np.array_equal(Q, last):  # as where all priors are known
+            break
         cov = covariance(S, Q)
         new = Coef(mean + cov.solve(P * mean - Q * mean), cov)
         if shift(old, new) < tol and np.allclose(old.cov.diag(), cov.diag(), rtol=tol, atol=0.0):
             break
     return new, model.update(priors, new)
+
+
+def bound_of(problem: Problem, state: State) -> float:
+    """The evidence lower bound of a state, complete with constants."""
+    model, (coef, priors, latents) = problem.model, state
+    stats = replace(problem, latents=latents).stats(gated_coef(coef, model.gates(priors)))
+    known = sum_latents(problem, latents) if latents else ()
+    return float(stats.bound + model.bound(coef, priors, known))
+
+
+def shift(old: Coef, new: Coef) -> float:
+    """Largest move of a coefficient in posterior standard deviations (or absolutely at a point)."""
+    move = np.abs(new.mean - old.mean)
+    if new.cov.is_point:
+        return float(np.max(move / np.maximum(1.0, np.abs(new.mean))))
+    return float(np.max(move / np.sqrt(new.cov.diag())))
 
 
 def _elbo(problem: Problem, coef: Coef, v: Array, priors: States) -> float:
@@ -330,24 +348,15 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
     """One sweep of coordinate ascent from a state."""
     if state.latents:
         state = state._replace(latents=sum_latents(problem, state.latents))
-        problem = problem.at(state.latents)
+        problem = replace(problem, latents=state.latents)
     model, (coef, priors, _) = problem.model, state
     if model.has_gates:
         return gated_sweep(problem, state, frozen)
-    product = None
     stats = problem.stats(coef)
-    if problem.form == "diagonal":  # the mean is still that of the whole matrix
-        rows = problem.moments(coef)
-        y, c = map(to_numpy, (problem.y, problem.c))
-        w = c * contributions(model.likelihood, y, *rows).w
-
-        def product(x: Array) -> Array:
-            return problem.rmatvec(w * problem.matvec(x))
-
     bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
     P = model.precision(priors)
     cov = covariance(stats.S, P)
-    new = Coef(mode(cov, stats.g, P, coef.mean, product), cov)
+    new = Coef(coef.mean + cov.solve(stats.g - P * coef.mean), cov)
     latents = update_latents(problem, coef, new) if state.latents else ()
     return Sweep(bound, State(new, model.update(priors, new), latents))
 
@@ -383,7 +392,7 @@ def learned(
         run = inner.fit(now, rng, start, watch)
         start = run.state
         view = gated_coef(start.coef, now.model.gates(start.priors))
-        new = likelihood.update(*standing(now.at(start.latents), view))
+        new = likelihood.update(*standing(replace(now, latents=start.latents), view))
         step = float(np.log(new.scale / likelihood.scale))
         likelihood = new
         if abs(step) < 1e-4 or run.stopped:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.random import stream
+from ..core.distributions import stream
 from ..core.types import Array, Block, Term
 from ..data.levels import Levels
 from ..inference.problem import Problem

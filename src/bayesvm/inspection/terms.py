@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from ..core.types import Array, Coef, Rows
-from ..inference.design_matrix import moments
 from ..inference.latent import predict_rows
+from ..inference.problem import moments
 from ..linalg.columns import Arrow, plain
 from ..predictive.fitted import Machine
 from ..predictive.posterior import GaussianPosterior

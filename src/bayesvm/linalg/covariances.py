@@ -11,7 +11,6 @@ Each form of S has its covariance; that of groups is in :mod:`.arrow`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,7 +18,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dtrtri
-from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core import arrays
 from ..core.arrays import double, like
@@ -382,27 +380,3 @@ def _of_classes(covs: list[Any]) -> ClassCovariance:
         if isinstance(cov, DualCovariance) and np.array_equal(cov.P, covs[0].P):
             cov.__dict__["G"] = covs[0].G
     return ClassCovariance(tuple(covs))
-
-
-def mode(
-    cov: Covariance,
-    g: Array,
-    P: Precision,
-    mean: Array,
-    product: Callable[[Array], Array] | None = None,
-) -> Array:
-    """The mean after one step from an old mean, with the gradient ``g`` there.
-
-    With ``cov`` from S this is the coordinate-ascent update; with the curvature H in place of S it
-    is Newton's.  ``product`` multiplies by that matrix through the rows: it is needed when only a
-    diagonal was summed, and the step is then found by conjugate gradients, preconditioned by
-    ``cov``.  Stopped at any iteration they still lower the quadratic, so that a loose tolerance
-    only makes the step shorter.
-    """
-    residual = g - P * mean
-    if product is None:
-        return mean + cov.solve(residual)
-    s = np.sqrt(cov.diag())
-    matrix = LinearOperator((s.size, s.size), lambda x: s * (product(s * x) + P * (s * x)))
-    step: Array = cg(matrix, s * residual, rtol=0.05, maxiter=50)[0]
-    return mean + s * step

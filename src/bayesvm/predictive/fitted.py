@@ -12,12 +12,11 @@ import numpy as np
 from scipy.special import expit, ndtr, ndtri, softmax
 
 from ..core.types import Array, Coef, Rows, Term
-from ..inference.design_matrix import latent_variance
 from ..inference.draws import Draws, Pair
 from ..inference.em import Certificate
 from ..inference.latent import predict_rows, rows_with_entries
-from ..inference.model import Model
-from ..inference.state import State
+from ..inference.model import Model, State
+from ..inference.problem import latent_variance
 from ..linalg.columns import plain
 from ..linalg.covariances import Point
 from .diagnostics import r_hat_of

@@ -17,13 +17,12 @@ from ..inference import EM, VB, Gibbs
 from ..inference.draws import Draws
 from ..inference.em import Mode
 from ..inference.group_quadrature import Marginal, integrate_groups
-from ..inference.model import Model
+from ..inference.model import Model, State
 from ..inference.multinomial import draw_classes, fit_em, fit_vb
 from ..inference.problem import Problem
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
-from ..inference.state import State, bound_of
-from ..inference.vb import learned
+from ..inference.vb import bound_of, learned
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob
 from ..linalg.covariances import FullCovariance, Point, covariance
@@ -122,7 +121,7 @@ def find_posterior(
     else:
         ascent = found if turn is None else replace(found, state=turn.state(found.state))
         machine = machine_of(problem, ascent)
-    return Found(machine, problem.at(machine.state.latents))
+    return Found(machine, replace(problem, latents=machine.state.latents))
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:

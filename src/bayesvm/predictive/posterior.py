@@ -11,12 +11,10 @@ import numpy as np
 from scipy.special import logsumexp, ndtri
 
 from ..core.types import Array, Coef, Columns, Covariance, Rows
-from ..inference.design_matrix import moments
 from ..inference.draws import Pair
 from ..inference.latent import LatentRows, latent_rows, predict_rows
-from ..inference.model import Model
-from ..inference.problem import Problem, contributions
-from ..inference.state import State
+from ..inference.model import Model, State
+from ..inference.problem import Problem, moments
 from ..linalg.columns import plain
 from ..linalg.covariances import Point, covariance
 from .leave_one_out import leave_one_out, leave_one_out_draws
@@ -98,7 +96,7 @@ class GaussianPosterior:
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
         y, gone = problem.y, problem.gone
         m, v = problem.moments(self.coef)
-        local = contributions(problem.model.likelihood, y, m, v)
+        local = problem.model.likelihood.expected(y, m, v)
         rest = problem.outside()
         centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
         if self.response is not None:
@@ -134,7 +132,7 @@ def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covari
 
     ``None`` if a variance exceeds its posterior variance by a factor ``max_ratio``.
     """
-    sums = problem.at(state.latents).stats(state.coef, curved=True)
+    sums = replace(problem, latents=state.latents).stats(state.coef, curved=True)
     P, old = problem.model.precision(state.priors), state.coef.cov
     try:
         found = covariance(sums.H, P, retry=False)

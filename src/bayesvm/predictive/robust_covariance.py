@@ -44,8 +44,9 @@ from scipy.linalg import solve_triangular
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..inference.group_quadrature import Marginal, marginal
-from ..inference.problem import Problem, contributions
-from ..inference.state import State, shift
+from ..inference.model import State
+from ..inference.problem import Problem
+from ..inference.vb import shift
 from ..likelihoods import Likelihood
 from ..linalg.arrow import ArrowCovariance
 from ..linalg.columns import unit
@@ -237,8 +238,8 @@ def factor(
     cross-validation.
     """
     smooth, own, (y, left_m, left_v, c) = likelihood.tightened(), v - rest, loo
-    h = contributions(smooth, y, m, v).h
-    g = contributions(smooth, y, left_m, left_v).g
+    h = smooth.expected(y, m, v).h
+    g = smooth.expected(y, left_m, left_v).g
     reach = c * own**2
     by = min(max(1.0, float((reach * unit) @ g**2) / max(float(reach @ h), 1e-300)), 9.0)
     free = max(1.0 - float(c @ (h * own)) / float(c.sum()), 0.5)

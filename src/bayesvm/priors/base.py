@@ -62,6 +62,24 @@ class Prior(ABC):
         """E log p(theta, hyperparameters) - E log q(hyperparameters), at any state."""
         raise NotImplementedError
 
+    def fixed_point(self, s: Any, own: Own, rounds: int = 100, tol: float = 1e-3) -> Any:
+        r"""The fixed point of :meth:`update` where the share of the data in each variance is held.
+
+        Data determine the share :math:`1 - P_j\Sigma_{jj}` of a coefficient (MacKay 1992), so that
+        its variance under another prior is :math:`\Sigma_{jj}P_j/P'_j`.
+        """
+        if self.is_blocked or not s:
+            return self.update(s, own)
+        P = self.precisions(s, own.var.size)
+        follow = own.var * P
+        for _ in range(rounds):
+            s, old = self.update(s, own), P
+            P = self.precisions(s, own.var.size)
+            own = own._replace(var=follow / P)
+            if np.allclose(P, old, rtol=tol, atol=0.0):
+                break
+        return s
+
     # ----- EM
 
     def expect(self, s: Any, own: Own) -> Any:

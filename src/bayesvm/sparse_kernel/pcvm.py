@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.svm import SVC
 
+from ..core.distributions import stream
 from ..core.parameters import is_number
-from ..core.random import stream
 from ..core.types import Array
 from ..gp.evidence import is_scale
 from ..inference.progress import Progress, Watch, silent

@@ -13,8 +13,8 @@ from tests.problems import frozen, simulate
 
 from bayesvm.core.types import Coef, Rows
 from bayesvm.data import Blocks, Serial, Threads
-from bayesvm.inference.design_matrix import DesignMatrix, moments
-from bayesvm.inference.problem import gather
+from bayesvm.inference.model import Model
+from bayesvm.inference.problem import Problem, gather, moments
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.covariances import DiagonalCovariance, FullCovariance, Point
 from bayesvm.linalg.forms import Dense, Diagonal, Factored, sandwich
@@ -57,7 +57,7 @@ def test_the_four_products(form, engine, size, holes):
     """Any structure of the columns, any cut of the rows and any engine give the same products."""
     columns = np.where(np.abs(C) < 0.6, 0.0, C)
     rows = Blocks(sparse.csr_array(columns) if holes else columns, size, ready=True)
-    D = DesignMatrix(None, rows, engine, form=form)
+    D = Problem(Model((), Hinge()), rows, engine, Y, WEIGHTS, form=form)
     r, w = np.linspace(-1, 1, N), WEIGHTS
     np.testing.assert_allclose(D.matvec(MEAN), columns @ MEAN, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(D.rmatvec(r), columns.T @ r, rtol=1e-12, atol=1e-13)
