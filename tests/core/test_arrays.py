@@ -21,7 +21,8 @@ def test_special_functions(name):
     x = np.linspace(-30.0, 20.0, 101)
     if name == "erfcx":
         x = np.abs(x)
-    found = arrays.to_numpy(getattr(arrays, name)(tensor(x)))
+    y = tensor(x)
+    found = arrays.to_numpy(getattr(arrays.special(arrays.of(y)), name)(y))
     np.testing.assert_allclose(
         found, getattr(special, name)(x), rtol=1e-12, atol=1e-16 if name == "ndtr" else 1e-300
     )

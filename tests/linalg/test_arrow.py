@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from tests.groups import grouped, make_grouped, simulate_groups
-from tests.linalg.test_covariances import Units
+from tests.linalg.test_covariances import assert_covariance
 from tests.problems import Z, frozen
 
 from bayesvm.core.precision import Blocked, add_precision, blocks_of, masked, scaled_cholesky
@@ -128,21 +127,8 @@ def test_sums_through_gates(case):
 
 
 def test_covariance(case):
-    cov, Sigma, K = case.cov, case.Sigma, case.K
-    x = np.random.default_rng(2).standard_normal((K, 2))
-    assert isinstance(cov, ArrowCovariance)
-    tight = {"rtol": 1e-10, "atol": 1e-12}
-    np.testing.assert_allclose(cov.solve(x), Sigma @ x, **tight)
-    np.testing.assert_allclose(cov.solve(x[:, 0]), Sigma @ x[:, 0], **tight)
-    np.testing.assert_allclose(cov.dense(), Sigma, **tight)
-    np.testing.assert_allclose(cov.diag(), np.diag(Sigma), **tight)
-    assert cov.logdet == pytest.approx(np.linalg.slogdet(Sigma)[1], rel=1e-11)
-    expected = np.diag(case.A @ Sigma @ case.A.T)
-    np.testing.assert_allclose(cov.quad(case.C), expected, **tight)
-    np.testing.assert_allclose(cov.quad(case.A), expected, **tight)
-    np.testing.assert_allclose(cov.quad(sparse.csr_array(case.A)), expected, **tight)
-    where = slice(1, 1 + P)
-    np.testing.assert_allclose(cov.cross(case.C, where), (case.A @ Sigma)[:, where], **tight)
+    assert isinstance(case.cov, ArrowCovariance)
+    assert_covariance(case.cov, case.Sigma, case.C, case.A)
 
 
 def test_variance_of_a_row_whose_group_is_not_known(case):
@@ -162,19 +148,6 @@ def test_covariances_of_groups(case):
         expected = np.stack([inside[g, :, g] for g in range(inside.shape[0])])
         np.testing.assert_allclose(case.cov.blocks(where, r), expected, rtol=1e-10, atol=1e-13)
         np.testing.assert_allclose(full.blocks(where, r), expected, rtol=1e-10, atol=1e-13)
-
-
-def test_products_with_a_root(case):
-    eye = np.eye(case.K)
-    F = np.stack([case.cov.times_root(e) for e in eye], axis=1)
-    np.testing.assert_allclose(F @ F.T, case.Sigma, rtol=1e-9, atol=1e-12)
-    transposed = np.stack([case.cov.times_root_transposed(e) for e in eye], axis=1)
-    np.testing.assert_allclose(transposed, F.T, rtol=1e-9, atol=1e-12)
-
-
-def test_draws_are_a_root_of_the_covariance(case):
-    F = case.cov.sample(case.K, Units())
-    np.testing.assert_allclose(F.T @ F, case.Sigma, rtol=1e-10, atol=1e-12)
 
 
 def test_groups_integrated_out(case):

@@ -25,7 +25,6 @@ from sklearn.utils import _safe_indexing, indexable
 from threadpoolctl import threadpool_limits
 
 from ..data.checkpoint import fingerprint
-from ..inference.progress import terminal_bar
 from ..inspection.display import Inside
 from ..inspection.tables import pandas_for
 
@@ -163,7 +162,7 @@ def evaluate(
                 tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
     solve = partial(_solve, dict(estimators), sources, divisions, scorers, error_score)
     columns = (*scorers, *CLOCKS, FAILURE)
-    bar = terminal_bar() if progress is True else None
+    bar = _terminal_bar() if progress is True else None
     with tempfile.TemporaryDirectory() as folder, bar or nullcontext():
         file = Path(folder) / "results.csv" if path is None else Path(path)
         job = bar.add_task("fits", total=len(tasks)) if bar else None
@@ -184,6 +183,26 @@ def evaluate(
         warnings.warn(f"{text}\nTheir scores are {error_score}.", FitFailedWarning, stacklevel=2)
     numbers = frame.drop(columns=["key", FAILURE])
     return numbers.melt(list(KEYS), var_name="metric", value_name="value")
+
+
+def _terminal_bar() -> Any:
+    """A rich progress bar where rich is installed and the terminal can show it, else ``None``."""
+    try:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
 
 
 def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:

@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse, special
+import scipy.special
+from scipy import sparse
 
 from .types import Array
 
@@ -47,10 +48,16 @@ def inner(x: Any) -> Any:
     return x.numbers if isinstance(x, Composite) else x
 
 
-def is_foreign(x: Any) -> bool:
-    """Whether rows are torch tensors; a library that is not imported has made none."""
+def of(x: Any) -> Any:
+    """The namespace of an array; a library that is not imported has made none."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(inner(x), torch.Tensor)
+    is_tensor = torch is not None and isinstance(inner(x), torch.Tensor)
+    return import_module("array_api_compat.torch") if is_tensor else np
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether rows are torch tensors."""
+    return of(x) is not np
 
 
 def is_numpy(x: Any) -> bool:
@@ -59,14 +66,9 @@ def is_numpy(x: Any) -> bool:
     return isinstance(x, np.ndarray | np.generic | float | int) or bool(sparse.issparse(x))
 
 
-def of(x: Any) -> Any:
-    """The namespace of an array."""
-    return import_module("array_api_compat.torch") if is_foreign(x) else np
-
-
 def adopted(x: Any) -> Any:
     """An array of another library as a torch tensor if it is on a GPU, else as a NumPy array."""
-    if is_numpy(x) or is_foreign(x) or not hasattr(x, "__dlpack_device__"):
+    if isinstance(x, np.ndarray) or is_foreign(x) or not hasattr(x, "__dlpack_device__"):
         return x
     is_on_host = x.__dlpack_device__()[0] == 1  # kDLCPU of the protocol
     return np.from_dlpack(x) if is_on_host else import_module("torch").from_dlpack(x)
@@ -178,20 +180,9 @@ def one_against_rest(codes: Array, n_classes: int) -> Iterator[Array]:
         yield np.where(codes == j, 1.0, -1.0)
 
 
-# ---------------------------------------------------------------------------------------------
-# Functions of SciPy that torch has too
-
-
-def ndtr(x: Any) -> Any:
-    return of(x).special.ndtr(x) if is_foreign(x) else special.ndtr(x)
-
-
-def log_ndtr(x: Any) -> Any:
-    return of(x).special.log_ndtr(x) if is_foreign(x) else special.log_ndtr(x)
-
-
-def erfcx(x: Any) -> Any:
-    return of(x).special.erfcx(x) if is_foreign(x) else special.erfcx(x)
+def special(xp: Any) -> Any:
+    """The functions ``ndtr``, ``log_ndtr`` and ``erfcx`` for arrays of a namespace."""
+    return scipy.special if xp is np else xp.special
 
 
 def npy_header(handle: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

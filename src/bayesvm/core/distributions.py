@@ -28,9 +28,10 @@ def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
 def mills(z: Array) -> Array:
     """Inverse Mills ratio ``N(z) / Phi(z)``, stable far into the left tail."""
     xp = arrays.of(z)
+    special = arrays.special(xp)
     up, down = xp.clip(z, 0.0, None), xp.clip(z, None, 0.0)
-    right = xp.exp(-0.5 * (up**2 + LOG_2PI) - arrays.log_ndtr(up))
-    return xp.where(z < 0, math.sqrt(2 / math.pi) / arrays.erfcx(-down / math.sqrt(2)), right)
+    right = xp.exp(-0.5 * (up**2 + LOG_2PI) - special.log_ndtr(up))
+    return xp.where(z < 0, math.sqrt(2 / math.pi) / special.erfcx(-down / math.sqrt(2)), right)
 
 
 def inverse_gaussian(r: Array, shape: Array | float, rng: np.random.Generator) -> Array:

@@ -1,4 +1,4 @@
-"""Values that are passed through a fit, and the contracts of designs, covariances and engines.
+"""Values that are passed through a fit, and the contracts of designs and covariances.
 
 Read this file first, :mod:`bayesvm.inference.problem` second.  Every model is a linear
 predictor ``f_i = c_i . theta``.  Given moments of ``theta``, the likelihood contribution of row *i*
@@ -17,7 +17,6 @@ Likelihood` and :class:`bayesvm.priors.Prior`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -246,21 +245,3 @@ class LatentDesign(Protocol):
     def update(self, params: Any, sums: Any) -> Any: ...
     def bound(self, params: Any, sums: Any) -> float: ...  # without the entropy of the entries
     def draw(self, params: Any, sums: Any, rng: np.random.Generator) -> Any: ...
-
-
-class Engine(Protocol):
-    """Maps a function over blocks of rows; may change speed, never values."""
-
-    on_device: ClassVar[bool]  # whether rows are moved to another memory than the host's
-    block_bytes: ClassVar[int]  # that the columns of a block take at least
-
-    @property
-    def dtype(self) -> str: ...  # of columns: "auto", "float32" or "float64"
-    @property
-    def memory(self) -> int | None: ...  # bytes for columns that are kept
-    def sum(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Any: ...
-    def collect(self, fn: Callable[..., Any], blocks: Any, *vectors: Any) -> Iterator[Any]: ...
-    def check(self) -> None: ...  # raises if the engine cannot run here
-    def available(self) -> int: ...  # bytes that columns may take
-    def place(self, x: Any) -> Any: ...  # an array in the memory of the engine
-    def empty(self, rows: Any, width: int, dtype: str) -> Any: ...  # columns to be filled in

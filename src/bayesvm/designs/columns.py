@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.types import Array, Block, Columns, Design, Engine
+from ..core.types import Array, Block, Columns, Design
 from ..linalg.columns import Centred
 
 
@@ -261,7 +261,7 @@ def _powers(X: Any) -> Array:
 def fit_columns(
     blocks: Any,
     c: Array,
-    engine: Engine,
+    engine: Any,
     standardize: bool,
     centred: bool = True,
     distances: bool = False,

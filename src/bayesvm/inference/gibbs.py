@@ -20,7 +20,7 @@ from ..linalg.spike_slab import draw_subset
 from .draws import Draws, Position, Record, Run, for_chains, run_chains
 from .inclusion_moves import Guide, can_move, move_indicators
 from .independence_metropolis import can_leap, leap, learn
-from .latent import draw_latents, rotate_latents, sample_latents, start_latents
+from .latent import rotate_latents, sample_latents, start_latents, update_latents
 from .model import State, States
 from .problem import Problem
 from .progress import Monitor, Progress, Watch, silent
@@ -215,7 +215,8 @@ class Gibbs:
             for k in model.grouped:  # effects of groups also by themselves
                 theta, priors = stretch(problem, theta, priors, rng, only=k)
         if latents:
-            latents = draw_latents(problem, Coef(theta, Point(theta.size)), rng, key)
+            coef = Coef(theta, Point(theta.size))
+            latents = update_latents(problem, coef, coef, rng, key)
             theta, latents = rotate_latents(model, theta, latents, priors, rng)
             problem = replace(problem, latents=latents)
         fit = float(problem.log_likelihoods(theta[None])[0])

@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.distributions import LOG_2PI, stream
-from ..core.types import Array, Block, Cells, Coef, Hidden, Local, Rows
+from ..core.types import Array, Block, Cells, Coef, Hidden, Rows
 from ..linalg.columns import plain
 from ..linalg.forms import corners
 from .model import Latents, Model
 from .problem import Latent, Problem, filled, hidden, moments, second_moment
 
 Entries = tuple[Cells, ...]
-Learn = Callable[[Any, Latent], Any]  # parameters from a design and the sums of its entries
 
 
 class LatentRows(NamedTuple):
@@ -103,73 +102,58 @@ def start_latents(problem: Problem) -> Latents:
         cells, known = zip(*parts, strict=True)
         out[k] = Latent(None, joined(cells), reduce(add, known), None)
     problem = replace(problem, latents=tuple(out))
-    return _collected(problem, _same, lambda design, x: design.begin(x.sums))
+    return _collected(problem, lambda design, x: design.begin(x.sums))
 
 
-def update_latents(problem: Problem, old: Coef, new: Coef) -> Latents:
-    """Variational: entries given the new coefficients and weights of rows at the old ones.
-
-    Then the parameters of their distribution.
-    """
-    likelihood = problem.model.likelihood
-
-    def contributions(rows: Rows, y: Array, c: Array, _: Any) -> tuple[Array, Local]:
-        m, v = moments(rows, old)
-        return m, likelihood.expected(y, m, v).times(c)
-
-    return _moved(problem, new, contributions, lambda d, x: d.update(x.params, x.sums))
-
-
-def draw_latents(
-    problem: Problem, theta: Coef, rng: np.random.Generator, key: tuple[int, ...]
-) -> Latents:
-    """Gibbs: draw the weights of incomplete rows, their entries, then the parameters of these."""
-    likelihood = problem.model.likelihood
-
-    def contributions(rows: Rows, y: Array, c: Array, own: Any) -> tuple[Array, Local]:
-        f = rows.C @ theta.mean
-        return f, likelihood.draw(y, f, c, own)
-
-    return _moved(problem, theta, contributions, lambda d, x: d.draw(x.params, x.sums, rng), key)
-
-
-def _moved(
+def update_latents(
     problem: Problem,
-    coef: Coef,
-    contributions: Callable[[Rows, Array, Array, Any], tuple[Array, Local]],
-    learn: Learn,
-    key: tuple[int, ...] | None = None,
+    old: Coef,
+    new: Coef,
+    rng: np.random.Generator | None = None,
+    key: tuple[int, ...] = (),
 ) -> Latents:
-    """Entries given ``coef`` and likelihood contributions of their rows; drawn if there is a key.
+    """Entries given new coefficients, then the parameters of their distribution.
 
-    One term with latent entries is updated after the other.
+    Variational: by the weights of rows at the old coefficients.  With a generator everything is
+    drawn: the weights of incomplete rows, their entries, the parameters.  One term with latent
+    entries is updated after the other.
     """
+    likelihood = problem.model.likelihood
     terms = [
-        (design, where, second_moment(coef, where), problem.latents[k].params)
+        (design, where, second_moment(new, where), problem.latents[k].params)
         for k, design, where in problem.model.latent_terms
     ]
 
     def move(number: int, part: LatentRows) -> list[Entries]:
-        rng = None if key is None else stream(key[0], "entries", *key[1:], number)
+        own = None if rng is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
         # of one copy of a row: each copy has its own entries
-        m, local = contributions(part.rows, part.y, part.unit, rng)
+        m, v = moments(part.rows, old)
+        if own is None:
+            local = likelihood.expected(part.y, m, v).times(part.unit)
+        else:
+            local = likelihood.draw(part.y, m, part.unit, own)
         for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
             # gradient in the columns, at their present values
-            g = local.g + local.w * (m - C @ coef.mean)
-            push = np.outer(g, coef.mean[where]) - local.w[:, None] * coef.cov.cross(C, where)
+            g = local.g + local.w * (m - C @ new.mean)
+            push = np.outer(g, new.mean[where]) - local.w[:, None] * new.cov.cross(C, where)
             cells = []
             for each in h.cells:
                 at, columns = each.rows, each.columns
                 precision, slope = design.pull(params, part.X, numbers[:, where], each)
                 slope = slope + np.take_along_axis(push[at], columns, axis=1)
                 precision = precision + local.w[at][:, None, None] * corners(K, columns)
-                cells.append(conditional(each, precision, slope, rng))
+                cells.append(conditional(each, precision, slope, own))
                 numbers[at[:, None], where.start + columns] = cells[-1].mean
             out.append(tuple(cells))
         return out
 
-    return _collected(problem, move, learn)
+    def learn(design: Any, x: Latent) -> Any:
+        if rng is None:
+            return design.update(x.params, x.sums)
+        return design.draw(x.params, x.sums, rng)
+
+    return _collected(problem, learn, move)
 
 
 def conditional(
@@ -192,22 +176,21 @@ def sum_latents(problem: Problem, latents: Latents) -> Latents:
     """Latent entries with their sums over rows, computed where they are not known."""
     if all(each is None or each.sums is not None for each in latents):
         return latents
-    return _collected(replace(problem, latents=latents), _same, lambda _, x: x.params)
-
-
-def _same(number: int, part: LatentRows) -> list[Entries]:
-    return [h.cells for h in part.hidden]
+    return _collected(replace(problem, latents=latents), lambda _, x: x.params)
 
 
 def _collected(
-    problem: Problem, change: Callable[[int, LatentRows], list[Entries]], learn: Learn
+    problem: Problem,
+    learn: Callable[[Any, Latent], Any],
+    move: Callable[[int, LatentRows], list[Entries]] | None = None,
 ) -> Latents:
-    """Entries as ``change`` returns them for each block, their sums, and parameters from these."""
+    """Entries, moved in each block by a function, their sums, and parameters learned from these."""
     model, latents = problem.model, list(problem.latents)
 
     def visit(b: Block) -> list[tuple[Entries, Any, float]]:
         part = latent_rows(problem, b)
-        found, C = change(b.number, part), plain(part.rows.C)
+        found = [h.cells for h in part.hidden] if move is None else move(b.number, part)
+        C = plain(part.rows.C)
         copies = part.c / part.unit
         return [
             (

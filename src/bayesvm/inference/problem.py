@@ -29,8 +29,8 @@ from scipy import sparse
 from ..core import arrays
 from ..core.arrays import double, like
 from ..core.distributions import stream
-from ..core.types import Array, Block, Cells, Coef, Covariance, Engine, Hidden, Local, Rows, Stats
-from ..data import Blocks, DaskBlocks, balanced_rows, block_rows
+from ..core.types import Array, Block, Cells, Coef, Covariance, Hidden, Local, Rows, Stats
+from ..data import Blocks, DaskBlocks, Serial, balanced_rows, block_rows
 from ..likelihoods import Likelihood
 from ..linalg.columns import plain
 from ..linalg.forms import corners, sandwich, summed_covariances
@@ -72,7 +72,7 @@ class Problem:
         What makes columns of a block of input.
     blocks : Blocks
         The rows.
-    engine : Engine
+    engine : Serial
         What maps functions over blocks, and may send them to other processes.
     y : array (n,)
         Labels in {-1, +1}, codes of classes or numbers.
@@ -88,7 +88,7 @@ class Problem:
 
     model: Model
     blocks: Blocks
-    engine: Engine
+    engine: Serial
     y: Array
     c: Array
     unit: Array | float = 1.0

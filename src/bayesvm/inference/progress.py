@@ -123,7 +123,7 @@ WORDS = {  # stages as the terminal shows them; others as they are
 
 
 class Reporter:
-    """Passes progress to callbacks and, if ``verbose``, to the terminal.
+    """Passes progress to callbacks and, if ``verbose``, prints it, at most once a second.
 
     A stage whose count begins anew has another part; the line at the end has the time of each
     stage, that of the link being what is left.  ``stopped`` is whether a callback has ended the
@@ -131,11 +131,8 @@ class Reporter:
     """
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
-        self.callbacks, self.verbose = list(callbacks or ()), verbose
-        self.bar: Any = terminal_bar() if verbose else None
-        self.tasks: dict[str, Any] = {}
-        self.printed, self.stopped = 0.0, False
-        self.begun = self.last = time.monotonic()
+        self.callbacks, self.verbose, self.stopped = list(callbacks or ()), verbose, False
+        self.begun = self.last = self.printed = time.monotonic()
         self.parts: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
@@ -145,59 +142,34 @@ class Reporter:
         return bool(self.callbacks or self.verbose)
 
     def __enter__(self) -> Self:
-        if self.bar is not None:
-            self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
         if self.verbose and not any(error):
             now = time.monotonic()
             self.seconds["link and reports"] = now - self.last
             parts = ", ".join(f"{name} {s:.1f}" for name, s in self.seconds.items())
             print(f"[bayesvm] done in {now - self.begun:.1f} s: {parts}")
 
-    def _label(self, stage: str, iteration: int) -> str:
-        """The name of a stage and the number of its part, its time being added up."""
-        name, now = WORDS.get(stage, stage), time.monotonic()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self.last
-        self.last = now
-        if iteration <= self.counts.get(stage, iteration):  # it begins, or begins anew
-            self.parts[stage] = self.parts.get(stage, 0) + 1
-        self.counts[stage] = iteration
-        return name if self.parts[stage] == 1 else f"{name}, part {self.parts[stage]}"
-
     def __call__(self, progress: Progress, state: Any = None) -> bool:
         if self.stopped:
             return True
-        stage, iteration, total, bound, _ = progress
-        new = stage not in self.counts
-        label = self._label(stage, iteration) if self.verbose else stage
-        if self.bar is not None:
-            if stage not in self.tasks:
-                self.tasks[stage] = self.bar.add_task(stage, total=total)
-            text = f"{label}  bound {bound:.6g}"
-            self.bar.update(self.tasks[stage], completed=iteration, description=text)
-        elif self.verbose and (new or self.last - self.printed > 1.0):
-            self.printed = self.last
-            print(f"[bayesvm] {label}: {iteration} of at most {total}, bound {bound:.6g}")
+        if self.verbose:
+            self._print(progress)
         # every callback gets the last step, even when an earlier one has ended the fit
         returned = [callback(progress) for callback in self.callbacks]
         self.stopped = any(isinstance(x, bool | np.bool_) and bool(x) for x in returned)
         return self.stopped
 
-
-def terminal_bar() -> Any:
-    """A rich progress bar where rich is installed and the terminal can show it, else ``None``."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-    except ImportError:
-        return None
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return None
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Bar(*columns, TimeElapsedColumn(), console=console, transient=True)
+    def _print(self, progress: Progress) -> None:
+        stage, iteration, total, bound, _ = progress
+        name, now, is_new = WORDS.get(stage, stage), time.monotonic(), stage not in self.counts
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self.last
+        self.last = now
+        if iteration <= self.counts.get(stage, iteration):  # it begins, or begins anew
+            self.parts[stage] = self.parts.get(stage, 0) + 1
+        self.counts[stage] = iteration
+        if is_new or now - self.printed > 1.0:
+            self.printed = now
+            part = "" if self.parts[stage] == 1 else f", part {self.parts[stage]}"
+            print(f"[bayesvm] {name}{part}: {iteration} of at most {total}, bound {bound:.6g}")

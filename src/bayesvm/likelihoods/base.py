@@ -154,11 +154,12 @@ def averaged_hinges(
     """
     xp, t = arrays.of(m), offset - y * m
     w = slope = loss = 0.0 * t
+    ndtr = arrays.special(xp).ndtr
     for share, square in zip(shares.tolist(), variances.tolist(), strict=True):
         sd = (v + square) ** 0.5  # may have one value for many of t
         z = t / sd
         bell = xp.exp(-0.5 * z * z) * (share * BELL)
-        w, loss, slope = w + bell / sd, loss + sd * bell, slope + arrays.ndtr(z) * share
+        w, loss, slope = w + bell / sd, loss + sd * bell, slope + ndtr(z) * share
     return Local(w, y * slope, -(loss + t * slope), w)
 
 

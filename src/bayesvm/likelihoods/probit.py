@@ -37,8 +37,9 @@ class Probit(Likelihood):
         z = y * m
         ratio, one = mills(z), 1.0 + 0.0 * z
         # minus the second derivative of log Phi: 1 to eight digits where rounding would leave none
-        h = arrays.of(z).where(z < -1e4, one, ratio * (z + ratio))
-        return Local(one, y * ratio, arrays.log_ndtr(z) - 0.5 * v, h)
+        xp = arrays.of(z)
+        h = xp.where(z < -1e4, one, ratio * (z + ratio))
+        return Local(one, y * ratio, arrays.special(xp).log_ndtr(z) - 0.5 * v, h)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
         """By Gauss-Hermite quadrature."""

@@ -75,12 +75,7 @@ class Factored:
         return Factored(self.C, k * self.w)
 
     def __matmul__(self, x: Array) -> Array:
-        return self.C.T @ (self.w * self._predict(x))
-
-    def _predict(self, x: Array) -> Array:
-        """C x, by the columns that have a coefficient where these are few."""
-        some = np.flatnonzero(x)
-        return self.C @ x if 4 * some.size > x.size else self.C[:, some] @ x[some]
+        return self.C.T @ (self.w * (self.C @ x))
 
     def rows(self, some: Array) -> Array:
         return (self.C[:, some] * self.w[:, None]).T @ self.C

@@ -167,7 +167,6 @@ class Subset:
         self.e = stats.g + self.S @ gap
         self.own = self.S.diag()
         self.r = self.own + P - np.einsum("ij,ij->j", rows, self.slopes)
-        self._rows: dict[int, Array] = {}
         self._settle()
 
     def _settle(self) -> None:
@@ -180,10 +179,9 @@ class Subset:
         return 0.5 * np.log(self.P[j] / r) + 0.5 * self.e[j] ** 2 / r
 
     def row(self, k: int) -> Array:
-        """A row of S, cached: an exchange needs it twice."""
-        if k not in self._rows:
-            self._rows[k] = self.S.rows(np.array([k]))[0]
-        return self._rows[k]
+        """A row of S."""
+        row: Array = self.S.rows(np.array([k]))[0]
+        return row
 
     def flip(self, k: int) -> None:
         """Include a column, or exclude it."""
