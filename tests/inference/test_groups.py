@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 from tests.groups import grouped, make_grouped, simulate_groups
 from tests.inference.test_gibbs import assert_moment, sample
-from tests.inference.test_vb import assert_follows, assert_never_falls, fit, iterates, mixture
+from tests.inference.test_vb import assert_follows, assert_never_falls, iterates
 from tests.papers import luts
-from tests.problems import Z, frozen, make_problem, ridge_log_ratio
+from tests.problems import frozen
 
 from bayesvm.core.types import Term
 from bayesvm.data import Blocks, Serial
@@ -51,20 +50,6 @@ def one_hot(codes, G):
 
 
 # ----- the printed algorithm
-
-
-@pytest.mark.parametrize("form", ["arrow", "dense"])
-@pytest.mark.parametrize("own", [Ridge(1.3, 0.8), Ridge(half_cauchy=0.7)], ids=str)
-def test_sweeps_are_those_of_algorithm2_with_a_random_intercept(own, form):
-    X, y, _ = simulate_groups(40, 3, (7,), seed=2)
-    found = make_grouped(
-        X, y, groups=[(grouped(0, 7), own)], prior=Ridge(2.0, 1.0), intercept=Fixed(0.25), form=form
-    )
-    Zg = one_hot(X.codes[:, 0], 7)
-    block = luts.IG(Zg, own.a, own.b) if own.half_cauchy is None else luts.HalfCauchy(Zg, 0.7)
-    columns = luts.IG(X.numbers, 2.0, 1.0)
-    history = luts.algorithm2(np.ones((40, 1)), [columns, block], y, np.eye(1) / 4, sweeps=25)
-    assert_follows(found, history)
 
 
 @pytest.mark.parametrize("form", ["arrow", "dense"])
@@ -110,36 +95,6 @@ def test_accelerated_fits_end_at_the_same_place(name, prior):
     np.testing.assert_allclose(runs[0].state.coef.mean, runs[1].state.coef.mean, atol=1e-4)
 
 
-# ----- limits
-
-
-def test_one_group_in_all_is_a_wider_intercept():
-    X, y, c = simulate_groups(30, 2, (1,), seed=4, weighted=True)
-    one = fit(
-        make_grouped(
-            X, y, c, groups=[(grouped(0, 1), Fixed(0.5))], prior=Fixed(0.7), intercept=Fixed(0.25)
-        ),
-        tol=1e-15,
-    )
-    wide = make_problem(X.numbers, y, c, prior=Fixed(0.7), intercept=Fixed(1 / (4 + 2)))
-    plain = fit(wide, tol=1e-15)
-    mean = one.state.coef.mean
-    np.testing.assert_allclose(mean[0] + mean[3], plain.state.coef.mean[0], atol=1e-8)
-    np.testing.assert_allclose(mean[1:3], plain.state.coef.mean[1:], atol=1e-8)
-    share = np.array([1.0, 0, 0, 1.0]) @ one.state.coef.cov.dense() @ [1.0, 0, 0, 1.0]
-    assert share == pytest.approx(plain.state.coef.cov.dense()[0, 0], rel=1e-7)
-    assert one.bound == pytest.approx(plain.bound, abs=1e-8)
-
-
-def test_groups_that_may_not_differ_are_no_groups():
-    X, y, c = simulate_groups(40, 2, (8,), seed=6)
-    held = fit(make_grouped(X, y, c, groups=[(grouped(0, 8), Fixed(1e10))], prior=Fixed(0.7)))
-    plain = fit(make_problem(X.numbers, y, c, prior=Fixed(0.7), intercept=Fixed(0.25)))
-    np.testing.assert_allclose(held.state.coef.mean[:3], plain.state.coef.mean, atol=1e-7)
-    assert np.abs(held.state.coef.mean[3:]).max() < 1e-8
-    assert held.bound == pytest.approx(plain.bound, abs=1e-5)
-
-
 # ----- the bound
 
 
@@ -172,35 +127,6 @@ def test_bound_never_falls(seed, n, name, weighted, accelerate, prior, lik):
 
 def _open(found):
     return State(found.model.start(), found.model.init())
-
-
-@pytest.mark.parametrize("sweeps", [2, 40])
-def test_bound_by_monte_carlo(sweeps):
-    """Random slopes, a crossed half-Cauchy factor, weights: E_q[log p - log q], |z| < 4.5."""
-    rng, draws = np.random.default_rng(11), 4000
-    X, y, c = simulate_groups(12, 2, (4, 3), seed=7, weighted=True, slopes=True)
-    slopes, crossed = InverseWishart(2, freedom=4.5, scale=0.8), Ridge(half_cauchy=0.7)
-    found = make_grouped(
-        X, y, c, groups=[(grouped(0, 4, (1,)), slopes), (grouped(1, 3), crossed)], prior=Fixed(0.6)
-    )
-    state, bound = iterates(found, sweeps)[-1]
-    mean, Sigma = state.coef.mean, state.coef.cov.dense()
-    law = stats.multivariate_normal(mean, Sigma)
-    theta = law.rvs(draws, random_state=rng)
-    C = found.model.rows(X).C.toarray()
-    value = mixture(Hinge(), y, c, theta @ C.T, C @ mean, np.diag(C @ Sigma @ C.T), rng)
-    value += stats.norm.logpdf(theta[:, 0], scale=2.0) - law.logpdf(theta)
-    value += stats.norm.logpdf(theta[:, 1:3], scale=0.6**-0.5).sum(1)
-    (_, few), (_, many) = found.model.find("g1"), found.model.find("g0")
-    s, w = state.priors[2], state.priors[3]
-    value += ridge_log_ratio(crossed, s, theta[:, few], rng)
-    q_Sigma = stats.invwishart(4.5 + 4, (4.5 + 4) * w.covariance)
-    V = q_Sigma.rvs(draws, random_state=rng)
-    value += stats.invwishart(4.5, 0.8 * np.eye(2)).logpdf(V.T) - q_Sigma.logpdf(V.T)
-    u = theta[:, many].reshape(draws, 4, 2)
-    square = np.einsum("mgj,mjk,mgk->m", u, np.linalg.inv(V), u)
-    value += -4 * np.log(2 * np.pi) - 2 * np.linalg.slogdet(V)[1] - 0.5 * square
-    assert abs(value.mean() - bound) < Z * value.std() / np.sqrt(draws)
 
 
 # ----- EM

@@ -4,21 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import stats
-from tests.incomplete import drawn_parameters, missing_problem, with_holes
+from tests.incomplete import missing_problem, with_holes
 from tests.papers import exact_missing, missing, oracle
-from tests.problems import Z, z_score
+from tests.problems import Z
 
 from bayesvm.data import Threads
-from bayesvm.designs import Factors, Unstructured
+from bayesvm.designs import Unstructured
 from bayesvm.inference import VB, Gibbs
 from bayesvm.inference.latent import entropy, start_latents
 from bayesvm.inference.model import State
 from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.linalg.spike_slab import gated_coef
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab
 
@@ -104,27 +100,6 @@ PRIORS = [Ridge(), Fixed(0.5), SpikeSlab(0.3), LaplaceZero(0.4)]
 LIKELIHOODS = [Hinge(), Logistic(), Probit()]
 
 
-@given(
-    seed=st.integers(0, 10_000),
-    n=st.integers(4, 25),
-    d=st.integers(1, 6),
-    share=st.sampled_from([0.1, 0.5, 0.8]),
-    prior=st.sampled_from(PRIORS),
-    lik=st.sampled_from(LIKELIHOODS),
-    imputer=st.sampled_from([Unstructured(), Factors(2)]),
-    noise=st.sampled_from([0.0, 1.0]),
-)
-@settings(max_examples=100, deadline=None)
-def test_no_sweep_lowers_the_bound(seed, n, d, share, prior, lik, imputer, noise):
-    X, y, c = with_holes(n, d, seed, share=share, noise=noise, weighted=True)
-    copies = np.random.default_rng(seed).choice([1.0, 2.0], n)
-    problem = missing_problem(
-        X, y, c * copies, copies=copies, prior=prior, likelihood=lik, imputer=imputer, size=7
-    )
-    path = [bound_of(problem, s) for s in iterates(problem, 8)]
-    assert np.all(np.diff(path) >= -1e-9 * np.maximum(1, np.abs(path[:-1])))
-
-
 @pytest.mark.parametrize("prior", [Ridge(), SpikeSlab(0.3)], ids=["ridge", "spike_slab"])
 def test_updates_are_stationary_in_each_cell(prior):
     """At the optimum no small move of an entry's mean or spread raises the bound."""
@@ -168,48 +143,6 @@ def test_blocks_and_engines_change_nothing(prior, size):
         for x, z in zip(a.latents[1].cells, b.latents[1].cells, strict=True):
             np.testing.assert_array_equal(x.rows, z.rows)
             np.testing.assert_allclose(x.cov, z.cov, rtol=1e-9)
-
-
-def mixture_of_hinge(u, chi, rng):
-    """log p(y, a | f) - log q(a) at draws of a from q = GIG(1/2, 1, chi)."""
-    root = np.sqrt(chi)
-    a = stats.geninvgauss(0.5, root, scale=root).rvs(u.shape, random_state=rng)
-    log_p = -0.5 * np.log(2 * np.pi * a) - (u + a) ** 2 / (2 * a)
-    return log_p - stats.geninvgauss(0.5, root, scale=root).logpdf(a)
-
-
-@pytest.mark.parametrize("sweeps", [1, 30])
-@pytest.mark.parametrize("prior", [Ridge(), SpikeSlab(0.4), LaplaceZero(0.4)], ids=str)
-def test_bound_by_monte_carlo(prior, sweeps):
-    """All that missing entries touch, from raw densities; the priors' share has its own tests."""
-    n, d, draws = 12, 2, 4000
-    X, y, _ = with_holes(n, d, seed=6, share=0.4)
-    imputer = Unstructured(psi=0.8, mean_variance=3.0, extra_df=2.0)
-    problem = missing_problem(X, y, prior=prior, imputer=imputer)
-    state = iterates(problem, sweeps)[-1]
-    model, coef, rng = problem.model, state.coef, np.random.default_rng(1)
-    gate = model.gates(state.priors)
-    theta = coef.mean + coef.cov.sample(draws, rng)
-    if gate is not None:
-        theta = theta * (rng.random(theta.shape) < gate)
-    D, V = dense(state, n, d)
-    q = state.latents[1].params
-    mu, Sigma, total = drawn_parameters(q, draws, rng)
-    m, v = replace(problem, latents=state.latents).moments(gated_coef(coef, gate))
-    inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
-    for i in range(n):
-        gone = np.flatnonzero(np.isnan(X[i]))
-        row = np.tile(X[i], (draws, 1))
-        if gone.size:
-            own = stats.multivariate_normal(D[i, gone], V[i][np.ix_(gone, gone)], seed=rng)
-            row[:, gone] = own.rvs(draws).reshape(draws, -1)
-            total -= own.logpdf(row[:, gone])
-        gap = row - mu
-        total -= 0.5 * (np.einsum("si,sij,sj->s", gap, inv, gap) + logdet) + np.log(2 * np.pi)
-        u = 1 - y[i] * (theta[:, 0] + np.einsum("si,si->s", row, theta[:, 1:]))
-        total += mixture_of_hinge(u, (1 - y[i] * m[i]) ** 2 + v[i], rng)
-    share = model.bound(coef, state.priors)
-    assert abs(z_score(total, bound_of(problem, state) - share)) < Z
 
 
 # ----- Gibbs

@@ -1,18 +1,13 @@
 """Lasso, bridge, Laplace-zero and spike-and-slab under VB, EM and Gibbs."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.papers import bridge, exact_selection, laplace_zero, lasso_lp, oracle
 from tests.problems import Z, make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.model import State
-from bayesvm.inference.progress import Monitor, silent
 from bayesvm.inference.vb import bound_of, searched, sweep
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.linalg.covariances import Point
@@ -85,31 +80,6 @@ def test_bridge_equals_its_transcript(alpha, nu):
         assert bound_of(problem, ours) == pytest.approx(theirs.elbo, rel=1e-10)
 
 
-PRIORS = [
-    Lasso(),
-    Bridge(0.5),
-    Bridge(1.5, nu=0.5),
-    LaplaceZero(0.3),
-    SpikeSlab(0.2),
-    SpikeSlab(0.5, nu=2.0),
-]
-
-
-@given(
-    seed=st.integers(0, 10_000),
-    n=st.integers(3, 25),
-    p=st.integers(1, 12),
-    prior=st.sampled_from(PRIORS),
-    noise=st.sampled_from([0.0, 1.0]),
-)
-@settings(max_examples=80, deadline=None)
-def test_plain_sweeps_never_lower_the_bound(seed, n, p, prior, noise):
-    X, y, c = simulate(n, p, seed, noise=noise, weighted=True)
-    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1))
-    path = [bound_of(problem, s) for s in iterates(problem, 8)]
-    assert all(b >= a - 1e-9 * max(1, abs(a)) for a, b in pairwise(path))
-
-
 def test_a_search_from_a_poor_model_finds_a_better_one():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 6))
@@ -131,6 +101,7 @@ def test_a_search_from_a_poor_model_finds_a_better_one():
 LASSO_PROBLEMS = [
     (60, 5, 1.0, 0.3), (200, 10, 1.0, 0.1), (100, 50, 1.0, 0.1), (100, 50, 0.0, 1.0),
     (50, 200, 1.0, 0.1), (50, 200, 1.0, 1.0), (80, 6, 0.0, 5.0), (300, 20, 1.0, 10.0),
+    (40, 700, 1.0, 0.5),
 ]  # fmt: skip
 
 
@@ -138,7 +109,8 @@ LASSO_PROBLEMS = [
 def test_em_reaches_the_linear_programme(n, p, noise, nu):
     """Within 1e-6 (relative) of a certified solution, weights and all; and says so."""
     X, y, c = simulate(n, p, seed=n + p, noise=noise, weighted=True)
-    problem = make_problem(X, y, c, prior=Lasso(nu=nu), intercept=Fixed(1e-12))
+    form = "factored" if p > 500 else "dense"
+    problem = make_problem(X, y, c, prior=Lasso(nu=nu), intercept=Fixed(1e-12), form=form)
     run = EM().fit(problem, np.random.default_rng(0))
     design = np.column_stack([np.ones(n), X])
     lam = np.array([0.0, *np.full(p, 1 / nu)])
@@ -167,21 +139,6 @@ def test_scales_of_columns_do_not_matter():
     best = lasso_lp.solve(np.column_stack([np.ones(1000), X]), y, np.append(0.0, 1.0 / scale), c)
     coef = run.state.coef.mean * np.append(1.0, scale)
     np.testing.assert_allclose(coef, best.theta, atol=1e-8)
-
-
-def test_em_reaches_the_linear_programme_by_the_dual_form():
-    """Many more columns than rows, and an almost flat prior of the intercept."""
-    X, y, c = simulate(40, 700, seed=2, weighted=True)
-    wide = make_problem(X, y, c, prior=Lasso(nu=0.5), intercept=Fixed(1e-12), form="factored")
-    run = EM().fit(wide, np.random.default_rng(0))
-    lam = np.array([0.0, *np.full(700, 2.0)])
-    design = np.column_stack([np.ones(40), X])
-    best = lasso_lp.solve(design, y, lam, c)
-    value = lasso_lp.objective(run.state.coef.mean, y[:, None] * design, c, lam)
-    assert value == pytest.approx(best.primal, rel=1e-7)
-    assert run.converged
-    assert run.certificate.kkt < 1e-7
-    assert np.count_nonzero(run.state.coef.mean) < 60
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5])
@@ -313,17 +270,3 @@ def test_laplace_zero_gibbs_known_inclusion():
     assert abs(z_of((draws.theta[..., 1] != 0) * 1.0, oracle.ALG3_EXACT["inclusion"])) < Z
     assert abs(z_of(draws.theta[..., 1], oracle.ALG3_EXACT["slope"])) < Z
     assert abs(z_of(draws.theta[..., 0], oracle.ALG3_EXACT["b0"])) < Z
-
-
-def test_selection_chains_resume():
-    from tests.inference.test_gibbs import Memory
-
-    X, y, _ = simulate(30, 5, seed=1)
-    problem = make_problem(X, y, prior=SpikeSlab(0.5), intercept=Fixed(0.1))
-    scheme, store = Gibbs(20, 5, 2), Memory()
-    whole = scheme.fit(problem, np.random.default_rng(2))
-    stopping = Monitor(lambda p, s: p.iteration >= 12, store)
-    scheme.fit(problem, np.random.default_rng(2), watch=stopping)
-    resumed = scheme.fit(problem, np.random.default_rng(2), watch=Monitor(silent, store))
-    np.testing.assert_allclose(resumed.theta, whole.theta, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(resumed.inclusion, whole.inclusion, rtol=1e-10)

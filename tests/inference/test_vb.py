@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
-from scipy.optimize import minimize
 from tests.papers import exact, luts, oracle
 from tests.problems import (
     Z,
@@ -159,17 +158,6 @@ def test_two_learned_blocks_are_two_terms():
     assert_follows(problem, history)
 
 
-def test_dense_factored_and_blocked_forms_are_one_algorithm():
-    X, y, c = simulate(15, 40, seed=2, weighted=True)
-    options = {"prior": Ridge(), "intercept": Fixed(1e-4)}
-    ways = [{}, {"form": "factored"}, {"size": 4}, {"form": "factored", "size": 4}]
-    runs = [iterates(make_problem(X, y, c, **options, **way), 40) for way in ways]
-    for run in runs[1:]:
-        for (state, bound), (other, value) in zip(run, runs[0], strict=True):
-            np.testing.assert_allclose(state.coef.mean, other.coef.mean, rtol=0, atol=1e-9)
-            assert bound == pytest.approx(value, rel=1e-9)
-
-
 # ----- the bound against the evidence
 
 
@@ -310,32 +298,21 @@ def test_a_step_that_lowers_its_bound_is_an_error():
 # ----- the optimum
 
 
-@pytest.mark.parametrize("lik", LIKELIHOODS, ids=str)
-def test_optimum_is_where_another_optimiser_ends(lik):
-    """Maximise the bound over mean and Cholesky factor without any of the updates."""
-    X, y, c = simulate(12, 1, 6, weighted=True)
-    problem = make_problem(X, y, c, prior=Fixed(0.5), intercept=Fixed(0.2), likelihood=lik)
-    found = fit(problem)
-    like = found.state
-
-    def loss(x):
-        return -bound_of(problem, unpack(like, x))
-
-    best = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-7})
-    assert found.bound >= -best.fun - 1e-9
-    np.testing.assert_allclose(best.x, pack(like), atol=1e-5)
-
-
 @pytest.mark.parametrize("form", ["dense", "factored", "diagonal"])
-@pytest.mark.parametrize("prior", [Fixed(0.5), Ridge(), Ridge(half_cauchy=1.0)], ids=str)
-def test_no_small_move_raises_the_bound(form, prior):
-    """60 random moves of the whole state, of length 1e-3 and 0.1, at the optimum.
-
-    Mean-field fits of the diagonal form stop their inner solve early, hence the tight tolerance
-    and, as a slack, what tol leaves undone.
-    """
+@pytest.mark.parametrize(
+    ("prior", "lik"),
+    [
+        (Fixed(0.5), Logistic()),
+        (Ridge(), Hinge()),
+        (Ridge(), Probit()),
+        (Ridge(half_cauchy=1.0), Hinge()),
+    ],
+    ids=str,
+)
+def test_no_small_move_raises_the_bound(form, prior, lik):
+    """60 random moves of the whole state, of length 1e-3 and 0.1, at the optimum."""
     X, y, c = simulate(14, 3, 7, weighted=True)
-    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1), form=form)
+    problem = make_problem(X, y, c, prior=prior, intercept=Fixed(0.1), likelihood=lik, form=form)
     found = fit(problem, tol=1e-14, max_iter=20_000)
     assert found.converged
     x, rng = pack(found.state), np.random.default_rng(1)
@@ -426,15 +403,6 @@ def test_factorised_posterior(n, p, prior):
     assert (np.abs(step) < 1e-3 * np.sqrt(coef.cov.diag())).all()
 
 
-def test_factorised_posterior_is_exact_for_orthogonal_columns():
-    """One indicator per row: S is diagonal, so the two families are one."""
-    y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
-    a = fit(make_problem(np.eye(6), y, prior=Ridge(a=2.0, b=1.0)))
-    b = fit(make_problem(np.eye(6), y, prior=Ridge(a=2.0, b=1.0), form="diagonal"))
-    assert a.bound == pytest.approx(b.bound, abs=1e-10)
-    np.testing.assert_allclose(a.state.coef.mean, b.state.coef.mean, atol=1e-6)
-
-
 # ----- stopping and telling
 
 
@@ -446,17 +414,10 @@ def test_a_callback_stops_the_fit_at_the_state_it_was_shown():
         return len(seen) == 3
 
     found = VB(warm_rows=0).fit(toy(), RNG, watch=watch)
-    assert len(seen) == 3
+    assert len(seen) == found.n_iter == 3
     assert found.state is seen[-1][1]
     assert found.bound == seen[-1][0].bound
     assert not found.converged
-
-
-def test_running_out_of_passes_is_said():
-    found = fit(toy(), max_iter=4)
-    assert found.n_iter <= 4
-    assert not found.converged
-    assert found.change > 0
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
