@@ -1,5 +1,6 @@
 """Stochastic variational inference: its transcript, its fixed point, its accuracy."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 from tests.papers import svi as transcript
 from tests.problems import make_problem, simulate
 
+from bayesvm import BayesianLinearSVC, MixedSVC
+from bayesvm.data import from_iterable
 from bayesvm.inference import SVI, VB
 from bayesvm.inference.svi import Leaky, coefficients
 from bayesvm.inference.vb import bound_of
@@ -143,3 +146,48 @@ def test_the_adaptive_rate_is_the_printed_one():
         leaky = scheme.step(batch, leaky)
         np.testing.assert_allclose(leaky.precision.ravel(), at[: (P + 1) ** 2], rtol=1e-9)
         np.testing.assert_allclose(leaky.potential, at[(P + 1) ** 2 :], rtol=1e-9, atol=1e-10)
+
+
+# ----- estimators
+
+
+def simulated(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 5))
+    return X, X @ [1.0, -1.0, 0.5, 0.0, 0.0] + rng.standard_normal(n) > 0
+
+
+def distance(have, want):
+    """Largest distance of a coefficient, in posterior standard deviations."""
+    return (np.abs(have.coef_ - want.coef_) / want.coef_std_).max()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n", [1001, 1000], ids=["rows", "chunks"])
+def test_a_row_left_over_is_not_counted_for_all_rows(n):
+    """1001 rows by 50, or chunks of a file that leave one row over; six seeds."""
+    found = []
+    for seed in range(6):
+        X, y = simulated(n, seed)
+        source = (X, y)
+        if n == 1000:
+            parts = np.split(np.arange(n), [301, 602, 903, 999])
+            rows = lambda X=X, y=y, parts=parts: ((X[k], y[k]) for k in parts)  # noqa: E731
+            source = (from_iterable(rows),)
+        svi = BayesianLinearSVC(inference="svi", random_state=seed).fit(*source)
+        found.append(distance(svi, BayesianLinearSVC().fit(X, y)))
+    assert np.median(found) < 1.2  # twice the value without a left-over
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_warm_refit_leaves_an_earlier_copy_as_it_was():
+    X, y = simulated(300, 0)
+    groups = np.random.default_rng(0).permutation(np.arange(300) % 25)
+    model = MixedSVC(inference=SVI(max_iter=2), warm_start=True, random_state=0)
+    model.fit(X, y, groups=groups)
+    earlier = copy.copy(model)
+    before = earlier.predict_proba(X, groups=groups)
+    model.fit(X, ~y, groups=groups)
+    np.testing.assert_allclose(
+        earlier.predict_proba(X, groups=groups), before, rtol=1e-6, atol=1e-9
+    )

@@ -22,11 +22,13 @@ from tests.problems import (
 from bayesvm.core.distributions import inverse_gaussian, polya_gamma
 from bayesvm.core.types import Coef, Term
 from bayesvm.data import Blocks, Serial
+from bayesvm.gp.posterior import ExactProcess
+from bayesvm.gp.sites import Labels, fit_sites
 from bayesvm.inference import VB
 from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
 from bayesvm.inference.vb import BoundFell, bound_of
-from bayesvm.likelihoods import Hinge, Logistic, Probit
+from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge
 
@@ -254,7 +256,7 @@ def assert_never_falls(path):
     lik=st.sampled_from(LIKELIHOODS),
     prior=st.sampled_from(PRIORS),
 )
-def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, form, lik, prior):
+def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, bound, form, lik, prior):
     """40 settings x 20 data sets: separable, wide, sparse, weighted and badly scaled ones."""
     for k in range(20):
         X, y, c = simulate(n, p, seed + k, noise, weighted)
@@ -377,6 +379,49 @@ def test_flat_priors_are_no_cause_for_warnings(lik, recwarn):
     density = 4 * 0.5 * np.log(1e-9 / (2 * np.pi))
     assert fit(wide).bound - density == pytest.approx(found.bound, abs=1e-5)
     assert not [str(w.message) for w in recwarn]
+
+
+# ----- the tight bound
+
+
+@pytest.mark.parametrize("form", ["dense", "factored"])
+@pytest.mark.parametrize(
+    "lik",
+    [Hinge(), Logistic(), Probit(), SkewedLaplace(0.7, 0.4)],
+    ids=lambda k: type(k).__name__,
+)
+def test_tight_fits_by_columns_agree_with_the_gram_matrix(lik, form):
+    """f = X theta with unit prior is a process of kernel X X'."""
+    X, y, c = simulate(20, 25 if form == "factored" else 5, 1, weighted=True)
+    problem = make_problem(X, y, c, likelihood=lik.tightened(), form=form)
+    run = fit(problem, bound="tight")
+    K = X @ X.T + 1e-10 * np.eye(20)
+    labels = Labels(y, c, np.arange(20), 20)
+    gram = fit_sites(ExactProcess(K), labels, lik.tight, tol=1e-14, max_iter=2000)
+    assert run.bound == pytest.approx(gram.bound, rel=1e-6)
+    np.testing.assert_allclose(X @ run.state.coef.mean, gram.M[:, 0], atol=1e-3)
+
+
+def test_the_tight_bound_lies_above_the_augmented_one():
+    X, y, c = simulate(60, 4, 2)
+    loose, tight = (fit(make_problem(X, y, c), bound=k, tol=1e-10) for k in ("augmented", "tight"))
+    assert tight.bound > loose.bound
+    assert np.all(tight.state.coef.cov.diag() > loose.state.coef.cov.diag())
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 30),
+    p=st.integers(1, 6),
+    noise=st.sampled_from([0.0, 1.0]),
+    precision=st.sampled_from([1e-3, 1.0]),
+    form=st.sampled_from(["dense", "factored", "diagonal"]),
+)
+def test_tight_bound_never_falls(seed, n, p, noise, precision, form):
+    X, y, c = simulate(n, p, seed, noise, weighted=True)
+    problem = make_problem(X, y, c, prior=Fixed(precision), form=form)
+    path = np.array(fit(problem, bound="tight", max_iter=40).path)
+    assert np.all(np.diff(path) >= -1e-9 * np.maximum(1.0, np.abs(path[1:])))
 
 
 # ----- the diagonal form

@@ -202,23 +202,21 @@ def fit_gaussian(
         slack = max(1e-11, np.finfo(model.dtype).eps) * max(1.0, abs(floor))
         while True:
             if rate == 1.0:
-                new = settle_hyperparameters(
+                new, new_priors = settle_hyperparameters(
                     model, sums.S, P, Coef(mean, coef.cov), priors, 0.1 * gtol, rounds
                 )
-            elif rate > 1e-4:
-                own = Coef(mean, blended(coef.cov, sums.S, P, rate))
-                new = own, model.update(priors, own)
             else:
-                own = Coef(mean, coef.cov)
-                new = own, model.update(priors, own)
-            v_new = problem.row_variance(new[0].cov)
-            elbo = _elbo(problem, new[0], v_new, new[1])
+                cov = blended(coef.cov, sums.S, P, rate) if rate > 1e-4 else coef.cov
+                new = Coef(mean, cov)
+                new_priors = model.update(priors, new)
+            v_new = problem.row_variance(new.cov)
+            elbo = _elbo(problem, new, v_new, new_priors)
             if elbo >= floor - slack or rate <= 1e-4:
                 break
             rate *= 0.5
         if not np.isfinite(elbo):  # nothing is left to do but to keep the last state
             break
-        (coef, priors), v, last, gain = new, v_new, gain, elbo - before
+        coef, priors, v, last, gain = new, new_priors, v_new, gain, elbo - before
         path.append(elbo)
         # gains fall about geometrically, by a share a round: all that is left to gain
         share = min(gain / last, 0.99) if 0.0 < last < np.inf else 0.99

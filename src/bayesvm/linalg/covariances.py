@@ -365,8 +365,6 @@ def blended(cov: Any, S: Any, P: Precision, rate: float) -> Covariance:
         if cov.C is S.C and np.array_equal(cov.P, P):
             new.__dict__["G"] = cov.G  # the one product of all columns
         return new
-    if rate == 1.0:
-        return covariance(S, P)
     if isinstance(S, Dense):
         return covariance(Dense(rate * S.M + (1.0 - rate) * (cov.L @ cov.L.T)), rate * P)
     if isinstance(S, Bordered):
