@@ -225,7 +225,7 @@ class Process(Part):
         return layout.find(self.columns)
 
     def bind(self, rows: TrainingRows) -> Any:
-        from .gp.inducing import Smooth, inducing_points
+        from .gp.inducing import Enough, Smooth, inducing_points
         from .gp.sites import extent_of  # other terms do not need processes
         from .kernels import with_groups
 
@@ -247,8 +247,10 @@ class Process(Part):
         kernel = kernel.kernel if named else kernel  # the prior has its amplitude
         kernel = with_groups(kernel, groups)
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far, inputs.still)
+        rows_seen = np.asarray(points[:: 1 + len(points) // 1000])
+        enough = Enough(rows_seen, np.ones(1), len(points), limit=0) if len(points) > 1000 else None
         how = self.inducing, self.n_inducing
-        Z = inducing_points(*how, points, kernel, scale, rows.rng, limit=0)
+        Z = inducing_points(*how, points, kernel, scale, rows.rng, enough)
         return Smooth(kernel, Z, inputs)
 
 

@@ -1,15 +1,17 @@
 """The kernel search: it finds relevant columns and local parts, and does not depend on luck."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
 from bayesvm.gp.evidence import Reporter
-from bayesvm.gp.inducing import choose_points, enough_points, pivots
+from bayesvm.gp.inducing import Enough, choose_points, inducing_points, pivots
 from bayesvm.gp.kernel_search import (
     FoldLoss,
     KernelSearch,
-    first_kernel,
     fold_weights,
     search_kernel,
 )
@@ -33,8 +35,8 @@ def data_of(X, y):
 
 
 def searched(X, y, length_scale, reporter=None, **options):
-    first, _ = first_kernel(Scaled(1.0, RBF(length_scale)), data_of(X, y), Logistic(), QUICK)
-    return search_kernel(first, data_of(X, y), Logistic(), QUICK, reporter=reporter, **options)
+    kernel, data = RBF(length_scale), data_of(X, y)
+    return search_kernel(kernel, data, Logistic(), QUICK, reporter=reporter, **options)
 
 
 def test_relevant_columns_have_the_shortest_scales():
@@ -44,8 +46,11 @@ def test_relevant_columns_have_the_shortest_scales():
     assert scales[0] < 0.5 * scales[2:].min()
 
 
-def test_the_search_depends_on_the_data_alone():
+@pytest.mark.parametrize("decimals", [9, 0], ids=["numbers", "grid"])
+def test_the_search_depends_on_the_data_alone(decimals):
+    """Points of a grid are at equal distances from their mean, in whatever order rows come."""
     X, y = bumpy(500, 1)
+    X = np.round(X, decimals)
     order = np.random.default_rng(0).permutation(500)
     P = [
         BayesianSVC(tune=QUICK, random_state=seed).fit(A, b).predict_proba(X[:50])
@@ -53,6 +58,22 @@ def test_the_search_depends_on_the_data_alone():
     ]
     np.testing.assert_allclose(P[1], P[0], atol=1e-12)
     np.testing.assert_allclose(P[2], P[0], atol=1e-6)
+
+
+def test_curves_that_a_linear_machine_separates_are_told_apart():
+    """Hills and valleys in curves of very different levels: a small part of a large distance."""
+
+    def curves(n, seed, p=40):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, n)
+        level, size = 10.0 ** rng.uniform(0, 5, (n, 1)), rng.uniform(0.05, 0.3, (n, 1))
+        place, width = rng.uniform(4, 36, (n, 1)), rng.uniform(1, 4, (n, 1))
+        hill = np.exp(-0.5 * ((np.arange(p) - place) / width) ** 2)
+        return level * (1.0 + (2 * y - 1)[:, None] * size * hill), y
+
+    new, truth = curves(500, 1)
+    model = BayesianSVC(tune=replace(QUICK, first_rows=300)).fit(*curves(300, 0))
+    assert log_loss(truth, model.predict_proba(new)) < 0.5
 
 
 def test_a_smooth_function_gets_no_local_part():
@@ -105,12 +126,13 @@ def test_a_callback_ends_the_search():
 
 def test_points_are_doubled_until_they_miss_little():
     X = np.random.default_rng(0).standard_normal((3000, 2))
-    rng, some = np.random.default_rng(0), X[:200]
     smooth, rough = Scaled(1.0, RBF(2.0)), Scaled(1.0, RBF(0.05))
-    how = (some, np.ones(200), "kmeans", rng, 3000)
-    assert len(enough_points(X, smooth, *how)) == 128
-    assert enough_points(X, rough, *how) is X
-    assert len(enough_points(X, rough, *how, limit=1000)) == 512
+    enough = Enough(X[:200], np.ones(200), len(X))
+    how = ("kmeans", "auto", X)
+    inputs, rng = None, np.random.default_rng(0)
+    assert len(inducing_points(*how, smooth, inputs, rng, enough)) == 128
+    assert inducing_points(*how, rough, inputs, rng, enough) is X
+    assert len(inducing_points(*how, rough, inputs, rng, enough._replace(limit=1000))) == 512
 
 
 def test_points_do_not_depend_on_the_generator_but_for_random():

@@ -15,16 +15,17 @@ from ..core.types import Array
 from ..data import block_rows, cut, tables
 from ..gp.kernel_search import KernelSearch
 from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
+from ..gp.sites import merge
 from ..inference import SVI
 from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.kernels import KernelReport
-from ..likelihoods import SoftHinge
+from ..likelihoods import Logistic, SoftHinge
 from . import options as check
 from .base import BayesianClassifier
-from .fit import Run
-from .kernel_fit import Settings, fit_blocks, fit_rows, prepare
+from .fit import Run, choose_engine
+from .kernel_fit import Settings, fit_blocks, fit_rows, input_columns, learn_design
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
 
@@ -261,14 +262,10 @@ class BayesianSVC(BayesianClassifier):
                     "inducing='optimise' needs rows that can be moved, and kernel='precomputed' "
                     "has none; choose inducing='kmeans'."
                 )
-        settings = self._settings()
         with self._run() as run:
             data = self._read_training(X, y, sample_weight)
-            settings = settings.read(self.encoding_)
             large = tables.is_large(data.X) and not self._precomputed
-            if large and self._any_likelihood:
-                likelihood = check.choose_likelihood("logistic", settings.scheme)
-                settings = replace(settings, likelihood=likelihood)
+            settings = self._settings(self._scheme(), Logistic() if large else SoftHinge())
             fit = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None
         return self._keep(fit, data)
@@ -278,24 +275,18 @@ class BayesianSVC(BayesianClassifier):
         check.check_full(scheme, type(self).__name__)
         return scheme
 
-    @property
-    def _any_likelihood(self) -> bool:
-        return isinstance(self.likelihood, str) and self.likelihood == "auto"
-
-    def _likelihood(self, scheme: Any) -> Any:
-        """The likelihood of a fit to rows in memory."""
-        return check.choose_likelihood(self.likelihood, scheme, {"auto": SoftHinge()})
-
-    def _settings(self, scheme: Any = None) -> Settings:
-        scheme = self._scheme() if scheme is None else scheme
-        likelihood = self._likelihood(scheme)
+    def _settings(self, scheme: Any, likelihood: Any) -> Settings:
+        """Objects for the parameters; the likelihood is the one that ``"auto"`` means."""
+        likelihood = check.choose_likelihood(self.likelihood, scheme, {"auto": likelihood})
         rule = check.choose_tuning(self.tune, scheme)
         scale = LEVEL if self.intercept_scale is None else self.intercept_scale
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         params = BaseEstimator.get_params(self, deep=False)
         search = self.tune if isinstance(self.tune, KernelSearch) else KernelSearch()
-        return Settings(params, scheme, likelihood, rule, search, fitc, float(scale) ** 2)
+        units = self.encoding_.scales if self.standardize else None
+        chosen = (params, scheme, likelihood, rule, search, fitc, float(scale) ** 2)
+        return Settings(*chosen, self.encoding_.groups, units)
 
     # ----- streams
 
@@ -310,7 +301,7 @@ class BayesianSVC(BayesianClassifier):
             raise ValueError("a stream has no square matrix of kernel values.")
         if self.tune == "sample":
             raise ValueError("tune='sample' needs all rows at once; use tune='evidence'.")
-        check.check_streamed(self._likelihood(SVI()))
+        check.check_streamed(check.choose_likelihood(self.likelihood, SVI(), {"auto": SoftHinge()}))
 
     @available_if(streamable)
     def partial_fit(
@@ -343,15 +334,17 @@ class BayesianSVC(BayesianClassifier):
             The updated estimator.
         """
         scheme = variational(self._scheme(), "tight")
-        n_classes = 2 if classes is None else len(classes)
 
         def pose(X: Any, codes: Array, c: Array, unit: Array) -> Problem:
-            settings = replace(self._settings(scheme), fitc=False).read(self.encoding_)
-            rng = Run(type(self).__name__, settings.params).generator("places")
-            ready = prepare(settings, X, codes, c, unit, n_classes, rng, every=128)
-            model = settings.model(ready.design)
-            blocks = cut(X, block_rows(model.width))
-            return Problem(model, blocks, settings.engine(X, model.width), codes, c, unit)
+            settings = replace(self._settings(scheme, SoftHinge()), fitc=False)
+            kept, params = np.flatnonzero(c > 0), settings.params
+            rows = merge(X[kept], codes[kept], c[kept]).weighing(unit[kept])
+            inputs = input_columns(settings, rows)
+            rng = Run(type(self).__name__, params).generator("places")
+            points = np.asarray(inputs.columns(rows.X))
+            model = settings.model(learn_design(settings, rows, inputs, points, rng, every=128))
+            engine = choose_engine(params["engine"], X, model.width, params["n_jobs"])
+            return Problem(model, cut(X, block_rows(model.width)), engine, codes, c, unit)
 
         softmax = self.probability == "calibrated"
         setup = Setup(

@@ -180,7 +180,7 @@ class VectorClassifier(BayesianClassifier):
     def _merge(self, training: Training, rng: np.random.Generator) -> VectorData:
         """Merge equal rows, choose candidates and the first kernel."""
         kept = np.flatnonzero(training.c > 0)
-        codes, c, unit = training.codes[kept], training.c[kept], training.unit
+        codes, c = training.codes[kept], training.c[kept]
         inputs, named = None, False
         if is_among(self.kernel, ("precomputed",)):
             data, kernel = _merge_values(check_square(training.X), kept, codes, c), None
@@ -199,7 +199,7 @@ class VectorClassifier(BayesianClassifier):
             wide = with_columns(kernel, data.X.shape[1])
             if type(last) is type(kernel) and last.names in (kernel.names, wide.names):
                 kernel, named = last, False
-        data = data.weighing(unit if isinstance(unit, float) else unit[kept])
+        data = data.weighing(np.broadcast_to(training.unit, training.c.shape)[kept])
         candidates = choose_candidates(data, self.n_candidates, self._by_label, rng)
         labels = list(one_against_rest(data.codes, training.n_classes))
         merged = (points, data.at, data.c, data.codes, labels, candidates)

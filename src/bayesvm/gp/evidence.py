@@ -80,7 +80,7 @@ def parameter_prior(
     return LogNormal(mean, variance, tuple(shared))
 
 
-class Ended(Exception):
+class SearchEnded(Exception):
     """A callback has ended a search."""
 
 
@@ -95,7 +95,7 @@ class Reporter:
         progress = Progress(stage, count, max(count, most), value, gain)
         self.stopped = self.stopped or self.watch(progress, None)
         if self.stopped:
-            raise Ended
+            raise SearchEnded
 
 
 @dataclass(eq=False)
@@ -191,6 +191,6 @@ def maximise(
         return -value / unit, -slope / unit
 
     options = {"maxfun": evaluations, "maxcor": 20, "maxls": 4, "ftol": small, "gtol": 1e-3}
-    with suppress(Ended):
+    with suppress(SearchEnded):
         minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
     return best

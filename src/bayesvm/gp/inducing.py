@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -20,8 +20,7 @@ from ..core import arrays
 from ..core.arrays import like
 from ..core.types import Array, Columns, Design
 from ..kernels import Precomputed, Scaled, column_scales
-from ..kernels.algebra import is_definite
-from .posterior import JITTER, InducingProcess, kernel_factor
+from .posterior import InducingProcess, kernel_factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,22 +44,13 @@ class Whitened(Design):
         return int(self.Z.shape[0])
 
     @cached_property
-    def _factor(self) -> tuple[Array, float]:
+    def factor(self) -> tuple[Array, float]:
+        """Cholesky factor of the kernel matrix of the points, and the jitter on its diagonal."""
         return kernel_factor(self.kernel, self.Z)
-
-    def check(self) -> None:
-        """Raise where the kernel matrix of the points has no factor."""
-        _ = self._factor
 
     @property
     def L(self) -> Array:
-        return self._factor[0]
-
-    @property
-    def jitter(self) -> float:
-        if is_definite(self.kernel):  # the least is enough
-            return JITTER * float(np.mean(self.kernel.diag(self.Z)))
-        return self._factor[1]
+        return self.factor[0]
 
     @cached_property
     def inverse(self) -> Array:
@@ -131,7 +121,34 @@ class Smooth(Whitened):
 # Where the points are
 
 
-PLACES = ("kmeans", "optimise", "random")
+class Enough(NamedTuple):
+    r"""How many points are enough: the number is doubled until they miss little prior variance.
+
+    The variance :math:`\tilde k` that points leave at the rows ``X``, whose sites have precision
+    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  A fit to
+    *n* rows takes work :math:`nm^2` for *m* points; it may take as much as ``limit`` rows that are
+    all points.  Where ``least`` points are not enough, every row is one if that work allows it.
+    """
+
+    X: Array
+    w: Array
+    n: int
+    tol: float = 3e-3
+    first: int = 128
+    least: int = 512
+    limit: int = 5000
+
+    def points(self, rows: Array, how: str, kernel: Any, rng: np.random.Generator) -> Array:
+        """Points among distinct rows; ``rows`` itself where every row is one."""
+        m, most = self.first, max(self.least, int(np.sqrt(self.limit**3 / self.n)))
+        while True:
+            Z = choose_points(rows, m, how, kernel, rng)
+            rest = InducingProcess.of(kernel, Z, self.X, 1.0).rest
+            if 0.5 * float(np.mean(self.w * rest)) <= self.tol or 2 * m > most:
+                return Z
+            m *= 2
+            if m > self.least and len(rows) <= most:
+                return rows
 
 
 def inducing_points(
@@ -141,21 +158,16 @@ def inducing_points(
     kernel: Any,
     inputs: Any,
     rng: np.random.Generator,
-    every: int = 1000,
-    weights: tuple[Array, Array] | None = None,
-    n: int | None = None,
-    limit: int = 5000,
+    enough: Enough | None = None,
 ) -> Array:
     """Inducing points on the standardised scale; ``X`` itself where every row is one.
 
     They are chosen among distinct rows X, or given on the scale of the input, whose map is
-    ``inputs``.  With ``"auto"`` every row is one up to ``every`` rows; beyond,
-    :func:`enough_points` chooses the number by some rows and their ``weights``, for a fit to *n*
-    rows, by default those of X.
+    ``inputs``.  With ``"auto"`` there are ``enough``, or every row is one.
     """
     if not isinstance(inducing, str):
         return _given_points(inducing, inputs)
-    if inducing not in PLACES:
+    if inducing not in ("kmeans", "optimise", "random"):
         raise ValueError(
             f"inducing={inducing!r} is not known; choose 'kmeans', 'optimise', 'random' or give an "
             "array of points."
@@ -166,43 +178,9 @@ def inducing_points(
         raise ValueError(
             f"n_inducing must be a whole number of at least 1, 'auto' or None; got {m!r}."
         )
-    if m is None or (auto and len(X) <= every):
-        return X
-    if not auto:
+    if whole:
         return choose_points(X, int(m), inducing, kernel, rng)
-    some, w = weights or (X[:: 1 + len(X) // 1000], np.ones(1))
-    return enough_points(X, kernel, some, w, inducing, rng, len(X) if n is None else n, limit=limit)
-
-
-def enough_points(
-    X: Array,
-    kernel: Any,
-    some: Array,
-    w: Array,
-    how: str,
-    rng: np.random.Generator,
-    n: int,
-    tol: float = 3e-3,
-    first: int = 128,
-    least: int = 512,
-    limit: int = 5000,
-) -> Array:
-    r"""Inducing points, doubled until they miss little prior variance where rows inform f.
-
-    The variance :math:`\tilde k` that points leave at the rows ``some``, whose sites have precision
-    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  A fit to
-    *n* rows takes work :math:`nm^2` for *m* points; it may take as much as ``limit`` rows that are
-    all points.  Where ``least`` points are not enough, every row is one if that work allows it.
-    """
-    m, most = first, max(least, int(np.sqrt(limit**3 / n)))
-    while True:
-        Z = choose_points(X, m, how, kernel, rng)
-        lost = 0.5 * float(np.mean(w * InducingProcess.of(kernel, Z, some, 1.0).rest))
-        if lost <= tol or 2 * m > most:
-            return Z
-        m *= 2
-        if m > least and len(X) <= most:
-            return X
+    return X if m is None or enough is None else enough.points(X, inducing, kernel, rng)
 
 
 def _given_points(points: Any, inputs: Any) -> Array:

@@ -8,13 +8,14 @@ r"""The kernel of a Gaussian process classifier: one search for its parameters.
    many columns too little of the scale: both by the log loss of cross-validation.
 
 Evidence is that of the likelihood of the fit, or of the logistic where that is not normalised.  The
-search depends on the data alone.
+search depends on the data alone, whatever the order of their rows.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..kernels import Matern, Scaled, SmoothLocal, column_scales, with_columns
 from ..likelihoods import Logistic
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink, SoftmaxLink
-from .evidence import Ended, Evidence, Reporter, is_scale, maximise, parameter_prior
+from .evidence import Evidence, Reporter, SearchEnded, is_scale, maximise, parameter_prior
 from .posterior import ExactProcess, Process
 from .sites import Site, Sites, TrainingData, fit_sites
 
@@ -40,8 +41,9 @@ class KernelSearch:
         than ten times as many rows a tenth is used, up to twice this number.
     first_rows : int, default=400
         Rows of the first ascent.
-    starts : tuple of float
-        First length scales, in units of the size of the cloud of points.
+    start_scales, start_amplitudes : tuple of float
+        Starts of the first ascent beside the kernel itself, all pairs: length scales in units of
+        the size of the cloud of points, amplitudes in units of their prior mean.
     nats : float, default=4.0
         Evidence that a local part, and length scales of the columns, must add; these also one nat
         for each of them.
@@ -59,7 +61,8 @@ class KernelSearch:
 
     rows: int = 1000
     first_rows: int = 400
-    starts: tuple[float, ...] = (0.25, 1.0, 4.0)
+    start_scales: tuple[float, ...] = (0.25, 1.0, 4.0)
+    start_amplitudes: tuple[float, ...] = (1.0, 16.0, 256.0, 4096.0)
     nats: float = 4.0
     judge_rows: int = 600
     amplitudes: tuple[float, ...] = (0.25, 0.0625, 0.015625, 0.00390625)
@@ -69,28 +72,8 @@ class KernelSearch:
     folds: int = 10
 
 
-def first_kernel(
-    kernel: Scaled,
-    data: TrainingData,
-    likelihood: Any,
-    search: KernelSearch,
-    reporter: Reporter | None = None,
-) -> tuple[Scaled, float]:
-    """Amplitude and length scale of most evidence on some rows, and the evidence."""
-    guide = likelihood if likelihood.normalised else Logistic()
-    few = data.search_data().subset(search.first_rows)
-    prior, scales = parameter_prior(kernel, data.extent), is_scale(kernel)
-    score = Evidence(Process(kernel, data.level), few, guide.tight, prior, 1e-3)
-    place = np.where(scales + (np.arange(scales.size) == 0) > 0, prior.mean, kernel.theta)
-    starts = [place + np.log(x) * scales for x in (search.starts if scales.any() else (1.0,))]
-    best = max(starts, key=lambda theta: score(theta)[0])
-    score = replace(score, tol=1e-4, sites=None)
-    top = maximise(score, best, prior.step, reporter or Reporter())
-    return kernel.with_theta(top.theta), top.value
-
-
 def search_kernel(
-    kernel: Scaled,
+    kernel: Any,
     data: TrainingData,
     likelihood: Any,
     search: KernelSearch,
@@ -98,33 +81,51 @@ def search_kernel(
     local: bool = False,
     reporter: Reporter | None = None,
 ) -> Scaled:
-    """The kernel with its parameters learned, from that of :func:`first_kernel`.
+    """The kernel with its parameters learned.
 
     ``likelihood`` is that of the fit to come.  Columns may have length scales of their own with
     ``per_column``, and the kernel a local part with ``local``.
     """
+    kernel = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
     reporter = reporter or Reporter()
     guide = likelihood if likelihood.normalised else Logistic()
     whole, p = data.search_data(), data.X.shape[1]
+    few = whole.subset(search.first_rows)
+    many = whole.subset(max(search.rows, min(2 * search.rows, data.n // 10)))
+
+    def evidence(kernel: Scaled, rows: TrainingData, tol: float = 1e-4) -> Evidence:
+        prior = parameter_prior(kernel, data.extent)
+        return Evidence(Process(kernel, data.level), rows, guide.tight, prior, tol)
 
     def ascend(kernel: Scaled, rows: TrainingData, most: int = 40) -> tuple[Scaled, float]:
-        prior = parameter_prior(kernel, data.extent)
-        score = Evidence(Process(kernel, data.level), rows, guide.tight, prior, 1e-4)
-        top = maximise(score, kernel.theta, prior.step, reporter, most)
+        if reporter.stopped:
+            return kernel, -np.inf
+        score = evidence(kernel, rows)
+        top = maximise(score, kernel.theta, score.step, reporter, most)
         return kernel.with_theta(top.theta), top.value
 
-    many = whole.subset(max(search.rows, min(2 * search.rows, data.n // 10)))
-    found, value = ascend(kernel, many)
+    # From a common start the search stays where f is zero, if f bends little in many columns.
+    scales, amplitude = is_scale(kernel), np.arange(kernel.theta.size) == 0
+    centre = np.where(
+        scales + amplitude > 0, parameter_prior(kernel, data.extent).mean, kernel.theta
+    )
+    factors = product(search.start_scales if scales.any() else (1.0,), search.start_amplitudes)
+    steps = [np.log(scale) * scales + np.log(size) * amplitude for scale, size in factors]
+    starts = [kernel, *(kernel.with_theta(centre + step) for step in steps)]
+    best = max(starts, key=lambda start: evidence(start, few, 1e-3)(start.theta)[0])
+    found, value = ascend(best, few)
+    if many is not few:
+        found, value = ascend(found, many)
 
     own = with_columns(found, p)
     count = int(is_scale(own).sum())
-    if per_column and count > 1 and not reporter.stopped:
+    if per_column and count > 1:
         # from a long common scale the columns along which f bends look as idle as the rest
         own, more = ascend(own.with_theta(own.theta - np.log(2.0) * is_scale(own)), many)
         if more - value > max(search.nats, count - 1.0):
             found, value = own, more
 
-    if local and not reporter.stopped:
+    if local:
         near = whole.neighbourhoods(search.rows, 4, column_scales(found, p))
         smooth = found.kernel
         scale = np.asarray(smooth.length_scale)
@@ -156,7 +157,7 @@ def cross_validate(
     scales, count, first = is_scale(kernel), 0, 0
     factors = search.factors if scales.any() else (1.0,)
     best, least = kernel, np.inf
-    with suppress(Ended):
+    with suppress(SearchEnded):
         for factor in factors:
             lowest, start = np.inf, first
             for k in range(start, len(search.amplitudes)):

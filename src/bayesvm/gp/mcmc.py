@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import ndtr
 
 from ..core.distributions import slice_sample, stream
@@ -98,15 +98,11 @@ class Chains(NamedTuple):
 
 def factor_given(low: InducingProcess, sites: Sites) -> tuple[Array, Array, float]:
     """Factor of B, mean of the coefficients, and log density of the rows with f integrated out."""
-    tau = 1.0 + low.d * sites.w
-    A, b = low.C * np.sqrt(sites.w / tau)[:, None], sites.b / tau
-    B, h = A.T @ A, low.C.T @ b
-    B[np.diag_indices_from(B)] += 1.0
-    L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-    mean = cho_solve((L, True), h, check_finite=False)
-    value = 0.5 * (float(h @ mean) + float((low.d * sites.b) @ b))
-    value -= np.log(np.diag(L)).sum() + 0.5 * np.log(tau).sum()
-    return L, mean, float(value)
+    q, b = low.given(sites.w), sites.b / (1.0 + low.d * sites.w)
+    h = low.C.T @ b
+    mean = cho_solve((q.L, True), h, check_finite=False)
+    value = 0.5 * (float(h @ mean) + float((low.d * sites.b) @ b)) - q.half_log_det
+    return q.L, mean, value
 
 
 def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:

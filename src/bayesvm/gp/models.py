@@ -63,7 +63,7 @@ def exact_process(model: Model) -> ExactProcess:
     """The exact process of a model at its own points, with the jitter of its factor."""
     design = model.terms[-1].design
     K = finite_values(design.kernel, design.Z) + level_of(model)
-    K[np.diag_indices_from(K)] += design.jitter
+    K[np.diag_indices_from(K)] += design.factor[1]
     return ExactProcess(K)
 
 

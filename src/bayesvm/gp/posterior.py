@@ -118,13 +118,11 @@ def inner(A: Array, M: Array) -> Array:
 
 def lower_inverse(L: Array) -> Array:
     """The inverse of a lower triangle."""
-    return np.asarray(lapack.dtrtri(L, lower=1)[0]) if L.size else L
+    return np.asarray(lapack.dtrtri(L, lower=1)[0])
 
 
 def gram_of_lower(R: Array) -> Array:
     """``R' R`` of a lower triangle R with zeros above its diagonal."""
-    if not R.size:
-        return R
     half = lapack.dlauum(R, lower=1)[0]
     half[np.diag_indices_from(half)] *= 0.5
     return np.asarray(half + half.T)
@@ -289,10 +287,18 @@ class InducingPosterior:
         B = A.T @ A
         B[np.diag_indices_from(B)] += 1.0
         self.L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-        T = solve_triangular(self.L, self.C.T, lower=True, check_finite=False)
-        self.informed = np.einsum("ij,ij->j", T, T) / self.tau**2 + self.d / self.tau
-        self.v = np.maximum(self.informed + process.residual, np.finfo(float).tiny)
+        self.residual = process.residual
         self.half_log_det = float(np.log(np.diag(self.L)).sum() + 0.5 * np.log(self.tau).sum())
+
+    @cached_property
+    def informed(self) -> Array:
+        """The part of the variances that sites inform."""
+        T = solve_triangular(self.L, self.C.T, lower=True, check_finite=False)
+        return np.asarray(np.einsum("ij,ij->j", T, T) / self.tau**2 + self.d / self.tau)
+
+    @cached_property
+    def v(self) -> Array:
+        return np.asarray(np.maximum(self.informed + self.residual, np.finfo(float).tiny))
 
     @cached_property
     def inverse(self) -> Array:

@@ -68,7 +68,7 @@ class Labels:
     def take(self, rows: Array) -> tuple[Labels, Array]:
         """Chosen rows, and the numbers of their points."""
         kept, at = np.unique(self.at[rows], return_inverse=True)
-        unit = self.unit if isinstance(self.unit, float) else self.unit[rows]
+        unit = np.broadcast_to(self.unit, self.c.shape)[rows]
         return Labels(self.y[rows], self.c[rows], at, kept.size, unit), kept
 
     def local(self, site: Site, M: Array, v: Array) -> Local:
@@ -88,8 +88,6 @@ class Distinct(NamedTuple):
 
     def weighing(self, unit: Array | float) -> Distinct:
         """With the class weights of the rows given."""
-        if isinstance(unit, float):
-            return self
         own = np.empty_like(self.c)
         own[self.back] = unit
         return self._replace(unit=own)
@@ -116,15 +114,15 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
     """Merge equal rows of equal class; points are sorted by their distance from the mean.
 
     A row of weight two and the row twice are the same data, and become the same arrays.  Another
-    order, signs or units of columns leave the order of points as it is, so that folds stay the
-    same; points at the same distance keep the order in which they were given.
+    order of the rows, or another unit of a column, leaves the order of points as it is, so that
+    folds stay the same.
     """
     X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
-    points, first, at = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    points, at = np.unique(X, axis=0, return_inverse=True)
     gap = np.abs(points - points.mean(axis=0))
     largest = np.max(gap, axis=0, initial=0.0)
     square = np.square(gap / np.where(largest > 0.0, largest, 1.0)).sum(axis=1)
-    order = np.lexsort((first, np.round(square, 9)))
+    order = np.argsort(np.round(square, 9), kind="stable")
     return _paired(points[order], np.argsort(order)[at.reshape(-1)], codes, c)
 
 
@@ -191,7 +189,7 @@ class TrainingData:
         keep = np.zeros(self.n, dtype=bool)
         keep[points] = True
         rows = np.flatnonzero(keep[self.labels.at])
-        copies = self.copies if isinstance(self.copies, float) else self.copies[rows]
+        copies = np.broadcast_to(self.copies, self.codes.shape)[rows]
         labels, codes = self.labels.take(rows)[0], self.codes[rows]
         return replace(self, X=self.X[keep], labels=labels, codes=codes, copies=copies)
 

@@ -13,7 +13,7 @@ from ..data import rows_of_all_classes
 from ..data.checkpoint import Checkpoint
 from ..gp.evidence import Reporter as KernelReporter
 from ..gp.evidence import is_scale
-from ..gp.kernel_search import KernelSearch, first_kernel, fold_weights, search_kernel
+from ..gp.kernel_search import KernelSearch, fold_weights, search_kernel
 from ..gp.sites import Distinct, TrainingData, extent_of
 from ..inference.progress import Progress, Reporter
 from ..kernels import Function, Scaled, groups_of, with_columns
@@ -217,8 +217,7 @@ def tune_kernel(
         rows = Distinct(data.points, data.at, data.codes, data.c, np.empty(0), data.unit)
         seen = TrainingData.of(data.points, rows, 9.0, extent)  # sd 3 of the level of f
         how, reporter = (seen, Logistic(), KernelSearch()), KernelReporter(journal)
-        first, _ = first_kernel(Scaled(1.0, plain), *how, reporter)
-        found = search_kernel(first, *how, per_column, reporter=reporter)
+        found = search_kernel(plain, *how, per_column, reporter=reporter)
         return {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
 
     found = journal.cached("kernel", search)
