@@ -174,7 +174,8 @@ def test_a_kernel_export_is_about_as_large_as_the_model_file(tmp_path):
     save(model, tmp_path / "m.bayesvm")
     to_onnx(model, tmp_path / "m.onnx")
     sizes = [(tmp_path / name).stat().st_size for name in ("m.onnx", "m.bayesvm")]
-    assert sizes[0] < 2 * sizes[1]
+    # the graph holds in double precision what the file holds in single, and its nodes
+    assert sizes[0] < 2.1 * sizes[1]
 
 
 def test_truth_values_are_refused_with_a_remedy():

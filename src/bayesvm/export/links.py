@@ -127,12 +127,7 @@ class Predictor(NamedTuple):
 
     def _floored(self, p: Columns) -> Columns:
         """Probabilities with the floor that the number of training rows sets."""
-        return floored(p, self._rows, self.classes)
-
-    @property
-    def _rows(self) -> float:
-        fit = self.fit
-        return float(fit.machines[0].link.rows if fit.is_binary else fit.over_classes.rows)
+        return floored(p, self.fit.over_classes.rows, self.classes)
 
     def proba(self) -> Columns:
         """Class probabilities."""
@@ -164,6 +159,6 @@ class Predictor(NamedTuple):
         low, high = ends.low + np.minimum(moved, 0.0), ends.high + np.maximum(moved, 0.0)
         if self.fit.is_binary:
             low, high = beside([-high, low]), beside([-low, high])
-        unseen = unseen_rate(self._rows, tails[1])
+        unseen = unseen_rate(self.fit.over_classes.rows, tails[1])
         least, most = self._floored(expit(low)), self._floored(expit(high))
         return np.minimum(least, 1.0 - unseen), np.maximum(most, unseen)

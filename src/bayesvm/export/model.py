@@ -208,26 +208,29 @@ DESIGNS: dict[type, Callable[[Any, Columns], Columns]] = {
 }
 
 
-def _kernel(kernel: Any, A: Columns, Z: Array) -> Columns:
-    """Kernel values of rows with points."""
+def _kernel(kernel: Any, A: Columns, Z: Array | None = None) -> Columns:
+    """Kernel values of rows with points Z, or of each row with itself."""
     if isinstance(kernel, Scaled):
         return kernel.weight * _kernel(kernel.kernel, A, Z)
     if isinstance(kernel, Sum):
         return _kernel(kernel.left, A, Z) + _kernel(kernel.right, A, Z)
     if isinstance(kernel, Product):
         return _kernel(kernel.left, A, Z) * _kernel(kernel.right, A, Z)
-    if isinstance(kernel, Constant | White):
-        value = kernel.value if isinstance(kernel, Constant) else 0.0
-        return 0.0 * A[0] + np.full(len(Z), value)
     if isinstance(kernel, Polynomial):
         return (kernel.offset + _kernel(Linear(kernel.length_scale), A, Z)) ** float(kernel.degree)
+    if isinstance(kernel, Constant | White):
+        own = kernel.variance if isinstance(kernel, White) and Z is None else 0.0
+        value = kernel.value if isinstance(kernel, Constant) else own
+        return 0.0 * A[0] + np.full(1 if Z is None else len(Z), value)
     if not isinstance(kernel, RBF | Matern | Linear):
         raise ValueError(f"it has a kernel of the type {type(kernel).__name__}")
-    scale = scale_of(kernel)
+    A, scale = A / scale_of(kernel), scale_of(kernel)
     if isinstance(kernel, Linear):
-        return A / scale @ (Z / scale).T
-    shift = np.median(Z, axis=0)  # digits do not survive a large mean
-    A, Z = (A - shift) / scale, (Z - shift) / scale
+        return row_sum(A * A) if Z is None else A @ (Z / scale).T
+    if Z is None:
+        return 0.0 * A[0] + 1.0
+    shift = np.median(Z / scale, axis=0)  # digits do not survive a large mean
+    A, Z = A - shift, Z / scale - shift
     rho = np.maximum(row_sum(A * A) - 2.0 * (A @ Z.T) + np.sum(Z**2, axis=1), 0.0)
     if isinstance(kernel, RBF):
         return np.exp(-0.5 * rho)
@@ -235,21 +238,6 @@ def _kernel(kernel: Any, A: Columns, Z: Array) -> Columns:
     if kernel.nu == 0.5:
         return np.exp(-a)
     return (1.0 + a + (a * a / 3.0 if kernel.nu == 2.5 else 0.0)) * np.exp(-a)
-
-
-def _diagonal(kernel: Any, A: Columns) -> Any:
-    """Kernel values of rows with themselves."""
-    if isinstance(kernel, Scaled):
-        return kernel.weight * _diagonal(kernel.kernel, A)
-    if isinstance(kernel, Sum):
-        return _diagonal(kernel.left, A) + _diagonal(kernel.right, A)
-    if isinstance(kernel, Product):
-        return _diagonal(kernel.left, A) * _diagonal(kernel.right, A)
-    if isinstance(kernel, Constant | White):
-        return kernel.value if isinstance(kernel, Constant) else kernel.variance
-    if isinstance(kernel, Polynomial):
-        return (kernel.offset + _diagonal(Linear(kernel.length_scale), A)) ** float(kernel.degree)
-    return row_sum(A * A / scale_of(kernel) ** 2) if isinstance(kernel, Linear) else 1.0
 
 
 # ---------------------------------------------------------------------------------------------
@@ -263,7 +251,7 @@ def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
         design, level = model.terms[-1].design, level_of(model)
         inputs = _standardised(design.inputs, X)
         C = _kernel(design.kernel, inputs, design.Z) + level
-        prior, K = _diagonal(design.kernel, inputs) + level, design.kernel(design.Z, design.Z)
+        prior, K = _kernel(design.kernel, inputs) + level, design.kernel(design.Z, design.Z)
         T = C @ _short_root(machine.variance.root.astype(float), K + level)
         v = np.maximum(prior - row_sum(T * T), 1e-12 * prior)
         return C @ machine.alpha[:, None], v, rest, C
@@ -271,7 +259,7 @@ def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
     for term in model.terms:
         columns.append(_columns(term.design, X))
         if term.design.has_residual:
-            total = _diagonal(term.design.kernel, _standardised(term.design.inputs, X))
+            total = _kernel(term.design.kernel, _standardised(term.design.inputs, X))
             rest = rest + np.maximum(total - row_sum(columns[-1] * columns[-1]), 0.0)
     C = beside(columns)
     m = C @ post.mean[:, None]
