@@ -317,10 +317,9 @@ def learn_column(
 
 
 def numbers_rows(name: str, x: Array, n_rows: int = 20, density: float = 0.9) -> bool:
-    """Whether numbers only name rows: whole, all different, and dense or named so.
+    """Whether at least ``n_rows`` numbers name rows: whole, all different, and dense or named so.
 
-    In fewer than ``n_rows`` rows different numbers are no sign of it; dense ones are as many as a
-    share ``density`` of their range.
+    Dense ones are more than a share ``density`` of their range.
     """
     if x.size < n_rows or np.any(x != np.floor(x)) or np.unique(x).size < x.size:
         return False
@@ -329,10 +328,7 @@ def numbers_rows(name: str, x: Array, n_rows: int = 20, density: float = 0.9) ->
 
 
 def is_code(x: Array, n_rows: int = 50, n_codes: int = 12) -> bool:
-    """Whether numbers may be codes of categories: few whole ones next to each other.
-
-    They are 3 to ``n_codes`` in at least ``n_rows`` rows.
-    """
+    """Whether ``n_rows`` numbers may be codes: 3 to ``n_codes`` whole ones next to each other."""
     values = np.unique(x[~np.isnan(x)])
     few = x.size >= n_rows and 3 <= values.size <= n_codes
     whole = few and values[0] >= 0 and np.all(values == np.floor(values))
@@ -430,9 +426,8 @@ def errors_alone(
 ) -> float:
     """Errors of a tree on a column alone, over errors of always the commonest class.
 
-    Labels are coded 0, 1, ..., of training rows.  The figure is one if there are fewer than
-    ``n_rows`` of them, or ``n_of_class`` of the second class.  Values and intervals have at least
-    ``leaf`` rows, and about ``most`` rows are looked at.
+    Labels are coded 0, 1, ...  The figure is one for fewer than ``n_rows`` rows, or ``n_of_class``
+    of the second class.  Leaves have at least ``leaf`` rows; about ``most`` rows are looked at.
     """
     from sklearn.tree import DecisionTreeClassifier
 
@@ -440,16 +435,15 @@ def errors_alone(
     if y.size < n_rows or np.sort(masses)[-2:].min() < n_of_class:
         return 1.0
     step = -(-y.size // most)
-    values, y = values[::step], y[::step]
-    if values.dtype.kind == "O":
+    x, y = values[::step], y[::step]
+    leaves = min(3 * masses.size, 30)
+    if x.dtype.kind == "O":
         import pandas as pd
 
-        table = pd.crosstab(pd.factorize(values)[0], y).to_numpy()
-        right = table[table.sum(axis=1) >= leaf].max(axis=1).sum()
-    else:
-        leaves = min(3 * masses.size, 30)
-        tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
-        low = 2.0 * np.nanmin(values, initial=0.0) - 1.0  # missing cells are a value of their own
-        x = np.where(np.isnan(values), low, values)[:, None]
-        right = (tree.fit(x, y).predict(x) == y).sum()
-    return float((y.size - right) / (y.size - np.bincount(y).max()))
+        x, levels = pd.factorize(x)
+        leaves = len(levels) + 2  # one for each level, and for missing cells
+    else:  # missing cells are a value of their own
+        x = np.where(np.isnan(x), 2.0 * np.nanmin(x, initial=0.0) - 1.0, x)
+    tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
+    wrong = tree.fit(x[:, None], y).predict(x[:, None]) != y
+    return float(wrong.sum() / (y.size - np.bincount(y).max()))

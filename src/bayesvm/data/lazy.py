@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,19 +36,33 @@ def lazily(
     if X.ndim != 2:
         raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
     members = {} if groups is None else _lazy_groups(X, groups)
-    columns = list(X.columns) if hasattr(X, "to_dask_array") else None
-    X = X if columns is None else X.to_dask_array()
+    names = list(X.columns) if hasattr(X, "to_dask_array") else None
+    X = X if names is None else X.to_dask_array()
     X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
-    factors = tuple(members), is_named(groups)
-    call = _Call(work, columns, *factors, options, numbered)
+
+    def of_partition(
+        rows: Any, *columns: Array, block_id: tuple[int, ...] = (0,), empty: Array | None = None
+    ) -> Array:
+        if not rows.shape[0] and empty is not None:
+            return empty
+        told: dict[str, Any] = {"number": block_id[0]} if numbered else {}
+        if names is not None:
+            import pandas as pd
+
+            rows = pd.DataFrame(rows, columns=names)
+        if members:
+            own = {name: column[:, 0] for name, column in zip(members, columns, strict=True)}
+            told["groups"] = own if is_named(groups) else Placed(own)
+        return work(rows, **options, **told)
+
     row = np.zeros((1, X.shape[1]), dtype=X.dtype)
     for category in encoding.categories:
         row[0, category.column] = category.levels[0]
-    few = call(row, *[np.full((1, 1), None)] * len(members))
+    few = of_partition(row, *[np.full((1, 1), None)] * len(members))
     one = few.ndim == 1
     kept = {} if one else {"chunks": (X.chunks[0], (few.shape[1],))}
     return da.map_blocks(
-        replace(call, empty=few[:0]),
+        partial(of_partition, empty=few[:0]),
         X,
         *(column[:, None] for column in members.values()),
         dtype=few.dtype,
@@ -56,34 +70,6 @@ def lazily(
         drop_axis=1 if one else None,
         **kept,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """A function of rows and options as one of the rows and groups of one partition."""
-
-    work: Callable[..., Array]
-    columns: list[str] | None  # of data frames
-    factors: tuple[str, ...]
-    named: bool  # whether groups are found by name
-    options: dict[str, Any]
-    numbered: bool
-    empty: Array | None = None  # the result for a partition without rows
-
-    def __call__(self, X: Array, *members: Array, block_id: tuple[int, ...] = (0,)) -> Array:
-        if not X.shape[0] and self.empty is not None:
-            return self.empty
-        rows, options = X, dict(self.options)
-        if self.columns is not None:
-            import pandas as pd
-
-            rows = pd.DataFrame(X, columns=self.columns)
-        if self.factors:
-            groups = {name: x[:, 0] for name, x in zip(self.factors, members, strict=True)}
-            options["groups"] = groups if self.named else Placed(groups)
-        if self.numbered:
-            options["number"] = block_id[0]
-        return self.work(rows, **options)
 
 
 def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:

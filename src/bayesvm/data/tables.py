@@ -197,7 +197,7 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
     rows = as_table(X)
     if rows is None:
         return
-    times, nested, rounded, names = [], [], [], column_names(X)
+    times, nested, rounded = [], [], []
     for j, kind in enumerate(column_types(rows)):
         if kind.startswith("float") or (columns is not None and j not in columns):
             continue
@@ -209,22 +209,26 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
             cells = np.asarray(column_of(rows, j))
             if cells.dtype.kind in "iu" and cells.size:
                 rounded += [j] * bool(cells.max() > EXACT or cells.min() < -EXACT)
+
+    def holding(at: list[int]) -> str:
+        return f"{in_words(at, column_names(X))} of X hold{'s' * (len(at) == 1)}"
+
     if times:
         raise ValueError(
-            f"{in_words(times, names)} of X hold{'s' * (len(times) == 1)} dates or times, which "
-            "are not numbers. Give numbers in a unit of your choice, for instance days since the "
-            "first: (x - x.min()) / numpy.timedelta64(1, 'D')."
+            f"{holding(times)} dates or times, which are not numbers. Give numbers in a unit of "
+            "your choice, for instance days since the first: (x - x.min()) / "
+            "numpy.timedelta64(1, 'D')."
         )
     if nested:
         raise ValueError(
-            f"{in_words(nested, names)} of X hold{'s' * (len(nested) == 1)} lists or records; give "
-            "each of their parts a column, or leave them out."
+            f"{holding(nested)} lists or records; give each of their parts a column, or leave them "
+            "out."
         )
     if rounded:
         warn(
-            f"{in_words(rounded, names)} of X hold{'s' * (len(rounded) == 1)} whole numbers "
-            "beyond 2**53, which are rounded: different ones may become equal. Subtract a constant "
-            "if differences matter; leave the column out if it names rows."
+            f"{holding(rounded)} whole numbers beyond 2**53, which are rounded: different ones may "
+            "become equal. Subtract a constant if differences matter; leave the column out if it "
+            "names rows."
         )
 
 
