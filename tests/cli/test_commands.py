@@ -106,6 +106,3 @@ def test_codes_can_be_categories(table):
     assert done.exit_code == 0, done.output
     assert "ward_2" in done.output
     assert "site_right" in done.output
-    done = invoke("fit", table, "-t", "diagnosis", "--categorical", "room", "--force")
-    assert done.exit_code == 2
-    assert "there is no column 'room' (--categorical)" in flat(done)

@@ -9,15 +9,17 @@ import threading
 import time
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.problems import make_problem, simulate
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info
 
-from bayesvm import data
+from bayesvm import BayesianLinearSVC, data
 from bayesvm.core.types import Coef
 from bayesvm.data import Blocks, Dask, Gpu, Serial, Threads
+from bayesvm.data.engines import available_memory
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.covariances import FullCovariance
 
@@ -253,3 +255,62 @@ def test_what_engines_are_given_holds_no_rows():
         visit(coef)
     assert len(sent) == 3
     assert max(sent) < 20_000  # all rows are ten times that
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_fits_in_two_threads_leave_the_limits_of_blas_as_they_were():
+    """The second begins within the first and ends after it."""
+    X, y = np.random.default_rng(5).standard_normal((80, 4)), np.arange(80) % 2
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    before = [library.num_threads for library in libraries]
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+
+    def limited(numbers):
+        for library, number in zip(libraries, numbers, strict=True):
+            library.set_num_threads(number)
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread()
+
+    def once(entered, wait):
+        def callback(progress):
+            entered.set()
+            assert wait.wait(30)
+
+        return callback
+
+    def first():
+        BayesianLinearSVC(callbacks=[once(first_in, second_in)]).fit(X, y)
+        first_out.set()
+
+    def second():
+        assert first_in.wait(30)
+        BayesianLinearSVC(callbacks=[once(second_in, first_out)]).fit(X, y)
+
+    limited([2] * len(libraries))
+    try:
+        threads = [threading.Thread(target=each) for each in (first, second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        after = [library.num_threads for library in libraries]
+    finally:
+        limited(before)
+    assert libraries
+    assert after == [2] * len(libraries)
+
+
+def test_what_is_free_is_the_least_of_all_limits(monkeypatch):
+    texts = {
+        "/proc/meminfo": "MemTotal: 8000 kB\nMemAvailable: 4000 kB\n",
+        "/sys/fs/cgroup/memory.max": "3000000",
+        "/sys/fs/cgroup/memory.current": "1000000",
+    }
+    monkeypatch.setattr(Path, "is_file", lambda path: str(path) in texts)
+    monkeypatch.setattr(Path, "read_text", lambda path: texts[str(path)])
+    assert available_memory() == 2_000_000
+    assert Serial().available() == 1_000_000
+    texts["/sys/fs/cgroup/memory.max"] = "max"
+    assert available_memory() == 4000 * 1024
+    texts.clear()
+    assert available_memory() > 0

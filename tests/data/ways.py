@@ -79,3 +79,19 @@ def gap(have, want):
     """Largest difference of posterior means, relative to their scale."""
     a, b = (model.machines_[0].posterior.mean for model in (have, want))
     return np.abs(a - b).max() / np.abs(b).max()
+
+
+def check_flipped_bits(file, places, read, wanted):
+    """A file with one bit changed is refused by its name, or gives what it should."""
+    data = file.read_bytes()
+    for place in places:
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << (place % 8)
+        file.write_bytes(damaged)
+        refusal, found = "", wanted
+        try:
+            found = read()
+        except ValueError as error:
+            refusal = str(error)
+        assert not refusal or file.name in refusal
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
