@@ -226,7 +226,6 @@ def bad(x, value):
         ({"inference": "mcmc"}, (X, Y), "choose one of 'vb'"),
         ({"likelihood": "hing"}, (X, Y), "choose one of 'auto', 'hinge'"),
         ({"engine": "spark"}, (X, Y), "choose one of 'serial'"),
-        ({"probability": "platt"}, (X, Y), "one of 'calibrated'"),
         ({"class_weight": "even"}, (X, Y), "balanced"),
         ({"class_weight": 3}, (X, Y), "a dict or None"),
         ({"missing": "drop"}, (X, Y), "choose 'auto', 'error'"),
@@ -310,11 +309,10 @@ def test_a_checkpoint_serves_one_fit_only(tmp_path):
             clone(model).set_params(**params).fit(rows, Y)
 
 
-@pytest.mark.parametrize(("n", "p"), [(3000, 5), (20_000, 3)])
-def test_em_proves_its_optimum_with_few_distinct_rows(n, p):
+def test_em_proves_its_optimum_with_few_distinct_rows():
     rng = np.random.default_rng(0)
-    D = rng.integers(0, 2, (n, p)).astype(float)
-    y = D[:, 0] + rng.logistic(size=n) > 0.5
+    D = rng.integers(0, 2, (20_000, 3)).astype(float)
+    y = D[:, 0] + rng.logistic(size=20_000) > 0.5
     model = BayesianLinearSVC(prior="fixed", inference="em", likelihood="hinge").fit(D, y)
     assert model.converged_
     assert model.kkt_residual_ < 1e-7
@@ -410,15 +408,3 @@ def test_auto_is_the_papers_where_the_prior_is(prior, likelihood, same):
         for b in ("auto", same)
     ]
     assert found[0] == found[1]
-
-
-def test_widths_are_those_of_a_long_chain():
-    X, y = two_classes(p=4)
-    scheme = Gibbs(draws=4000, burn_in=500, chains=2)
-    hinge = BayesianLinearSVC("fixed", likelihood="hinge", width="model", random_state=0)
-    chain = clone(hinge).set_params(inference=scheme).fit(X, y)
-    tight = clone(hinge).set_params(inference=VB(bound="tight")).fit(X, y)
-    loose = hinge.fit(X, y)
-    assert np.all(np.abs(tight.coef_std_ / chain.coef_std_ - 1) < 0.12)
-    assert np.all(loose.coef_std_ < 0.8 * chain.coef_std_)
-    np.testing.assert_allclose(tight.coef_, chain.coef_, atol=0.25 * chain.coef_std_.min())

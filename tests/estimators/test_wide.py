@@ -56,18 +56,6 @@ def test_a_wide_fit_is_that_of_all_columns_at_once(prior, bound):
         np.testing.assert_allclose(wide.elbo_, rows.elbo_, rtol=1e-7)
 
 
-def test_gibbs_draws_of_a_wide_ridge_have_the_spread_of_directions_no_row_informs():
-    X, y = table(20, 400)
-    scheme = Gibbs(draws=400, burn_in=50, chains=2)
-    model = BayesianLinearSVC(Fixed(4.0), scheme, random_state=0, standardize=False).fit(X, y)
-    draws = model.sample_posterior(800, random_state=1)
-    # (I - V V') theta ~ N(0, 1/4) of 380 dimensions: its square over 380 averages 0.25, with a
-    # standard error of 0.25 sqrt(2 / 380 / 500) < 0.001 for at least 500 distinct draws: 5 of these
-    V = np.linalg.svd(X, full_matrices=False)[2]
-    outside = draws - (draws @ V.T) @ V
-    assert abs(np.mean(np.sum(outside**2, axis=1)) / 380 - 0.25) < 0.005
-
-
 @pytest.mark.parametrize("kind", [BayesianLinearSVC, MixedSVC])
 def test_coef_cov_with_more_columns_than_rows(kind):
     X, y = table(20, 300)

@@ -8,7 +8,7 @@ from tests.problems import make_problem
 from bayesvm.inference import VB
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.predictive.fitting import find_posterior
-from bayesvm.predictive.regression import LeftOutResiduals, choose_epsilon
+from bayesvm.predictive.regression import LeftOutResiduals
 
 RNG = np.random.default_rng(0)
 NOISE = EpsilonInsensitive(1.0, 0.2)
@@ -57,22 +57,6 @@ def test_beyond_the_last_row_the_tail_is_exponential():
     step = 0.5 / np.sqrt(NOISE.variance)
     np.testing.assert_allclose(at, -1.0 - step * np.arange(4))
     assert found.quantile(0.9 + 0.1 * (1 - np.exp(-2))) == pytest.approx(1.0 + 2 * step)
-
-
-# ----- the tube
-
-
-@pytest.mark.parametrize(
-    ("law", "low", "high"),
-    [
-        (stats.laplace(), 0.0, 0.15),  # the Laplace density is a tube without width
-        (stats.uniform(-1, 2), 0.42, 0.5),  # times 0.5: the tube is the support, but for its edge
-    ],
-)
-def test_the_tube_follows_the_noise(law, low, high):
-    X, y = numbers(1500, 3, law=law)
-    problem = make_problem(X, y, likelihood=EpsilonInsensitive())
-    assert low <= choose_epsilon(problem, RNG) <= high
 
 
 # ----- rows left out
