@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,26 +24,33 @@ class Warped(Standardised):
     brought to unit variance; ranks go from 0.03 to 0.97.  A few large numbers do not bring all
     others close together, as they do on a standardised scale, and differences still count, as they
     do not among ranks.
+
+    After them comes an indicator for each value of the columns that have few: two values
+    :math:`a \ne b` are then at a squared distance of :math:`(a - b)^2/s^2 + 2`.  Numbers that are
+    codes, as of the bases of a gene, differ by being different, and those that count or rank by
+    their difference too.
     """
 
     warps: tuple[tuple[int, Array, Array], ...] = ()  # columns, standardised values, curve there
+    levels: tuple[tuple[int, Array], ...] = ()  # columns of few values, and these
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         rows = super().columns(X, out)
-        if not self.warps:
+        if self.warps:
+            bent = np.array(arrays.to_numpy(rows), dtype=float)
+            for j, knots, values in self.warps:
+                # beyond its ends the curve goes on as the logarithm of the distance
+                near = np.clip(bent[:, j], knots[0], knots[-1])
+                bent[:, j] = np.interp(near, knots, values) + np.arcsinh(bent[:, j] - near)
+            rows[:, :] = arrays.like(bent, rows)
+        if not self.levels:
             return rows
-        bent = np.array(arrays.to_numpy(rows), dtype=float)
-        for j, knots, values in self.warps:
-            # beyond its ends the curve goes on as the logarithm of the distance
-            near = np.clip(bent[:, j], knots[0], knots[-1])
-            bent[:, j] = np.interp(near, knots, values) + np.arcsinh(bent[:, j] - near)
-        if arrays.is_numpy(rows):
-            rows[:] = bent
-            return rows
-        rows = arrays.like(bent, rows)
-        if out is not None:
-            out[:, :] = rows
-        return rows
+        X, xp, parts = arrays.inner(X), arrays.of(rows), [rows]
+        for j, values in self.levels:
+            near = SAME * float(np.diff(values).min())
+            gap = xp.abs(arrays.double(X)[:, j][:, None] - arrays.like(values, rows))
+            parts.append(xp.where(gap <= near, xp.ones_like(gap), xp.zeros_like(gap)))
+        return xp.concat(parts, axis=1) if xp is not np else np.concatenate(parts, axis=1)
 
     def to_input(self, Z: Array) -> Array:
         """Rows on the scale of the input from rows of these columns."""
@@ -53,35 +60,16 @@ class Warped(Standardised):
             Z[:, j] = np.interp(near, values, knots) + np.sinh(Z[:, j] - near)
         return super().to_input(Z)
 
-
-@dataclass(frozen=True, eq=False)
-class Levelled(Warped):
-    r"""Standardised columns, then an indicator for each value of those that have few.
-
-    Two values :math:`a \ne b` of such a column are at a squared distance of
-    :math:`(a - b)^2/s^2 + 2`: numbers that are codes, as of the bases of a gene, differ by being
-    different, and those that count or rank by their difference too.
-    """
-
-    levels: tuple[tuple[int, Array], ...] = ()  # columns of few values, and these
-
-    def columns(self, X: Any, out: Array | None = None) -> Columns:
-        X, numbers = arrays.inner(X), super().columns(X)
-        xp, parts = arrays.of(numbers), [numbers]
-        for j, values in self.levels:
-            near = SAME * float(np.diff(values).min())
-            gap = xp.abs(arrays.double(X)[:, j][:, None] - arrays.like(values, numbers))
-            parts.append(xp.where(gap <= near, xp.ones_like(gap), xp.zeros_like(gap)))
-        return xp.concat(parts, axis=1) if xp is not np else np.concatenate(parts, axis=1)
-
     @property
     def spans(self) -> list[tuple[int, int, int]]:
         ends = self.width + np.cumsum([0, *(values.size for _, values in self.levels)])
         first, last = ends[:-1].tolist(), ends[1:].tolist()
         return list(zip([j for j, _ in self.levels], first, last, strict=True))
 
-    def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...]:
+    def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...] | None:
         """Groups of columns that share a length scale: indicators are in that of their number."""
+        if not self.levels:
+            return given
         own = tuple(range(self.width)) if given is None else given
         return own + tuple(own[j] for j, values in self.levels for _ in values)
 
@@ -139,7 +127,4 @@ def levelled(columns: Warped, X: Array, fewest: int = 3, most: int = 10, points:
         others = counts.sum() - counts.max()
         if fewest <= values.size <= most and others >= points * (values.size - 1):
             found.append((j, values))
-    if not found:
-        return columns
-    known = (columns.center, columns.scale, columns.far, columns.still, columns.warps)
-    return Levelled(*known, tuple(found))
+    return replace(columns, levels=tuple(found))

@@ -87,10 +87,8 @@ class Power:
     widths: str = "together"
 
     def __post_init__(self) -> None:
-        shapes = {"shape": self.shape} | (
-            {} if self.bias_shape is None else {"bias_shape": self.bias_shape}
-        )
-        for name, value in shapes.items():
+        bias_shape = 0.0 if self.bias_shape is None else self.bias_shape
+        for name, value in {"shape": self.shape, "bias_shape": bias_shape}.items():
             if not (is_number(value) and value > -0.5):
                 raise ValueError(f"{name} must be a number above -0.5; got {value!r}.")
         for name, value in {"rate": self.rate, "bias_rate": self.bias_rate}.items():
@@ -193,19 +191,12 @@ class Start(NamedTuple):
 def fit(
     kernel: Any, rows: Rows, start: Start | Array, settings: Settings, watch: Watch = silent
 ) -> tuple[Any, Sparse]:
-    r"""Alternate :math:`\bar\alpha` and the weights; remove weights that become zero.
+    r"""The kernel with its learned width, and the machine, by turns :math:`\bar\alpha` and weights.
 
-    The solver ``"em"`` makes one EM step for each :math:`\bar\alpha`, as the paper does but with
-    the exact M-step; ``"newton"`` maximises over the weights.  Both ascend.  The width, if it is
-    learned, moves from the sixth iteration on until it changes by less than a thousandth.
-    ``start`` may be the signed weights and the bias.
-
-    Returns
-    -------
-    kernel : object
-        The kernel with its learned width.
-    sparse : Sparse
-        The machine, its weights signed.
+    Weights that become zero are removed.  The solver ``"em"`` makes one EM step for each
+    :math:`\bar\alpha`, as the paper does but with the exact M-step; ``"newton"`` maximises over
+    the weights.  Both ascend.  The width, if it is learned, moves from the sixth iteration on until
+    it changes by less than a thousandth.  ``start`` may be the signed weights and the bias.
     """
     prior, moving = settings.prior, settings.learn_width
     if isinstance(start, Start):
@@ -257,16 +248,11 @@ def width_step(
     widths: str = "together",
     longest: float = 0.3,
 ) -> Array:
-    r"""A Gauss-Newton step of the log length scales that raises the likelihood, or zeros.
+    r"""A Gauss-Newton step of ``kernel.theta`` that raises the likelihood, or zeros.
 
     The gradient is :math:`\sum_{ij} g_i w_j\,\partial\phi_{ij}/\partial\log\ell_k`: Chen et al.,
     eq. 10, with its sign and bias corrected; f is differentiated numerically.  No entry is larger
     than ``longest``.
-
-    Returns
-    -------
-    step : array of shape (n_theta,)
-        Change of ``kernel.theta``.
     """
     scales = is_scale(kernel)
     ways = np.diag(scales)[scales > 0] if widths == "each" else scales[None]
