@@ -224,8 +224,14 @@ class Factors:
         known = (~np.isnan(Z)).astype(float)
         X, weight = np.where(known > 0, Z, 0.0), known * count[:, None]
         n = weight.sum(axis=0)
-        q = self._principal(X, weight, n, count)
-        r = q.L.shape[1]
+        # start from principal components, with missing entries at the mean of their column
+        mean = (weight * X).sum(axis=0) / n
+        gap = known * (X - mean) * np.sqrt(count)[:, None]
+        r = max(1, min(self.rank, X.shape[0] - 1, X.shape[1]))
+        _, U = eigh(gap @ gap.T, subset_by_index=[X.shape[0] - r, X.shape[0] - 1])
+        L = 0.95 * (gap.T @ U) / np.sqrt(count.sum())  # 0.9 of the variance, as in ``begin``
+        psi = np.maximum(np.einsum("ij,ij->j", gap, gap) / n - np.sum(L**2, axis=1), 0.05)
+        q = FactorCovariance(mean, L, psi)
         for _ in range(max_iter):
             z, cov = q.scores(X, known)
             mean = (weight * (X - z @ q.L.T)).sum(axis=0) / (n + q.psi / self.mean_variance)
@@ -241,16 +247,6 @@ class Factors:
         shrunk = np.linalg.inv(square + old.psi[:, None, None] * np.eye(r))
         spent = 1.0 + r - q.psi * np.trace(shrunk, axis1=1, axis2=2)
         return replace(q, psi=q.psi * (n + spent) / np.maximum(n - spent, 1.0))
-
-    def _principal(self, X: Array, weight: Array, n: Array, count: Array) -> FactorCovariance:
-        """Principal components of rows whose missing entries are at the mean of their column."""
-        mean = (weight * X).sum(axis=0) / n
-        gap = np.where(weight > 0, X - mean, 0.0) * np.sqrt(count)[:, None]
-        r = max(1, min(self.rank, X.shape[0] - 1, X.shape[1]))
-        _, U = eigh(gap @ gap.T, subset_by_index=[X.shape[0] - r, X.shape[0] - 1])
-        L = 0.95 * (gap.T @ U) / np.sqrt(count.sum())  # 0.9 of the variance, as in ``begin``
-        psi = np.maximum(np.einsum("ij,ij->j", gap, gap) / n - np.sum(L**2, axis=1), 0.05)
-        return FactorCovariance(mean, L, psi)
 
     def _maximised(
         self, q: FactorCovariance, mean: Array, total: Array, across: Array, square: Array, n: Any

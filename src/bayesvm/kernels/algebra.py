@@ -31,8 +31,19 @@ class Kernel:
     def __post_init__(self) -> None:
         for name in self.parameters:
             given = vars(self)[name]
-            if name == "length_scale":
-                object.__setattr__(self, name, _checked_scale(type(self).__name__, given))
+            if name == "length_scale":  # as a value that can be hashed
+                try:
+                    scale = np.asarray(given, dtype=float)
+                except (TypeError, ValueError):
+                    scale = np.empty(0)
+                valid = scale.ndim < 2 and scale.size and np.all((scale > 0) & (scale < np.inf))
+                if not valid:
+                    raise ValueError(
+                        f"{type(self).__name__}(length_scale) needs a positive number or one per "
+                        f"column; got {given!r}."
+                    )
+                value = tuple(scale.tolist()) if scale.ndim else float(scale)
+                object.__setattr__(self, name, value)
             elif not isinstance(given, Real) or not 0 < float(given) < math.inf:
                 raise ValueError(
                     f"{type(self).__name__}({name}) must be a positive number; got {given!r}."
@@ -122,20 +133,6 @@ def _short(value: Any) -> str:
 def _factor(kernel: Any) -> str:
     """A kernel in a product."""
     return f"({kernel})" if isinstance(kernel, Sum) else f"{kernel}"
-
-
-def _checked_scale(owner: str, given: Any) -> float | tuple[float, ...]:
-    """A length scale, or one per column, as a value that can be hashed."""
-    try:
-        value = np.asarray(given, dtype=float)
-        valid = value.ndim < 2 and value.size > 0 and bool(np.all((value > 0) & (value < np.inf)))
-    except (TypeError, ValueError):
-        valid = False
-    if not valid:
-        raise ValueError(
-            f"{owner}(length_scale) needs a positive number or one per column; got {given!r}."
-        )
-    return tuple(value.tolist()) if value.ndim else float(value)
 
 
 def column_scales(kernel: Any, p: int) -> Array:

@@ -180,3 +180,10 @@ def check_positive(name: str, hint: str = "", **values: Any) -> None:
     for key, value in values.items():
         if not (isinstance(value, Real) and 0 < float(value) < np.inf):
             raise ValueError(f"{name}({key}) must be a positive number{hint}; got {value!r}.")
+
+
+def is_definite(M: Array) -> bool:
+    """Whether that is a symmetric, positive definite matrix."""
+    if M.ndim != 2 or not 0 < M.shape[0] == M.shape[1] or not np.all(np.isfinite(M)):
+        return False
+    return bool(np.allclose(M, M.T) and np.linalg.eigvalsh(M)[0] > 0)

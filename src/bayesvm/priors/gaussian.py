@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from ..core.distributions import LOG_2PI
 from ..core.types import Array, Own
-from .base import Prior, check_positive
+from .base import Prior, check_positive, is_definite
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +53,8 @@ class Fixed(Prior):
             value = np.asarray(self.precision, dtype=float)
         except (TypeError, ValueError):
             value = np.array(np.nan)
-        if value.ndim > 2 or not np.all(np.isfinite(value)):
-            good = False
-        elif value.ndim == 2:
-            good = value.shape[0] == value.shape[1] > 0 and np.allclose(value, value.T)
-            good = good and bool(np.linalg.eigvalsh(value)[0] > 0)
-        else:
-            good = bool(np.all(value >= 0))
-        if not good:
+        is_plain = value.ndim < 2 and bool(np.all((value >= 0) & (value < np.inf)))
+        if not (is_plain or is_definite(value)):
             raise ValueError(
                 "Fixed(precision) needs a number or a vector of numbers that are finite and at "
                 f"least 0, or a positive definite matrix; got {self.precision!r}."

@@ -14,7 +14,7 @@ from scipy.stats import invwishart
 
 from ..core.distributions import LOG_2PI
 from ..core.types import Array, Own
-from .base import Prior
+from .base import Prior, is_definite
 
 
 class WishartState(NamedTuple):
@@ -76,8 +76,7 @@ class InverseWishart(Prior):
                 f"such distribution; got {self.freedom!r}."
             )
         Psi = self.Psi
-        good = Psi.shape == (self.size, self.size) and np.all(np.isfinite(Psi))
-        if not good or not np.allclose(Psi, Psi.T) or np.linalg.eigvalsh(Psi)[0] <= 0:
+        if Psi.shape != (self.size, self.size) or not is_definite(Psi):
             raise ValueError(
                 "InverseWishart(scale) must be a positive number or a positive definite matrix of "
                 f"shape ({self.size}, {self.size}); got {self.scale!r}."
