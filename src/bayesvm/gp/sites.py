@@ -115,14 +115,16 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
 
     A row of weight two and the row twice are the same data, and become the same arrays.  Another
     order of the rows, or another unit of a column, leaves the order of points as it is, so that
-    folds stay the same.
+    folds stay the same.  Points at the same distance are in the order of their classes, then of
+    their values: another sign of a column exchanges the latter only.
     """
     X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
     points, at = np.unique(X, axis=0, return_inverse=True)
     gap = np.abs(points - points.mean(axis=0))
     largest = np.max(gap, axis=0, initial=0.0)
     square = np.square(gap / np.where(largest > 0.0, largest, 1.0)).sum(axis=1)
-    order = np.argsort(np.round(square, 9), kind="stable")
+    label = np.bincount(at.reshape(-1), c * codes) / np.bincount(at.reshape(-1), c)
+    order = np.lexsort((label, np.round(square, 9)))
     return _paired(points[order], np.argsort(order)[at.reshape(-1)], codes, c)
 
 
