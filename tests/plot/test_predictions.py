@@ -1,19 +1,36 @@
-"""Predictive checks: replicates have the probabilities of the model."""
+"""Probabilities in order, predictive checks by probabilities of the model, imputed cells."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy.integrate import trapezoid
 from scipy.special import expit
 from scipy.stats import binom
+from sklearn.datasets import load_breast_cancer
 
 from bayesvm import BayesianLinearSVC, FactorSVC, MixedSVC, make_pipeline
-from bayesvm.plot import PredictiveCheckDisplay
+from bayesvm.plot import MissingDisplay, PredictiveCheckDisplay, ProbabilityDisplay
 from bayesvm.priors import Fixed
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame({"a": RNG.standard_normal(200), "g": np.repeat(list("pqrs"), 50)})
 Y = np.where(X["a"] + RNG.logistic(size=200) > 0, "b", "a")
+
+
+def test_probabilities_ascend_inside_their_band():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:, :6], np.array(["malignant", "benign"])[y]
+    vb = BayesianLinearSVC().fit(X, y)
+    display = ProbabilityDisplay.from_estimator(vb, X, y, level=0.5)
+    assert np.all(np.diff(display.proba) >= 0)
+    assert np.all(display.lower <= display.proba)
+    assert np.all(display.proba <= display.upper)
+    assert display.hit.sum() == (y == "malignant").sum()
+    assert ProbabilityDisplay.from_estimator(vb, X).hit is None
+    point = ProbabilityDisplay.from_estimator(BayesianLinearSVC(inference="em").fit(X, y), X, y)
+    assert point.upper is None
+    assert not point.ax_.collections
 
 
 def test_replicates_of_a_model_that_is_certain_are_binomial():
@@ -74,3 +91,26 @@ def test_refusals_and_names():
     point = BayesianLinearSVC(inference="em").fit(X, Y)
     with pytest.raises(ValueError, match="point estimate"):
         PredictiveCheckDisplay.from_estimator(point, X, Y)
+
+
+def test_panels_show_patterns_and_distributions():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    y = X.sum(axis=1) > 0
+    X[rng.random(80) < 0.3, 1] = np.nan
+    X[:7, 2] = np.nan
+    model = BayesianLinearSVC(missing="model").fit(X, y)
+    display = MissingDisplay.from_estimator(model, X, color="C5")
+    gone = np.isnan(X)
+    assert display.counts.sum() == 80
+    assert np.all(np.diff(display.counts) <= 0)
+    for pattern, count in zip(display.patterns, display.counts, strict=True):
+        assert (gone == pattern).all(axis=1).sum() == count
+    assert display.incomplete == [1, 2]
+    assert [k.size for k in display.mean] == list(gone.sum(axis=0))
+    np.testing.assert_array_equal(display.observed[1], X[~gone[:, 1], 1])
+    at = np.linspace(-8, 8, 4000)
+    assert trapezoid(display.density(1, at), at) == pytest.approx(1.0, abs=1e-6)
+    assert len(display.ax_) == 3
+    assert display.ax_[1].get_title() == "x1"
+    np.testing.assert_allclose(display.ax_[0].images[0].get_array(), display.patterns)
