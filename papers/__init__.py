@@ -1,7 +1,7 @@
 """The experiments of the five papers: one file each, and one line in ``REGISTRY``.
 
 A file defines ``tasks``, ``solve``, ``MEASURED`` and ``report``, the parts of an
-:class:`~papers.experiment.Experiment`.  ``python -m papers list`` lists them, ``python -m papers
+:class:`~papers.running.Experiment`.  ``python -m papers list`` lists them, ``python -m papers
 run NAME`` runs one, or ``all``: tasks in parallel, a file of results from which an interrupted run
 resumes, a line in ``record.csv`` and tables.  What the pages of the papers quote is in
 ``papers/results``; ``python -m papers show NAME`` prints it.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from .experiment import Experiment
+from .running import Experiment
 
 REGISTRY = {  # name, which is that of the file with _ for -, and title
     "chen-boundaries": "Chen et al. (2009), Figs 1, 2, 4: widths, boundaries",

@@ -5,16 +5,10 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-import time
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from bayesvm.compare.tasks import complete, results
-
-from . import REGISTRY, find, listing, record
-from .experiment import Experiment
+from . import REGISTRY, find, listing
+from .running import run_one, show_one
 
 HERE = Path(__file__).parent
 RECORDED, RUNS = HERE / "results", HERE / "runs"
@@ -43,11 +37,6 @@ def main(argv: list[str] | None = None) -> int:
         "-o", "--output", type=Path, default=RECORDED, help=where.format(RECORDED.name)
     )
     run.add_argument("-j", "--jobs", type=int, help="processes; by default one per core")
-    run.add_argument(
-        "--no-tables",
-        action="store_true",
-        help="no tables: needs neither pandas nor rich",
-    )
     given = parser.parse_args(argv)
     if given.command == "list":
         print(listing())
@@ -65,13 +54,7 @@ def main(argv: list[str] | None = None) -> int:
             if given.command == "show":
                 show_one(experiment, given.quick, given.seed, given.output)
             else:
-                given.output.mkdir(parents=True, exist_ok=True)
-                how = given.quick, given.seed, given.output, given.jobs
-                if given.no_tables:
-                    for _ in solving(experiment, *how):
-                        pass
-                else:
-                    run_one(experiment, *how)
+                run_one(experiment, given.quick, given.seed, given.output, given.jobs)
         except KeyboardInterrupt:
             print("Interrupted; the same command resumes.", file=sys.stderr)
             return 130
@@ -81,59 +64,6 @@ def main(argv: list[str] | None = None) -> int:
     if failed and len(chosen) > 1:
         print(f"Not complete: {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))
-
-
-def solving(
-    experiment: Experiment, quick: bool, seed: int, output: Path, jobs: int | None = None
-) -> Iterator[int]:
-    """Complete the tasks of an experiment and record the run; yields how many are done so far."""
-    tasks, path = experiment.tasks(quick, seed), results_of(experiment, output)
-    solve, measured = partial(record.timed, experiment.solve), (*experiment.measured, "cpu_seconds")
-    before, start = record.tally(path), time.perf_counter()
-    try:
-        yield from complete(solve, measured, tasks, path, jobs)
-    finally:  # a run that was stopped is recorded too
-        wall = time.perf_counter() - start
-        record.note(output, experiment.name, quick, seed, before, record.tally(path), wall)
-
-
-def run_one(
-    experiment: Experiment, quick: bool, seed: int, output: Path, jobs: int | None = None
-) -> Any:
-    """Complete the tasks of an experiment, print its tables; the results."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(highlight=False)
-    tasks = experiment.tasks(quick, seed)
-    path = results_of(experiment, output)
-    console.print(experiment.title, style="bold")
-    done = solving(experiment, quick, seed, output, jobs)
-    for _ in track(done, "fits", total=len(tasks) + 1, console=console, transient=True):
-        pass
-    frame = results(tasks, path)
-    experiment.report(frame, console)
-    console.print(f"Results: {path}", soft_wrap=True)
-    return frame
-
-
-def show_one(experiment: Experiment, quick: bool, seed: int, output: Path) -> None:
-    """Print the tables of what has been solved."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    tasks = experiment.tasks(quick, seed)
-    path = results_of(experiment, output)
-    frame = results(tasks, path)
-    console.print(experiment.title, style="bold")
-    console.print(f"{len(frame)} of {len(tasks)} tasks, {path}", soft_wrap=True)
-    if len(frame):
-        experiment.report(frame, console)
-
-
-def results_of(experiment: Experiment, output: Path) -> Path:
-    """File of the results."""
-    return output / f"{experiment.results}.csv"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from bayesvm.plot.planes import wrong_signed
 
 from . import chen, chen_synthetic
 from .chen_tuning import middle
-from .tables import table_of
+from .running import table_of
 
 CHOSEN = ("PCVM", "RVM", "SVM soft", "PCVC", "RVC")  # width chosen
 # width given; Algorithm 1 from three of the paper's starts

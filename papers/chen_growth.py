@@ -17,7 +17,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen
-from .tables import table_of
+from .running import table_of
 
 SETS = ("banana", "ringnorm", "waveform")
 ROWS = (100, 200, 400, 800)

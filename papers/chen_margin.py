@@ -25,7 +25,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch
 from bayesvm.sparse_kernel.newton import PenalisedLikelihood
 
-from .tables import table_of
+from .running import table_of
 
 LIKELIHOODS = ("Bernoulli", "Gaussian")
 SETS = ("ripley", "banana", "heart", "thyroid", "titanic")

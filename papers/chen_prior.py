@@ -19,7 +19,7 @@ from scipy.stats import gamma, norm
 from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 
-from .tables import table_of
+from .running import table_of
 
 PRIORS = ((-0.25, 0.0), (0.0, 0.0), (0.5, 0.05), (0.5, 0.5), (2.0, 2.0))  # c and d
 MEASURED = ("by_eq21", "by_quadrature", "mass", "least_kept")

@@ -16,7 +16,7 @@ from bayesvm import __version__
 from bayesvm.compare.tasks import Task
 
 from . import chen_synthetic
-from .tables import table_of
+from .running import table_of
 
 METHODS = ("PCVC", "RVC em")
 MEASURED = ("outer_vectors", "inner_vectors", "outer_error", "inner_error")

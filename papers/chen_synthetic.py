@@ -21,7 +21,7 @@ from bayesvm.datasets.simulators import CHEN
 from bayesvm.plot.planes import wrong_signed
 
 from . import chen
-from .tables import table_of
+from .running import table_of
 
 METHODS = ("PCVC", "PCVC power", "RVC", "RVC em", "RVC early", "SVC")
 DRAWN = ("PCVC", "RVC", "SVC")  # in the figure

@@ -10,7 +10,7 @@ from typing import Any
 from bayesvm.compare.tasks import Task
 
 from . import chen, chen_paper, chen_table1
-from .tables import mean_and_error, table_of
+from .running import mean_and_error, table_of
 
 solve, MEASURED = chen.solve, chen.MEASURED
 

@@ -21,7 +21,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen, chen_paper
-from .tables import table_of
+from .running import table_of
 
 MEASURED = chen.MEASURED
 METHODS = tuple(m for m in chen.METHODS if m != "PCVM fixed")

@@ -20,7 +20,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen, chen_paper
-from .tables import mean_and_error, table_of
+from .running import mean_and_error, table_of
 
 MEASURED = ("fit", "predict")
 METHODS = ("PCVC", "PCVC power", "SVC", "RVC", "LDA", "QDA", "1NN", "kNN")

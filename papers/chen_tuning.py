@@ -26,7 +26,7 @@ from bayesvm.datasets import load_raetsch
 
 from . import chen_paper
 from .chen_algorithm import PCVM
-from .tables import table_of
+from .running import table_of
 
 MEASURED = ("theta", "C", "start", "error", "mean_error", "vectors")
 METHODS = ("PCVM", "SVM soft", "SVM hard", "RVM")

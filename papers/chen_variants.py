@@ -18,7 +18,7 @@ from bayesvm.kernels import RBF
 from bayesvm.sparse_kernel import Power
 
 from . import chen
-from .tables import table_of
+from .running import table_of
 
 MEASURED = chen.MEASURED
 SETS = ("breast_cancer", "heart", "thyroid", "titanic")

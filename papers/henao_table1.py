@@ -22,7 +22,7 @@ from .ep import fit_ep
 from .factor_models import MEASURED as MEASURED
 from .factor_models import judged
 from .henao_ecm import fit_ecm
-from .tables import table_of
+from .running import table_of
 
 METHODS = ("BayesianSVC", "ECM", "SVC", "GPC", "GPC, EP")
 PLAIN = {"ECM": fit_ecm, "GPC, EP": fit_ep}

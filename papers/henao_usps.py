@@ -22,7 +22,7 @@ from bayesvm.datasets import load_usps
 
 from .factor_models import MEASURED as MEASURED
 from .factor_models import METHODS, SKEWED, SWEEPS, build, judge, sweeps_of
-from .tables import table_of
+from .running import table_of
 
 RESTARTS = 2
 SOME = 200  # rows of a quick run

@@ -25,7 +25,7 @@ from bayesvm.datasets import load_gene_expression
 
 from .factor_models import MEASURED as TIMED
 from .factor_models import judged
-from .tables import table_of
+from .running import table_of
 
 SETS = ("metabric", "gravier", "subramanian", "metabric, 75 rows", "gravier, 75 rows", "simulated")
 FOLDS, REPETITIONS = 5, 5

@@ -42,9 +42,8 @@ from bayesvm.datasets import load_acath
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
-from .experiment import sweeps
 from .luts_simulation import HOLD_OUTS, fit_machine
-from .tables import statements, table_of
+from .running import statements, sweeps, table_of
 
 MEASURED = ("error", "seconds")
 SEX = "sex alone"

@@ -38,8 +38,7 @@ from bayesvm.datasets import simulate_luts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
-from .experiment import sweeps
-from .tables import statements, table_of
+from .running import statements, sweeps, table_of
 
 MEASURED = ("error", "seconds")
 ROWS, COLUMNS = (100, 200, 500), (10, 50, 100)

@@ -34,8 +34,7 @@ from bayesvm.inference import VB
 from bayesvm.priors import LaplaceZero
 
 from . import spam
-from .experiment import sweeps
-from .tables import statements
+from .running import statements, sweeps
 
 PRIOR = LaplaceZero(inclusion=0.01, a=0.01, b=0.01)
 LOWER = ("hpl", "font")  # slightly lower under MCMC

@@ -43,9 +43,8 @@ from bayesvm.datasets import load_toenail
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
 
-from .experiment import sweeps
 from .luts_simulation import FIRST_GRID, FOLDS, HOLD_OUTS, fit_machine
-from .tables import statements, table_of
+from .running import statements, sweeps, table_of
 
 MEASURED = ("error", "seconds")
 BEST = "SVM, best"

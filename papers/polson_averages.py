@@ -36,8 +36,7 @@ from bayesvm.inference import EM, Gibbs
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Bridge, Lasso
 
-from .experiment import sweeps
-from .tables import table_of
+from .running import sweeps, table_of
 
 CASES = ("dense", "sparse")
 ESTIMATES = (

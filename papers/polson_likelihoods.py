@@ -33,7 +33,7 @@ from bayesvm.datasets import simulate_luts
 from bayesvm.likelihoods import Hinge
 from bayesvm.predictive.diagnostics import ess
 
-from .tables import table_of
+from .running import table_of
 
 ROWS, COLUMNS, NOISE = 200, 10, 1.0
 HINGE = Hinge()

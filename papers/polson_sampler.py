@@ -34,9 +34,8 @@ from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
-from .experiment import sweeps
 from .polson_spam import RARELY_ZERO, SLAB, WILD
-from .tables import table_of
+from .running import sweeps, table_of
 
 DATA = ("spam", "100", "400", "1000")  # columns of the simulated rows
 SPEED, RANGE, MIXING, WORDS = "sweep", "range", "mixing", "words"

@@ -32,8 +32,7 @@ from bayesvm.inference import EM
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
-from .experiment import sweeps
-from .tables import statements
+from .running import statements, sweeps
 
 SLAB = 100.0
 PAPER_NU = 1.353

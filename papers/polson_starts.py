@@ -37,7 +37,7 @@ from bayesvm.inference import EM
 from bayesvm.priors import Lasso
 
 from . import spam
-from .tables import table_of
+from .running import table_of
 
 CASES = (("printed", 1.353), ("meant", 1.353), ("meant", 0.519))  # scales, and nu
 LEARNED = "learned"  # in the place of nu

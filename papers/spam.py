@@ -17,7 +17,7 @@ from bayesvm.core.types import Array
 from bayesvm.datasets import load_spam
 from bayesvm.inference import Gibbs
 
-from .experiment import sweeps
+from .running import sweeps
 
 CERTAIN = 0.95  # "almost certainly" and "certain" of the papers, which give no number
 SELECTED = 0.5

@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
-from .tables import table_of
+from .running import table_of
 
 MEASURED = ("error", "brier", "log_loss", "seconds")
 FOLDS, QUICK_FOLDS, QUICK_ROWS = 10, 2, 800

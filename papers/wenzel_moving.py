@@ -14,7 +14,7 @@ from bayesvm.compare.tasks import Task
 from bayesvm.inference import VB
 
 from . import tenfold
-from .tables import table_of
+from .running import table_of
 from .wenzel_methods import KERNEL
 from .wenzel_table1 import load
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm.compare.tasks import Task
 from bayesvm.datasets import fetch_susy, load_susy
 
-from .tables import table_of
+from .running import table_of
 from .wenzel_methods import stochastic
 
 METHODS = ("S-BSVM", "BayesianSVC", "BayesianSVC, 64 points", "LogisticRegression", "boosting")

@@ -19,7 +19,7 @@ from bayesvm.core.types import Array
 from bayesvm.datasets import load_raetsch
 
 from . import tenfold, wenzel_methods
-from .tables import mean_and_error, table_of
+from .running import mean_and_error, table_of
 
 # set: rows; error of S-BSVM, ECM, GPC, SVM; Brier score; seconds; standard deviation of S-BSVM's
 # error over the ten folds

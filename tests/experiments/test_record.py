@@ -1,13 +1,12 @@
 """The record of what was run, and runs that are resumed, on an experiment made up here."""
 
 import csv
-import sys
 from functools import partial
 
 import pytest
 
 from papers.__main__ import main
-from papers.experiment import Experiment
+from papers.running import Experiment
 
 
 def solve(task, fail=()):
@@ -56,15 +55,6 @@ def test_a_run_is_recorded_and_resumed(run, tmp_path, monkeypatch, capsys):
     assert spent == pytest.approx(sum(float(r["cpu_seconds"]) for r in (first, second)), abs=0.11)
     assert run(made(4), "run", "-j", "1", "--seed", "3") == 0
     assert len(lines(tmp_path)) == 2  # nothing was left to solve
-
-
-def test_without_tables_tasks_are_solved_and_recorded(run, tmp_path, monkeypatch, capsys):
-    for name in ("pandas", "rich"):
-        monkeypatch.setitem(sys.modules, name, None)  # not installed
-    assert run(made(3), "run", "-j", "1", "--no-tables") == 0
-    assert capsys.readouterr().out == ""
-    assert [row["square"] for row in lines(tmp_path, "squares.csv")] == ["0", "1", "4"]
-    assert lines(tmp_path)[0]["tasks"] == "3"
 
 
 def test_recorded_results_are_shown_without_solving(run, tmp_path, capsys):
