@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -32,33 +31,31 @@ def _short(x: Any) -> str:
 
 
 def axes_for(
-    display: Any, ax: Any, grid: tuple[int, int] = (1, 1),
-    size: tuple[float, float] = (6.4, 4.8), sharex: bool = True,
+    display: Any, ax: Any, count: int = 1, across: int = 1,
+    size: tuple[float, float] = (6.4, 4.8), sharex: bool = False,
 ) -> Any:  # fmt: skip
-    """The axes given, or a new grid of them; the display stores them."""
+    """The axes given, or ``count`` new ones of a size, ``across`` in a row; stored in the display.
+
+    One is an Axes, several are an array.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("displays need matplotlib: pip install 'bayesvm[plot]'") from error
-    count = grid[0] * grid[1]
-    if ax is None:
-        _, ax = plt.subplots(*grid, sharex=sharex, figsize=size, layout="constrained")
-    if np.size(ax) != count:
-        raise ValueError(f"one Axes for each of {count} panels is needed; got {np.size(ax)}.")
-    display.ax_, display.figure_ = ax, np.ravel(ax)[0].figure
-    return ax
-
-
-def panels_for(display: Any, ax: Any, count: int, across: int, size: tuple[float, float]) -> Any:
-    """The axes given, or new ones, at most ``across`` in a row, each of a size."""
     if ax is None:
         down, across = -(-count // across), min(count, across)
         whole = (size[0] * across, size[1] * down)
-        ax = np.ravel(axes_for(display, None, (down, across), whole, sharex=False))
-        for spare in ax[count:]:
+        _, grid = plt.subplots(
+            down, across, sharex=sharex, figsize=whole, layout="constrained", squeeze=False
+        )
+        for spare in grid.ravel()[count:]:
             spare.remove()
-        ax = ax[:count]
-    return np.ravel(axes_for(display, ax, (1, count)))
+        ax = grid.ravel()[:count]
+    if np.size(ax) != count:
+        raise ValueError(f"one Axes for each of {count} panels is needed; got {np.size(ax)}.")
+    axes = np.ravel(ax)
+    display.ax_, display.figure_ = axes if count > 1 else axes[0], axes[0].figure
+    return display.ax_
 
 
 @dataclass(frozen=True)
@@ -127,17 +124,6 @@ def machine_for(model: Any, label: Any) -> tuple[Any, int, Any]:
         return model.machines_[0], 0, None
     known = list(model.classes_)[0 if len(model.classes_) > 2 else 1 :]
     label = known[-1] if label is None else label
-    check_label(label, known)
-    return model.machines_[known.index(label)], known.index(label), label
-
-
-def check_label(label: Any, known: list[Any]) -> None:
     if label not in known:
         raise ValueError(f"label must be one of the classes {known}; got {label!r}.")
-
-
-def like(X: Any) -> Callable[[Any], Any]:
-    """Makes tables of the kind of ``X``, with its names of columns, from arrays."""
-    if not hasattr(X, "columns"):
-        return lambda rows: rows
-    return lambda rows: type(X)(dict(zip(X.columns, rows.T)))
+    return model.machines_[known.index(label)], known.index(label), label

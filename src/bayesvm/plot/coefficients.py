@@ -315,8 +315,8 @@ class InclusionDisplay(Display):
     def plot(self, ax: Any = None, *, cmap: str = "Greys", **kwargs: Any) -> InclusionDisplay:
         """Draw; ``ax`` is one Axes per model, further arguments go to ``Axes.barh``."""
         count, p = self.inclusion.shape
-        size = (1.2 + 3.2 * count, 1.2 + 0.17 * p)
-        panels = np.ravel(axes_for(self, ax, (1, count), size))
+        size = (3.2 + 1.2 / count, 1.2 + 0.17 * p)
+        panels = np.ravel(axes_for(self, ax, count, count, size, sharex=True))
         import matplotlib as mpl  # there, since axes could be made
 
         shades, y = mpl.colormaps[cmap], np.arange(p)
@@ -489,7 +489,8 @@ class TopLoadingDisplay(Display):
     def plot(self, ax: Any = None, **kwargs: Any) -> TopLoadingDisplay:
         """Draw; further arguments go to ``Axes.errorbar``."""
         count = len(self.factors)
-        grid = axes_for(self, ax, (1, count), (3.2 * count, 0.8 + 0.25 * len(self.names[0])))
+        size = (3.2, 0.8 + 0.25 * len(self.names[0]))
+        grid = axes_for(self, ax, count, count, size, sharex=True)
         panels = zip(np.ravel(grid), self.factors, self.names, strict=True)
         parts = zip(self.loadings, self.lower, self.upper, strict=True)
         for (panel, k, names), intervals in zip(panels, parts, strict=True):

@@ -147,7 +147,7 @@ class PathDisplay(Display):
 
     def plot(self, ax: Any = None, *, top: int = 10, **kwargs: Any) -> PathDisplay:
         """Draw on two Axes; the ``top`` coefficients, by size at the largest scale, are named."""
-        upper, lower = np.ravel(axes_for(self, ax, (2, 1), (6.4, 6.4)))
+        upper, lower = axes_for(self, ax, 2, 1, (6.4, 3.2), sharex=True)
         loud = np.argsort(-np.abs(self.coefs[-1]), kind="stable")[:top]
         for j in range(self.coefs.shape[1]):
             named = {"label": self.names[j]} if j in loud else {"color": "0.75", "zorder": 1}

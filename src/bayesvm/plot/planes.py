@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.types import Array
-from ..inspection.display import Display, Inside, axes_for, like, machine_for
+from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.tables import pandas_for
 
 
@@ -19,9 +19,10 @@ def sides(rows: Array, margin: float, cells: int) -> Array:
     return np.linspace(low - margin * wide, low + (1 + margin) * wide, cells).T
 
 
-def net(grid: Array) -> Array:
-    """All points of a grid as rows; the first coordinate changes fastest, as contours want it."""
-    return np.stack(np.meshgrid(*grid), axis=-1).reshape(-1, 2)
+def net(grid: Array, X: Any) -> Any:
+    """All points of a grid as a table like ``X``; the first coordinate changes fastest."""
+    rows = np.stack(np.meshgrid(*grid), axis=-1).reshape(-1, 2)
+    return type(X)(dict(zip(X.columns, rows.T))) if hasattr(X, "columns") else rows
 
 
 def draw_classes(ax: Any, rows: Array, hit: Any, labels: Any = ("", "")) -> None:
@@ -105,7 +106,7 @@ class DecisionBandDisplay(Display):
                 "PartialDependenceDisplay of scikit-learn and average_effects take categories."
             ) from error
         grid = sides(rows, margin, cells)
-        at = inside.rows(like(X)(net(grid)))
+        at = inside.rows(net(grid, X))
         k = list(model.classes_).index(label)
         proba = model.predict_proba(at)[:, k].reshape(cells, cells)
         open_ = None
@@ -268,7 +269,7 @@ class VectorDisplay(Display):
             )
         hit, grid = y == estimator.classes_[1], sides(points, 0.05, size)
         wrong = wrong_signed(estimator, y)
-        values = estimator.decision_function(like(X)(net(grid))).reshape(size, size)
+        values = estimator.decision_function(net(grid, X)).reshape(size, size)
         return cls(points, hit, points[machine.support_], wrong, grid, values).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> VectorDisplay:

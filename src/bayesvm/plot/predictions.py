@@ -11,7 +11,7 @@ from scipy.stats import norm
 from ..core.types import Array
 from ..data.tables import cells_of, column_names, column_of
 from ..inspection.arviz import codes_of, replicates
-from ..inspection.display import Display, Inside, axes_for, machine_for, panels_for
+from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.tables import tails
 from .coefficients import error_bars
 
@@ -287,7 +287,7 @@ class MissingDisplay(Display):
         Further arguments go to ``Axes.hist``, which draws the observed values.
         """
         some = self.incomplete
-        panels = panels_for(self, ax, 1 + len(some), 4, (3.0, 2.6))
+        panels = np.ravel(axes_for(self, ax, 1 + len(some), 4, (3.0, 2.6)))
         shown = slice(0, 12)  # patterns
         grey: dict[str, Any] = {"cmap": "Greys", "vmin": 0, "vmax": 1.3}
         panels[0].imshow(self.patterns[shown], aspect="auto", interpolation="none", **grey)

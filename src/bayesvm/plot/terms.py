@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from ..core.types import Array
 from ..data.tables import cells_of, column_of
 from ..estimators.average import editable, with_column
-from ..inspection.display import Display, Inside, machine_for, panels_for
+from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.tables import pandas_for, tails
 from ..inspection.terms import centred
 from .coefficients import NAMED, draw_intervals, error_bars, group_effects, parts_of
@@ -146,7 +146,7 @@ class TermDisplay(Display):
 
     def plot(self, ax: Any = None, **kwargs: Any) -> TermDisplay:
         """Draw; ``ax``, where given, is an array of one Axes for each term."""
-        axes = panels_for(self, ax, len(self.panels), 3, (4.0, 3.2))
+        axes = np.ravel(axes_for(self, ax, len(self.panels), 3, (4.0, 3.2)))
         for panel, each in zip(self.panels, axes, strict=True):
             panel.draw(each, self.ylabel, kwargs)
         return self
