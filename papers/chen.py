@@ -30,11 +30,11 @@ from sklearn.svm import SVC
 from bayesvm import __version__
 from bayesvm.compare import bonferroni_dunn, friedman
 from bayesvm.compare.evaluation import count_vectors
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen_paper, chen_tuning
 from .chen_algorithm import PCVM
+from .running import Task
 
 # our name -> the paper's, if it has the method
 METHODS: dict[str, str | None] = {

@@ -17,13 +17,12 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets.simulators import CHEN
 from bayesvm.plot.planes import wrong_signed
 
 from . import chen, chen_synthetic
 from .chen_tuning import middle
-from .running import table_of
+from .running import Task, table_of
 
 CHOSEN = ("PCVM", "RVM", "SVM soft", "PCVC", "RVC")  # width chosen
 # width given; Algorithm 1 from three of the paper's starts

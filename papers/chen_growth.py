@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen
-from .running import table_of
+from .running import Task, table_of
 
 SETS = ("banana", "ringnorm", "waveform")
 ROWS = (100, 200, 400, 800)

@@ -21,11 +21,10 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch
 from bayesvm.sparse_kernel.newton import PenalisedLikelihood
 
-from .running import table_of
+from .running import Task, table_of
 
 LIKELIHOODS = ("Bernoulli", "Gaussian")
 SETS = ("ripley", "banana", "heart", "thyroid", "titanic")

@@ -17,9 +17,8 @@ from scipy.special import gammaln
 from scipy.stats import gamma, norm
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 
-from .running import table_of
+from .running import Task, table_of
 
 PRIORS = ((-0.25, 0.0), (0.0, 0.0), (0.5, 0.05), (0.5, 0.5), (2.0, 2.0))  # c and d
 MEASURED = ("by_eq21", "by_quadrature", "mass", "least_kept")

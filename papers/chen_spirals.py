@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 
 from . import chen_synthetic
-from .running import table_of
+from .running import Task, table_of
 
 METHODS = ("PCVC", "RVC em")
 MEASURED = ("outer_vectors", "inner_vectors", "outer_error", "inner_error")

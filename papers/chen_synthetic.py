@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_benchmark, load_raetsch, simulate_chen
 from bayesvm.datasets.simulators import CHEN
 from bayesvm.plot.planes import wrong_signed
 
 from . import chen
-from .running import table_of
+from .running import Task, table_of
 
 METHODS = ("PCVC", "PCVC power", "RVC", "RVC em", "RVC early", "SVC")
 DRAWN = ("PCVC", "RVC", "SVC")  # in the figure

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from bayesvm.compare.tasks import Task
-
 from . import chen, chen_paper
-from .running import mean_and_error, table_of
+from .running import Task, mean_and_error, table_of
 
 solve, MEASURED = chen.solve, chen.MEASURED
 FIVE = 5  # divisions of the machines as printed

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayesvm.compare.tasks import Task
-
 from . import chen, chen_paper, chen_table1
-from .running import mean_and_error, table_of
+from .running import Task, mean_and_error, table_of
 
 solve, MEASURED = chen.solve, chen.MEASURED
 

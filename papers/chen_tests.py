@@ -17,11 +17,10 @@ from bayesvm.compare import (
     score_table,
     win_loss_tie,
 )
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen, chen_paper
-from .running import table_of
+from .running import Task, table_of
 
 MEASURED = chen.MEASURED
 METHODS = tuple(m for m in chen.METHODS if m != "PCVM fixed")

@@ -16,11 +16,10 @@ from scipy.stats import rankdata
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen, chen_paper
-from .running import mean_and_error, table_of
+from .running import Task, mean_and_error, table_of
 
 MEASURED = ("fit", "predict")
 METHODS = ("PCVC", "PCVC power", "SVC", "RVC", "LDA", "QDA", "1NN", "kNN")

@@ -21,12 +21,11 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 
 from . import chen_paper
 from .chen_algorithm import PCVM
-from .running import table_of
+from .running import Task, table_of
 
 MEASURED = ("theta", "C", "start", "error", "mean_error", "vectors")
 METHODS = ("PCVM", "SVM soft", "SVM hard", "RVM")

@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_raetsch
 from bayesvm.kernels import RBF
 from bayesvm.sparse_kernel import Power
 
 from . import chen
-from .running import table_of
+from .running import Task, table_of
 
 MEASURED = chen.MEASURED
 SETS = ("breast_cancer", "heart", "thyroid", "titanic")

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
 from .ep import fit_ep
 from .henao_table1 import SIZES, load
+from .running import Task
 from .targets import Exact, signs, standardised
 
 RATES = (0.0, 0.1, 1.0, 10.0)  # gamma0

@@ -13,9 +13,10 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import expon, norm
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.likelihoods import SkewedLaplace
+
+from .running import Task
 
 GAMMA, RATES = 100.0, (0.01, 100.0)
 MARGINS = (-0.5, 0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 1.5, 3.0)  # yf

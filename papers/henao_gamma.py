@@ -23,12 +23,12 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.spatial.distance import cdist
 from scipy.special import expit
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.core.types import Array
 from bayesvm.predictive.diagnostics import ess
 
 from .henao_table1 import load
+from .running import Task
 
 SETS = ("sonar", "pima", "sonar, linear", "pima, linear")
 KNOWN, SIMULATED, COLUMNS = (0.5, 2.0), 5, 5  # gammas, sets of each

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_gene_expression
 
 from .factor_models import MEASURED as MEASURED
 from .factor_models import METHODS as EIGHT
 from .factor_models import SWEEPS, build, judge, sweeps_of
-from .running import mean_and_error, table_of
+from .running import Task, mean_and_error, table_of
 
 SETS = ("metabric", "gravier", "subramanian")
 METHODS = (*EIGHT, "NDFM, probit", "VNDFM, probit", "VLDFM, fixed", "VNDFM, one scale")

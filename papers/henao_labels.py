@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import subspace_angles
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
 from . import henao_usps, henao_wide
 from .factor_models import build
+from .running import Task
 
 REPETITIONS = {"usps": 1, "usps, 150 images": 3, "simulated": 5}
 METHODS = ("VLDFM", "VNDFM", "halves")

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayesvm.compare.tasks import Task
-
 from . import henao_table1, henao_table2, tenfold
 from .henao_ecm import PRIOR, fit_ecm
+from .running import Task
 
 SETS = (*henao_table1.SIZES, "3 v 5")
 MEASURED = ("gamma", "largest", "theta", "rows")

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_gene_expression
 from bayesvm.factor_models.fitted import match
 
 from .factor_models import SWEEPS, build, sweeps_of
+from .running import Task
 
 SETS = ("metabric", "gravier", "subramanian")
 METHODS = ("FM+L", "VLDFM", "LDFM", "VNDFM", "NDFM")

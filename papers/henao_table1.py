@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_benchmark, load_usps
 
@@ -22,7 +21,7 @@ from .ep import fit_ep
 from .factor_models import MEASURED as MEASURED
 from .factor_models import judged
 from .henao_ecm import fit_ecm
-from .running import table_of
+from .running import Task, table_of
 
 METHODS = ("BayesianSVC", "ECM", "SVC", "GPC", "GPC, EP")
 PLAIN = {"ECM": fit_ecm, "GPC, EP": fit_ep}

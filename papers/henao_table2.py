@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_usps
 from bayesvm.gp.inducing import choose_points
@@ -26,6 +25,7 @@ from .ep import fit_ep
 from .factor_models import MEASURED as MEASURED
 from .factor_models import judged
 from .henao_ecm import fit_ecm, fit_fitc
+from .running import Task
 
 START = Scaled(4.0, RBF(10.0))
 POINTS = 100

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_usps
 
 from .factor_models import MEASURED as MEASURED
 from .factor_models import METHODS, SKEWED, SWEEPS, build, judge, sweeps_of
-from .running import table_of
+from .running import Task, table_of
 
 RESTARTS = 2
 SOME = 200  # rows of a quick run

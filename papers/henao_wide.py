@@ -19,13 +19,12 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_gene_expression
 
 from .factor_models import MEASURED as TIMED
 from .factor_models import judged
-from .running import table_of
+from .running import Task, table_of
 
 SETS = ("metabric", "gravier", "subramanian", "metabric, 75 rows", "gravier, 75 rows", "simulated")
 FOLDS, REPETITIONS = 5, 5

@@ -37,13 +37,12 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.tree import DecisionTreeClassifier
 
 from bayesvm import BayesianLinearSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import load_acath
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
 from .luts_simulation import HOLD_OUTS, fit_machine
-from .running import statements, sweeps, table_of
+from .running import Task, statements, sweeps, table_of
 
 MEASURED = ("error", "seconds")
 SEX = "sex alone"

@@ -33,12 +33,11 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.svm import SVC
 
 from bayesvm import BayesianLinearSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import simulate_luts
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Ridge
 
-from .running import statements, sweeps, table_of
+from .running import Task, statements, sweeps, table_of
 
 MEASURED = ("error", "seconds")
 ROWS, COLUMNS = (100, 200, 500), (10, 50, 100)

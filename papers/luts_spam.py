@@ -27,14 +27,13 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit, gammaln, logit, ndtr, xlogy
 
 from bayesvm import BayesianLinearSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.core.types import Array
 from bayesvm.inference import VB
 from bayesvm.priors import LaplaceZero
 
 from . import spam
-from .running import statements, sweeps
+from .running import Task, statements, sweeps
 
 PRIOR = LaplaceZero(inclusion=0.01, a=0.01, b=0.01)
 LOWER = ("hpl", "font")  # slightly lower under MCMC

@@ -37,14 +37,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesvm import MixedSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.datasets import load_toenail
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Fixed, Ridge
 
 from .luts_simulation import FIRST_GRID, FOLDS, HOLD_OUTS, fit_machine
-from .running import statements, sweeps, table_of
+from .running import Task, statements, sweeps, table_of
 
 MEASURED = ("error", "seconds")
 BEST = "SVM, best"

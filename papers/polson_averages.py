@@ -30,13 +30,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from bayesvm import BayesianLinearSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM, Gibbs
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Bridge, Lasso
 
-from .running import sweeps, table_of
+from .running import Task, sweeps, table_of
 
 CASES = ("dense", "sparse")
 ESTIMATES = (

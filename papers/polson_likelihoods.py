@@ -27,13 +27,12 @@ from scipy.special import log_expit
 from sklearn.metrics import balanced_accuracy_score
 
 from bayesvm import __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.core.distributions import inverse_gaussian
 from bayesvm.datasets import simulate_luts
 from bayesvm.likelihoods import Hinge
 from bayesvm.predictive.diagnostics import ess
 
-from .running import table_of
+from .running import Task, table_of
 
 ROWS, COLUMNS, NOISE = 200, 10, 1.0
 HINGE = Hinge()

@@ -28,14 +28,13 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesvm import BayesianLinearSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.inference import Gibbs
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
 from .polson_spam import RARELY_ZERO, SLAB, WILD
-from .running import sweeps, table_of
+from .running import Task, sweeps, table_of
 
 DATA = ("spam", "100", "400", "1000")  # columns of the simulated rows
 SPEED, RANGE, MIXING, WORDS = "sweep", "range", "mixing", "words"

@@ -26,13 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesvm import BayesianLinearSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM
 from bayesvm.priors import Lasso, SpikeSlab
 
 from . import spam
-from .running import statements, sweeps
+from .running import Task, statements, sweeps
 
 SLAB = 100.0
 PAPER_NU = 1.353

@@ -31,13 +31,12 @@ import numpy as np
 from scipy.optimize import linprog
 
 from bayesvm import BayesianLinearSVC, __version__
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.inference import EM
 from bayesvm.priors import Lasso
 
 from . import spam
-from .running import table_of
+from .running import Task, table_of
 
 CASES = (("printed", 1.353), ("meant", 1.353), ("meant", 0.519))  # scales, and nu
 LEARNED = "learned"  # in the place of nu

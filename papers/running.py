@@ -7,18 +7,20 @@ task is in the file of results, column ``cpu_seconds``; the line has their sum.
 from __future__ import annotations
 
 import csv
+import io
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayesvm.compare.tasks import Task, complete, results
+from joblib import Parallel, cpu_count, delayed
+from threadpoolctl import threadpool_limits
 
+Task = dict[str, Any]  # flat: what the task is, and every setting its result depends on
 COLUMNS = ("experiment", "date", "commit", "seed", "quick", "tasks", "cpu_seconds", "seconds")
 
 
@@ -72,9 +74,8 @@ def run_one(
     tasks = experiment.tasks(quick, seed)
     console.print(experiment.title, style="bold")
     output.mkdir(parents=True, exist_ok=True)
-    solve, measured = partial(timed, experiment.solve), (*experiment.measured, "cpu_seconds")
     before, start = tally(path), time.perf_counter()
-    done = complete(solve, measured, tasks, path, jobs)
+    done = complete(experiment.solve, experiment.measured, tasks, path, jobs)
     try:
         for _ in track(done, "fits", total=len(tasks) + 1, console=console, transient=True):
             pass
@@ -98,6 +99,72 @@ def show_one(experiment: Experiment, quick: bool, seed: int, output: Path) -> No
         experiment.report(frame, console)
 
 
+def complete(
+    solve: Callable[[Task], dict[str, Any]], measured: Sequence[str], tasks: Sequence[Task],
+    path: Path, jobs: int | None = None,
+) -> Iterator[int]:  # fmt: skip
+    """Solve the tasks that a file has no line for, and yield how many tasks are done so far.
+
+    Every result is on disk before it is counted, so that a run can be stopped at any time; a last
+    line that was cut off is taken away.  ``cpu_seconds`` are added to what is ``measured``.
+    """
+    header = [*tasks[0], *measured, "cpu_seconds"]
+    text = path.read_bytes() if path.exists() else b""
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        os.truncate(path, len(whole))
+    first, *lines = csv.reader(io.StringIO(whole.decode(), newline="")) if whole else [header]
+    if first != header:
+        raise ValueError(
+            f"{path} holds results of another kind: it has the columns {', '.join(first)}, and "
+            f"{', '.join(header)} were expected. Move it away, or give another --output."
+        )
+    done = {tuple(line[: len(tasks[0])]) for line in lines}
+    todo = [task for task in tasks if spelled(task) not in done]
+    count = len(tasks) - len(todo)
+    yield count
+    workers = Parallel(min(jobs or cpu_count(), len(todo) or 1), return_as="generator_unordered")
+    with path.open("a", newline="") as handle:
+        writer = csv.DictWriter(handle, header)
+        if handle.tell() == 0:
+            writer.writeheader()
+        for row in workers(delayed(solved)(solve, task) for task in todo):
+            writer.writerow(row)
+            handle.flush()
+            count += 1
+            yield count
+
+
+def solved(solve: Callable[[Task], dict[str, Any]], task: Task) -> dict[str, Any]:
+    """A task with its solution and the CPU seconds that it took on one core."""
+    start = time.process_time()
+    with threadpool_limits(1):
+        found = solve(task)
+    return {**task, **found, "cpu_seconds": round(time.process_time() - start, 3)}
+
+
+def spelled(task: Task) -> tuple[str, ...]:
+    """A task as the file spells it."""
+    return tuple(str(value) for value in task.values())
+
+
+def results(tasks: Sequence[Task], path: Path) -> Any:
+    """The results of these tasks in a file, as a data frame in their order.
+
+    What a task is comes from the task: a file would give 1 for the name "1" and nothing for "NA".
+    """
+    import pandas as pd
+
+    keys = list(tasks[0])
+    texts = pd.read_csv(path, dtype=str, usecols=keys, keep_default_na=False)[keys]
+    lines: dict[tuple[str, ...], int] = {}
+    for line, key in enumerate(texts.itertuples(index=False, name=None)):
+        lines.setdefault(key, line)
+    done = [task for task in tasks if spelled(task) in lines]
+    measured = pd.read_csv(path).drop(columns=keys).iloc[[lines[spelled(task)] for task in done]]
+    return pd.DataFrame(done, columns=keys).join(measured.reset_index(drop=True))
+
+
 # ---------------------------------------------------------------------------------------------
 # The record
 
@@ -107,13 +174,6 @@ class Tally(NamedTuple):
 
     tasks: int
     cpu_seconds: float
-
-
-def timed(solve: Callable[[Task], dict[str, float]], task: Task) -> dict[str, float]:
-    """A solution and the CPU seconds it took."""
-    start = time.process_time()
-    found = solve(task)
-    return {**found, "cpu_seconds": round(time.process_time() - start, 3)}
 
 
 def tally(path: Path) -> Tally:

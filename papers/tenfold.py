@@ -16,10 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 
-from .running import table_of
+from .running import Task, table_of
 
 MEASURED = ("error", "brier", "log_loss", "seconds")
 FOLDS, QUICK_FOLDS, QUICK_ROWS = 10, 2, 800

@@ -20,7 +20,6 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_susy
 from bayesvm.gp.evidence import Evidence, LogNormal, Reporter, maximise
@@ -32,6 +31,7 @@ from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
 
 from . import tenfold, wenzel_table1
+from .running import Task
 from .wenzel_methods import COUNT, stochastic
 from .wenzel_svi import tune
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.kernels import RBF, Kernel, Scaled
 
 from . import henao_table1, tenfold, wenzel_table1
+from .running import Task
 from .wenzel_methods import stochastic
 
 # set: weight and length scale of its kernel

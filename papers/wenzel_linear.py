@@ -18,12 +18,12 @@ from scipy.special import ndtr
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.gp.inducing import choose_points
 from bayesvm.kernels import RBF
 
 from . import tenfold, wenzel_table1
+from .running import Task
 
 SHARES = (0.25, 0.5, 1.0, 2.0)  # points, of the columns
 MOST, RISE = 500, 1e-7  # sweeps, and the rise of the bound of a row that ends them

@@ -17,9 +17,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from bayesvm.compare.tasks import Task
-
 from . import tenfold, wenzel_table1
+from .running import Task
 from .wenzel_inducing import machine, rows
 
 COUNTS = (5, 20, 100)

@@ -10,11 +10,10 @@ from typing import Any
 
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
 from bayesvm.inference import VB
 
 from . import tenfold
-from .running import table_of
+from .running import Task, table_of
 from .wenzel_methods import KERNEL
 from .wenzel_table1 import load
 

@@ -13,9 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
-
 from . import tenfold, wenzel_table1
+from .running import Task
 from .wenzel_methods import COUNT, stochastic
 
 PASSES, FOLDS = (2, 8, 32), 3

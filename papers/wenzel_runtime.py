@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayesvm.compare.tasks import Task
 from bayesvm.inference import VB
 
 from . import tenfold
+from .running import Task
 from .wenzel_methods import KERNEL, AllRows, StochasticGPC, gpc, stochastic, svm
 from .wenzel_table1 import load
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.kernels import RBF, Scaled
 
 from . import tenfold
+from .running import Task
 from .wenzel_methods import BATCH, StochasticGPC, stochastic
 from .wenzel_table1 import load
 

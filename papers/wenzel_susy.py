@@ -21,10 +21,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
 from bayesvm.datasets import fetch_susy, load_susy
 
-from .running import table_of
+from .running import Task, table_of
 from .wenzel_methods import stochastic
 
 METHODS = ("S-BSVM", "BayesianSVC", "BayesianSVC, 64 points", "LogisticRegression", "boosting")

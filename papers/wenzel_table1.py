@@ -14,12 +14,11 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm.compare.tasks import Task
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_raetsch
 
 from . import tenfold, wenzel_methods
-from .running import mean_and_error, table_of
+from .running import Task, mean_and_error, table_of
 
 # set: rows; error of S-BSVM, ECM, GPC, SVM; Brier score; seconds; standard deviation of S-BSVM's
 # error over the ten folds

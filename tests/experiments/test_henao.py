@@ -1,31 +1,29 @@
 """The experiments of Henao et al. on small sets."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
-from sklearn.datasets import make_moons
 from sklearn.utils import Bunch
-from tests.experiments.running import said, solved
+from tests.experiments.running import moons, said, solved, two_of_each_kind
 from tests.problems import Z, z_score
 
 from bayesvm.likelihoods import SkewedLaplace
 from papers import (
+    factor_models,
     find,
     henao_dual,
     henao_gamma,
+    henao_genes,
     henao_stability,
     henao_table1,
+    henao_table2,
     henao_usps,
     henao_wide,
 )
 from papers.henao_ecm import fit_ecm
 from papers.targets import Exact
-
-
-def moons(name):
-    X, y = make_moons(80, noise=0.3, random_state=len(name))
-    return X, 2 * y - 1
 
 
 def genes(name):
@@ -155,3 +153,51 @@ def test_shared_genes_are_counted_against_chance():
     other = henao_stability.compare((A, r), (rng.standard_normal((1000, 6)), r))
     assert abs(other["shared"] - other["chance"]) < 0.06
     assert other["stable"] <= 2
+
+
+def test_table2(monkeypatch):
+    small = moons(n=150)
+    monkeypatch.setattr(henao_table2, "load", lambda name: (*small, *small))
+    monkeypatch.setattr(henao_table2, "POINTS", 10)
+    frame = two_of_each_kind(henao_table2)
+    assert set(henao_table2.MEASURED) <= set(frame.columns)
+    assert frame["error"].max() < 0.5
+    assert np.isfinite(frame["log_loss"]).all()
+    assert "±" in said(henao_table2, frame)
+
+
+# ----- tables of factor models
+
+
+def small(*args, **kwargs):
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((80, 10))
+    X = W @ rng.laplace(size=(10, 256)) + rng.standard_normal((80, 256))
+    y = np.where(W[:, 0] > 0, 1, -1)
+    return Bunch(data=X[:50], target=y[:50], data_test=X[50:], target_test=y[50:])
+
+
+@pytest.mark.parametrize(
+    "method", [*factor_models.METHODS, *factor_models.SKEWED, "VLDFM, fixed", "VNDFM, one scale"]
+)
+def test_every_method_is_built_and_judged(method):
+    bunch = small()
+    sweeps = factor_models.sweeps_of(method, quick=True)
+    model = factor_models.build(method, 3, 0, select=True, sweeps=sweeps)
+    got = factor_models.judge(model, bunch.data, bunch.target, bunch.data_test, bunch.target_test)
+    assert set(got) == set(factor_models.MEASURED)
+    assert 0 <= got["error"] <= 0.6
+    assert got["cpu"] > 0
+
+
+@pytest.mark.parametrize("module", [henao_usps, henao_genes], ids=["usps", "genes"])
+def test_factors_are_reported(module, monkeypatch):
+    monkeypatch.setattr(henao_usps, "load_usps", small)
+    monkeypatch.setattr(henao_genes, "load_gene_expression", small)
+    tasks = module.tasks(True, 0)[:8]
+    rng = np.random.default_rng(0)
+    rows = [t | dict(zip(factor_models.MEASURED, rng.random(4), strict=True)) for t in tasks]
+    rows[0] |= module.solve(tasks[0])
+    frame = pd.DataFrame(rows)
+    text = said(module, frame)
+    assert all(m in text for m in factor_models.METHODS)

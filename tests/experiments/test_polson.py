@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from tests.experiments.running import run, said
+from tests.experiments.running import run, said, spam_like
 from tests.problems import Z
 
 from bayesvm import BayesianLinearSVC
@@ -15,8 +15,8 @@ from bayesvm.priors import Lasso
 from papers import polson_averages as averages
 from papers import polson_likelihoods as relatives
 from papers import polson_sampler as sampler
+from papers import polson_spam, spam
 from papers import polson_starts as starts
-from papers import spam
 
 
 def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
@@ -157,3 +157,22 @@ def test_sampler(monkeypatch, tmp_path):
             assert least <= low <= high <= most
     times = frame.loc[frame["part"] == sampler.SPEED, "numbers"].map(json.loads)
     assert (times > 0).all()
+
+
+def test_path_and_draws_of_spam(monkeypatch, tmp_path):
+    spam_like(monkeypatch)
+    tasks = polson_spam.tasks(True, 0, chain=(20, 60))
+    frame = run(polson_spam, tasks, tmp_path)
+    nus, coefs, ecme, every, chains = polson_spam.parts(frame)
+    assert np.all(np.diff(nus) > 0)
+    counts = np.count_nonzero(coefs, axis=1)
+    assert counts[0] < counts[-1]
+    assert {pi: each.chains for pi, each in chains.items()} == {0.01: 2, 0.5: 2}
+    assert len(every) == 1
+    assert ecme["nu"] > 0
+    text = said(polson_spam, frame)
+    assert "mean size" in text
+    part = said(polson_spam, frame[frame["scales"] == "meant"])
+    assert "scales as meant" in part
+    assert "Scales as printed: no table" in part
+    assert f"{counts[0]} at 0.001" in text

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import log_ndtr
-from sklearn.datasets import make_moons
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
+from tests.experiments import running
 
 from papers import ep, henao_dual
 from papers.henao_ecm import fit_ecm, fit_fitc
@@ -19,8 +19,7 @@ Y = np.where(X[:, 0] + 0.5 * RNG.standard_normal(30) > 0, 1.0, -1.0)
 
 
 def moons(n=80):
-    rows, labels = make_moons(n, noise=0.3, random_state=0)
-    return 3 * rows, 2 * labels - 1
+    return running.moons(n=n, scale=3)
 
 
 @pytest.mark.parametrize("process", [Exact(X), Fitc(X, X[:6] + 0.1)], ids=["exact", "fitc"])

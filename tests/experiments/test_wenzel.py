@@ -1,29 +1,38 @@
-"""Wenzel's first table and the methods that it compares, on small sets."""
+"""The experiments of Wenzel et al. and the methods that they compare, on small sets."""
+
+import gzip
 
 import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
 from scipy.optimize import approx_fprime
-from sklearn.datasets import make_moons
+from tests.experiments import running
 from tests.experiments.running import said, solved
 
 from bayesvm import BayesianSVC
+from bayesvm.datasets import fetch_susy
 from bayesvm.gp.inducing import choose_points, kernel_factor
 from bayesvm.inference import VB
 from papers import (
+    find,
+    wenzel_autotune,
+    wenzel_inducing,
     wenzel_linear,
     wenzel_methods,
+    wenzel_mixtures,
     wenzel_moving,
     wenzel_passes,
+    wenzel_runtime,
+    wenzel_sgpc,
     wenzel_svi,
     wenzel_table1,
 )
+from papers import wenzel_susy as susy
 from papers.wenzel_methods import KERNEL, AllRows, StochasticGPC
 
 
 def moons(name="", n=80):
-    X, y = make_moons(n, noise=0.3, random_state=len(name))
-    return 3 * X, 2 * y - 1
+    return running.moons(name, n, 3)
 
 
 def test_printed_numbers():
@@ -84,6 +93,98 @@ def test_inducing_points_lose_nothing_of_a_linear_kernel_that_they_span():
         bounds.append(wenzel_linear.ascend(C, rest, y.astype(float))[2])
     assert bounds[0] < exact - 1.0
     assert bounds[1] == pytest.approx(exact, abs=1e-2)
+
+
+# ----- figures
+
+
+@pytest.mark.parametrize(
+    "module",
+    [wenzel_runtime, wenzel_autotune, wenzel_inducing, wenzel_sgpc],
+    ids=lambda m: m.__name__,
+)
+def test_figures(module, monkeypatch):
+    monkeypatch.setattr(module, "load", lambda name: running.moons(n=150))
+    frame = running.two_of_each_kind(module)
+    assert set(module.MEASURED) <= set(frame.columns)
+    assert frame["error"].max() < 0.5
+    assert np.isfinite(frame["log_loss"]).all()
+    assert "±" in said(module, frame)
+
+
+def test_the_rules_find_a_length_scale_near_the_best_of_the_grid():
+    X, y = running.moons(n=150)
+    for rule, (_, most) in wenzel_autotune.RULES.items():
+        scale, steps = wenzel_autotune.found(rule, X, y)
+        assert 0.1 < scale < 5.0
+        assert 1 < steps <= most
+
+
+def test_mixtures_end_with_an_error_where_a_covariance_is_singular(monkeypatch):
+    """A column is constant: only a ridge makes covariances regular."""
+    X, y = running.moons(n=150)
+    X = np.column_stack([X, np.ones(len(X))])
+    monkeypatch.setattr(wenzel_inducing, "load", lambda name: (X, y))
+    tasks = wenzel_mixtures.tasks(True, 0)[:4]
+    frame = solved(wenzel_mixtures, tasks)
+    assert set(wenzel_mixtures.MEASURED) <= set(frame.columns)
+    assert (frame["failed"] == (frame["ridge"] == 0)).all()
+    assert (frame["error"].isna() == (frame["failed"] == 1)).all()
+    assert "of 1 mixtures 1 end with an error" in said(wenzel_mixtures, frame)
+
+
+# ----- SUSY in full is fetched once; without a network the sample takes its place
+
+
+@pytest.fixture
+def table(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((250, 19)).astype(np.float32)
+    rows[:, 0] = rows[:, 1] > 0
+    path = tmp_path / "table.csv.gz"
+    with gzip.open(path, "wt") as out:
+        np.savetxt(out, rows, delimiter=",", fmt="%.9g")
+    return rows, path
+
+
+def test_the_table_becomes_two_maps(table, tmp_path):
+    rows, path = table
+    held = fetch_susy(tmp_path, url=path.as_uri())
+    np.testing.assert_allclose(held.data, rows[:, 1:], rtol=1e-6)
+    np.testing.assert_array_equal(held.target, np.where(rows[:, 0] > 0, 1, -1))
+    path.unlink()
+    assert fetch_susy(tmp_path, url=path.as_uri()).data.shape == (250, 18)  # not fetched again
+
+
+def test_a_folder_is_needed(monkeypatch):
+    monkeypatch.delenv("BAYESVM_DATA", raising=False)
+    with pytest.raises(ValueError, match="name a folder"):
+        fetch_susy()
+
+
+def test_without_all_rows_the_sample_is_used(monkeypatch, capsys):
+    def no_network():
+        raise OSError("no network")
+
+    monkeypatch.setattr(susy, "fetch_susy", no_network)
+    tasks = find("wenzel-susy").tasks(False, 0)
+    assert {t["data"] for t in tasks} == {"sample", "drawn"}
+    assert "no network" in capsys.readouterr().out
+    assert len(susy.tasks(True, 0)) == 2 * len(susy.METHODS)
+
+
+def test_rows_are_drawn_from_those_of_a_fold(monkeypatch):
+    """Near the rows they come from, with their labels; tested on real ones."""
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    bunch = type("Bunch", (), {"data": X, "target": np.where(X[:, 0] > 0, 1, -1)})
+    monkeypatch.setattr(susy, "load_susy", lambda: bunch)
+    monkeypatch.setattr(susy, "ROWS", 1000)
+    new, y, test, y_test = susy.split({"data": "drawn", "fold": 0, "seed": 0})
+    assert new.shape == (1000, 3)
+    far = np.min(np.abs(new[:, None] - X[None]).max(axis=2), axis=1)
+    assert 0.0 < far.max() < 0.6
+    assert np.mean((new[:, 0] > 0) == (y > 0)) > 0.9
+    assert len(test) == len(y_test) == 20
+    assert all((row == X).all(axis=1).any() for row in test)
 
 
 # ----- the methods

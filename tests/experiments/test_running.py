@@ -1,10 +1,11 @@
-"""The record of what was run, and runs that are resumed, on an experiment made up here."""
+"""The command of the experiments: the list, runs that are recorded and resumed, results shown."""
 
 import csv
 from functools import partial
 
 import pytest
 
+from papers import REGISTRY, find, listing, luts_simulation
 from papers.__main__ import main
 from papers.running import Experiment
 
@@ -75,3 +76,47 @@ def test_one_failure_does_not_stop_the_others(monkeypatch, tmp_path, capsys):
     assert "2 of 2" in out
     assert "sum 1" in out
     assert "Not complete: squares" in err
+
+
+def test_list_and_unknown_names(capsys):
+    assert main(["list"]) == 0
+    assert capsys.readouterr().out == listing() + "\n"
+    assert list(REGISTRY) == sorted(REGISTRY)
+    assert main(["run", "nothing"]) == 2
+    printed = capsys.readouterr().err
+    assert "There is no experiment 'nothing'." in printed
+    assert "luts-simulation" in printed
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_registry(name):
+    experiment = find(name)
+    assert experiment.name == name
+    tasks = experiment.tasks(True, 0)
+    assert len({tuple(t.values()) for t in tasks}) == len(tasks)
+    assert len(experiment.tasks(False, 0)) >= len(tasks)  # some take seconds and have no short form
+
+
+@pytest.mark.filterwarnings("ignore:.*the chains do not agree")
+def test_a_run_writes_results(tmp_path, monkeypatch, capsys):
+    tiny = {"sets": 2, "rows": (40,), "columns": (3,), "chain": (5, 10)}
+    monkeypatch.setattr(luts_simulation, "tasks", partial(luts_simulation.tasks, **tiny))
+    args = ("run", "luts-simulation", "--quick", "--jobs", "1", "--output", str(tmp_path))
+    assert main(args) == 0
+    printed = capsys.readouterr().out
+    assert "MCMC − VB" in printed
+    assert "571.75" in printed
+    before = (tmp_path / "luts-simulation.csv").read_text()
+    assert before.count("\n") == 7
+    assert main(args) == 0
+    assert (tmp_path / "luts-simulation.csv").read_text() == before
+    assert main((*args, "--seed", "1")) == 0  # other tasks, the same file
+    assert (tmp_path / "luts-simulation.csv").read_text().count("\n") == 13
+
+
+def test_a_file_of_another_kind_is_left_alone(run, tmp_path, capsys):
+    path = tmp_path / "squares.csv"
+    path.write_text("a,b\n1,2\n")
+    assert run(made(2), "run", "-j", "1") == 1
+    assert "another kind" in capsys.readouterr().err
+    assert path.read_text() == "a,b\n1,2\n"
