@@ -167,18 +167,6 @@ def test_posterior_is_that_of_brute_force(likelihood, rel):
     assert np.log(np.median(found)) == pytest.approx(middle, abs=0.1 * width)
 
 
-def test_weights_are_repetitions_and_order_does_not_matter():
-    pytest.importorskip("pandas")
-    X, y, g = simulate(4)
-    c = np.random.default_rng(0).integers(1, 3, y.size)
-    some = MixedSVC().fit(X, y, groups=g, sample_weight=c)
-    again = np.random.default_rng(1).permutation(np.repeat(np.arange(y.size), c))
-    many = MixedSVC().fit(X[again], y[again], groups=g[again])
-    np.testing.assert_allclose(some.coef_, many.coef_, rtol=1e-5)
-    a, b = (m.variance_components_.to_numpy(float) for m in (some, many))
-    np.testing.assert_allclose(a, b, rtol=1e-4)
-
-
 def test_groups_that_labels_do_not_tell_about_are_survived():
     """One row a group, then groups that are all of one label."""
     pytest.importorskip("pandas")

@@ -17,7 +17,7 @@ from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem, gather, moments
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.covariances import DiagonalCovariance, FullCovariance, Point
-from bayesvm.linalg.forms import Dense, Diagonal, Factored, sandwich
+from bayesvm.linalg.forms import Dense, Diagonal, Factored
 
 FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
 
@@ -121,13 +121,6 @@ def test_a_point_with_smoothing_is_a_variance():
     local = Hinge().expected(Y, C @ MEAN, 0.09).times(WEIGHTS)
     np.testing.assert_allclose(point.S.M, C.T @ (local.w[:, None] * C), rtol=1e-12)
     assert point.bound == pytest.approx(local.bound.sum(), rel=1e-13)
-
-
-def test_factored_keeps_the_rows_it_was_given():
-    """No copy of the columns: the dual solve recognises them by identity."""
-    S = sandwich(C, WEIGHTS, "factored")
-    assert isinstance(S, Factored)
-    assert S.C is C
 
 
 def test_forms_of_s_answer_alike():

@@ -134,7 +134,7 @@ class Model:
     def update(self, states: States, coef: Coef, method: str = "update") -> States:
         """Hyperparameters given the coefficients, by a method of their priors.
 
-        ``"update"`` is the variational factor, ``"fixed_point"`` the same at its fixed point,
+        ``"update"`` is the variational factor, ``"fixed_point_update"`` that at its fixed point,
         ``"mode"`` the conditional maximum, and ``"expect"`` has expected mixing variables.
         """
         return tuple(getattr(p, method)(s, own) for p, s, own in self.each(states, coef))

@@ -263,7 +263,7 @@ def settle_hyperparameters(
     mean, cov, Q = coef.mean, covariance(S, P), P
     new = Coef(mean, cov)
     for _ in range(rounds):
-        priors, old, last = model.update(priors, new, "fixed_point"), new, Q
+        priors, old, last = model.update(priors, new, "fixed_point_update"), new, Q
         Q = model.precision(priors)
         if np.array_equal(Q, last):  # as where all priors are known
             break

@@ -62,7 +62,7 @@ class Prior(ABC):
         """E log p(theta, hyperparameters) - E log q(hyperparameters), at any state."""
         raise NotImplementedError
 
-    def fixed_point(self, s: Any, own: Own, rounds: int = 100, tol: float = 1e-3) -> Any:
+    def fixed_point_update(self, s: Any, own: Own, rounds: int = 100, tol: float = 1e-3) -> Any:
         r"""The fixed point of :meth:`update` where the share of the data in each variance is held.
 
         Data determine the share :math:`1 - P_j\Sigma_{jj}` of a coefficient (MacKay 1992), so that
