@@ -52,7 +52,7 @@ def test_questions_to_all_rows(engine):
     np.testing.assert_allclose(m, ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(v, np.diag(ONES @ np.linalg.inv(L @ L.T) @ ONES.T), rtol=1e-12)
     h = WEIGHTS * Hinge().expected(Y, m, v).h
-    H = p.stats(COEF, curved=True).H.M
+    H = p.stats(COEF, curvature=True).S.M
     np.testing.assert_allclose(H, ONES.T @ (h[:, None] * ONES), rtol=1e-12)
 
 

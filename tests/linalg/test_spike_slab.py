@@ -70,7 +70,7 @@ def test_open_gates_change_nothing():
     assert gated_coef(coef, None) is coef
     view = gated_coef(coef, np.ones(3))
     np.testing.assert_allclose(view.cov.dense(), base.dense(), rtol=1e-13)
-    stats = Stats(Dense(base.dense()), mean, 0.0, Dense(np.eye(3)))
+    stats = Stats(Dense(base.dense()), mean, 0.0)
     same = through_gates(stats, np.ones(3), mean)
     np.testing.assert_allclose(same.S.M, stats.S.M, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(same.g, stats.g, rtol=1e-6, atol=1e-9)

@@ -111,20 +111,15 @@ class Own(NamedTuple):
 
 @dataclass(frozen=True)
 class Stats:
-    """Sums over rows; ``a + b`` joins two sets of rows.
+    """Sums over rows; ``a + b`` joins two sets of rows."""
 
-    S and H, the sum of curvatures, are computed where they are needed.
-    """
-
-    S: Any  # in one of the forms of linalg.forms
+    S: Any  # in one of the forms of linalg.forms; None where it is not needed
     g: Array
     bound: Any  # a number, or an array of no dimensions on a device
-    H: Any = None
 
     def __add__(self, other: Stats) -> Stats:
         S = None if self.S is None else self.S + other.S
-        H = None if self.H is None else self.H + other.H
-        return Stats(S, self.g + other.g, self.bound + other.bound, H)
+        return Stats(S, self.g + other.g, self.bound + other.bound)
 
 
 class Term(NamedTuple):

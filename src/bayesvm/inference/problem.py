@@ -183,17 +183,18 @@ class Problem:
         sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, v)
         return sums
 
-    def stats(self, coef: Coef, curved: bool = False) -> Stats:
-        """Sums of likelihood contributions under a Gaussian of theta; with ``curved`` also H."""
+    def stats(self, coef: Coef, curvature: bool = False) -> Stats:
+        """Sums of likelihood contributions under a Gaussian of theta.
+
+        With ``curvature`` S is minus the Hessian of the bound: the sum of h in place of w.
+        """
         read, lik, form = self.rows, self.model.likelihood, self.form
 
         def visit(b: Block, y: Array, c: Array) -> Stats:
             rows = read(b)
             local = lik.expected(y, *moments(rows, coef)).times(c)
-            sums = gather(rows, local, form, coef.mean)
-            if curved:
-                sums = replace(sums, H=gather(rows, local._replace(w=local.h), form, coef.mean).S)
-            return sums
+            local = local._replace(w=local.h) if curvature else local
+            return gather(rows, local, form, coef.mean)
 
         sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
         return sums

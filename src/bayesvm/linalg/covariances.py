@@ -52,6 +52,12 @@ class Rooted(Covariance):
     def solve(self, x: Array) -> Array:
         return self.root @ (self.root.T @ x)
 
+    def times_root(self, z: Array) -> Array:
+        return self.root @ z
+
+    def times_root_transposed(self, x: Array) -> Array:
+        return self.root.T @ x
+
     def block(self, where: slice) -> Array:
         return self.root[where] @ self.root[where].T
 
@@ -87,12 +93,6 @@ class FullCovariance(Rooted):
 
     def solve(self, x: Array) -> Array:
         return cho_solve((self.L, True), x, check_finite=False)
-
-    def times_root(self, z: Array) -> Array:
-        return solve_triangular(self.L, z, lower=True, trans=1, check_finite=False)
-
-    def times_root_transposed(self, x: Array) -> Array:
-        return solve_triangular(self.L, x, lower=True, check_finite=False)
 
     @property
     def logdet(self) -> float:

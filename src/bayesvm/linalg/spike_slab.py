@@ -39,8 +39,7 @@ def gated_coef(coef: Coef, gate: Array | None) -> Coef:
 def through_gates(stats: Stats, gate: Array, inner: Array) -> Stats:
     """Sums over rows for the coefficients behind the gates, whose mean is ``inner``."""
     own = gate * (1.0 - gate) * stats.S.diag()
-    H = None if stats.H is None else stats.H.gated(gate)
-    return replace(stats, S=stats.S.gated(gate), g=gate * stats.g - own * inner, H=H)
+    return replace(stats, S=stats.S.gated(gate), g=gate * stats.g - own * inner)
 
 
 def update_gates(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:

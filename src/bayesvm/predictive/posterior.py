@@ -132,10 +132,10 @@ def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covari
 
     ``None`` if a variance exceeds its posterior variance by a factor ``max_ratio``.
     """
-    sums = replace(problem, latents=state.latents).stats(state.coef, curved=True)
+    H = replace(problem, latents=state.latents).stats(state.coef, curvature=True).S
     P, old = problem.model.precision(state.priors), state.coef.cov
     try:
-        found = covariance(sums.H, P, retry=False)
+        found = covariance(H, P, retry=False)
     except np.linalg.LinAlgError:  # few rows have any curvature
         return None
     # where classes are far apart none has, and along a flat prior the mean would diverge
