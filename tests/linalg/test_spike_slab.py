@@ -19,7 +19,6 @@ from bayesvm.linalg.spike_slab import (
     best_subset,
     draw_subset,
     gated_coef,
-    swap,
     through_gates,
     update_gates,
 )
@@ -197,29 +196,6 @@ def test_drawn_subsets_follow_the_model_probabilities(form):
         exact[A] += p * np.linalg.solve(G[np.ix_(A, A)] + np.diag(P[A]), h[A])
     spread = means.std(axis=0) / np.sqrt(ess(means[None]))
     assert np.all(np.abs(means.mean(axis=0) - exact) < Z * spread)
-
-
-def test_exchanges_alone_keep_the_size_and_the_law():
-    """Only swaps: models of two columns of four, against their probabilities given the size."""
-    rng = np.random.default_rng(6)
-    C = rng.standard_normal((15, 4))
-    C[:, 1] += 0.4 * C[:, 0]
-    G, P, odds = C.T @ C, np.full(4, 1.0), np.array([0.3, -0.2, 0.1, 0.0])
-    h = G @ np.array([0.3, 0.1, 0.2, 0.0])
-    every = model_probabilities(G, h, P, odds)
-    two = {on: p for on, p in every.items() if sum(on) == 2}
-    theta = np.array([1.0, 1.0, 0.0, 0.0])
-    subset = Subset(Stats(Dense(G), h - G @ theta, 0.0), P, theta)
-    visits = []
-    for _ in range(8_000):
-        swap(subset, odds, np.arange(4), rng)
-        visits.append(tuple(bool(a) for a in subset.active))
-    assert {sum(v) for v in visits} == {2}
-    for on, p in two.items():
-        x = np.array([v == on for v in visits], float)
-        share = p / sum(two.values())
-        error = np.sqrt(share * (1 - share) / ess(x[None, :, None])[0])
-        assert abs(x.mean() - share) < Z * error
 
 
 def test_the_best_subset_cannot_be_bettered_by_one_flip():

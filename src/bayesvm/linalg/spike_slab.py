@@ -164,8 +164,7 @@ class Subset:
         gap = theta.copy()
         gap[A] -= self.mean
         self.e = stats.g + self.S @ gap
-        self.own = self.S.diag()
-        self.r = self.own + P - np.einsum("ij,ij->j", rows, self.slopes)
+        self.r = self.S.diag() + P - np.einsum("ij,ij->j", rows, self.slopes)
         self._settle()
 
     def _settle(self) -> None:
@@ -177,11 +176,6 @@ class Subset:
         r = np.maximum(self.r[j], self.P[j])  # less is rounding
         return 0.5 * np.log(self.P[j] / r) + 0.5 * self.e[j] ** 2 / r
 
-    def row(self, k: int) -> Array:
-        """A row of S."""
-        row: Array = self.S.rows(np.array([k]))[0]
-        return row
-
     def flip(self, k: int) -> None:
         """Include a column, or exclude it."""
         (self._leave if self.active[k] else self._enter)(k)
@@ -189,7 +183,7 @@ class Subset:
         self._settle()
 
     def _enter(self, k: int) -> None:
-        r, e, row = max(self.r[k], self.P[k]), self.e[k], self.row(k)
+        r, e, row = max(self.r[k], self.P[k]), self.e[k], self.S.rows(np.array([k]))[0]
         c, v = row - row[self.columns] @ self.slopes, np.append(-self.slopes[:, k], 1.0)
         inverse, slopes, mean = np.outer(v, v / r), np.outer(v, c / r), v * (e / r)
         inverse[:-1, :-1] += self.inverse
@@ -235,18 +229,12 @@ def best_subset(stats: Stats, P: Precision, odds: Array, theta: Array, old: Arra
 
 
 def draw_subset(
-    stats: Stats,
-    P: Precision,
-    odds: Array,
-    theta: Array,
-    rng: np.random.Generator,
-    swaps: int = 4,
+    stats: Stats, P: Precision, odds: Array, theta: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Draw which coefficients are zero, then the others; also each column's inclusion probability.
 
     Columns are updated in random order with the coefficients integrated out (Polson & Scott,
-    section 4.2); between two changes all decisions are made together.  Then a few exchanges of a
-    column inside with a correlated one outside, ``swaps`` of them proposed.
+    section 4.2); between two changes all decisions are made together.
     """
     if isinstance(stats.S, Bordered):
         inner = integrated(stats, P, theta)
@@ -268,34 +256,7 @@ def draw_subset(
         if changes.size:
             subset.flip(int(rest[count - 1]))
         first += count
-    for _ in range(swaps):
-        swap(subset, odds, free, rng)
     return _draw_active(stats, P, theta, subset.active, rng), inclusion
-
-
-def swap(subset: Subset, odds: Array, free: Array, rng: np.random.Generator) -> None:
-    """Propose to exchange a column inside with one outside, more often the more they correlate."""
-    inside, outside = free[subset.active[free]], free[~subset.active[free]]
-    if not inside.size or not outside.size:
-        return
-    i = int(rng.choice(inside))
-    forth = partner_weights(subset.row(i)[outside], subset.own[i], subset.own[outside])
-    j = int(rng.choice(outside, p=forth / forth.sum()))
-    rest = np.append(outside[outside != j], i)
-    back = partner_weights(subset.row(j)[rest], subset.own[j], subset.own[rest])
-    subset.flip(i)
-    log_odds = odds[[j, i]] + subset.evidence([j, i])
-    ratio = log_odds[0] - log_odds[1] + np.log(forth.sum() / back.sum())
-    subset.flip(j if -rng.standard_exponential() < ratio else i)
-
-
-def partner_weights(row: Array, one: Any, others: Array) -> Array:
-    """Weights of columns as partners in an exchange, from a row of S and the diagonal.
-
-    The fourth power of the squared correlation; uncorrelated columns together have one percent.
-    """
-    out: Array = (row**2 / np.maximum(one * others, 1e-300)) ** 4 + 0.01 / others.size
-    return out
 
 
 def _draw_active(
