@@ -84,7 +84,7 @@ def like(x: Any, rows: Any) -> Any:
     Composite rows have few columns, and are multiplied in float64.
     """
     is_composite = isinstance(rows, Composite)
-    if not is_foreign(rows):
+    if of(rows) is np:
         # sparse or integer rows (labels) take what they are multiplied with as it is
         single = not is_composite and rows.dtype == np.float32
         return np.asarray(x, dtype=np.float32) if single else x
@@ -96,7 +96,7 @@ def like(x: Any, rows: Any) -> Any:
 
 def double(x: Any) -> Any:
     """The same numbers in float64, where they are."""
-    return x.double() if is_foreign(x) else np.asarray(x, dtype=np.float64)
+    return np.asarray(x, dtype=np.float64) if of(x) is np else x.double()
 
 
 def to_numpy(x: Any) -> Any:

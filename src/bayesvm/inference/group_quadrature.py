@@ -28,7 +28,6 @@ Pinheiro & Bates (1995) for the quadrature; Louis (1982) for the Hessian; Rue, M
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -408,17 +407,25 @@ def _marginal(posterior: _Posterior, top: Mode, loosest: float = 2.0) -> Margina
 class Integrated(NamedTuple):
     """The posterior of coefficients and groups, and draws of the covariance of the effects."""
 
-    state: State
-    variances: Array  # (draws, r, r)
+    state: Any  # State, and draws (m, r, r), if the posterior was explored
+    variances: Any
     marginal: Marginal
     ascent: Ascent  # to the mode
 
 
-def _attempt(problem: Problem, search: Callable[[_Posterior], Any], entries: int = 2**25) -> Any:
-    """What a search finds; ``None`` where it has no meaning, or numbers overflow.
+def integrate_groups(
+    problem: Problem,
+    start: State | None = None,
+    watch: Watch = silent,
+    max_iter: int = 2000,
+    explore: bool = True,
+    entries: int = 2**25,
+) -> Integrated | None:
+    """The posterior with the effects integrated out; without ``explore`` the mode alone.
 
-    Effects must be of one factor, at most three a group, with a learned covariance.  The columns
-    are gathered in memory, so that they have at most so many ``entries``.
+    ``None`` where it has no meaning, or numbers overflow.  Effects must be of one factor, at most
+    three a group, with a learned covariance.  The columns are gathered in memory, so that they
+    have at most so many ``entries``.
     """
     model = problem.model
     if len(model.grouped) != 1 or model.is_latent or model.has_gates or model.has_residual:
@@ -430,32 +437,12 @@ def _attempt(problem: Problem, search: Callable[[_Posterior], Any], entries: int
         return None
     try:
         with np.errstate(invalid="raise", over="raise", divide="raise"):
-            return search(_Posterior(problem))
+            posterior = _Posterior(problem)
+            top = find_mode(posterior, posterior.start(start), False, watch, max_iter)
+            state, variances = _explore(posterior, top) if explore else (None, None)
+            return Integrated(state, variances, _marginal(posterior, top), top.ascent)
     except (np.linalg.LinAlgError, FloatingPointError):
         return None
-
-
-def marginal(problem: Problem, state: State) -> Marginal | None:
-    """Derivatives with the effects integrated out; ``None`` where that cannot be done."""
-
-    def search(posterior: _Posterior) -> Marginal:
-        return _marginal(posterior, find_mode(posterior, posterior.start(state)))
-
-    found: Marginal | None = _attempt(problem, search)
-    return found
-
-
-def integrate_groups(
-    problem: Problem, start: State | None = None, watch: Watch = silent, max_iter: int = 2000
-) -> Integrated | None:
-    """The posterior with the effects integrated out; ``None`` where that cannot be done."""
-
-    def search(posterior: _Posterior) -> Integrated:
-        top = find_mode(posterior, posterior.start(start), False, watch, max_iter)
-        return _explore(posterior, top)
-
-    found: Integrated | None = _attempt(problem, search)
-    return found
 
 
 class Point(NamedTuple):
@@ -484,7 +471,7 @@ def _explore(
     spacing: float = 1.5,
     depth: float = 4.0,
     draws: int = 2000,
-) -> Integrated:
+) -> tuple[State, Array]:
     """The posterior of phi along its principal axes, and the moments of all else over it.
 
     Points are ``spacing`` standard deviations of phi apart, up to the first whose log density is
@@ -537,7 +524,7 @@ def _explore(
     groups = Eliminated(R, -np.swapaxes(R, 1, 2) @ slope, None)
     arrow = ArrowCovariance(np.linalg.cholesky(np.linalg.inv(cov)), groups)
     state = State(Coef(np.concatenate([beta, u.ravel()]), arrow), (*top.priors[:-1], last))
-    return Integrated(state, Sigmas, _marginal(posterior, top), top.ascent)
+    return state, Sigmas
 
 
 def _quantiles(x: Array, log_density: Array, n: int) -> Array:

@@ -43,7 +43,7 @@ from scipy.linalg import solve_triangular
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
-from ..inference.group_quadrature import Marginal, marginal
+from ..inference.group_quadrature import Marginal, integrate_groups
 from ..inference.model import State
 from ..inference.problem import Problem
 from ..inference.vb import shift
@@ -134,7 +134,9 @@ def robust_covariance(
     inside, rest = subset.moments(coef), subset.outside()
     by = factor(model.likelihood, loo, *inside, rest, unit=subset.unit)
     if kind == "clustered" and whole and problem.form == "arrow":
-        found = found or marginal(problem, State(coef, priors))
+        if found is None:
+            top = integrate_groups(problem, State(coef, priors), max_iter=100, explore=False)
+            found = top and top.marginal
         with suppress(np.linalg.LinAlgError):
             if found is not None and found.beta.size:
                 return _by_groups(found, post, by)
