@@ -176,7 +176,7 @@ def averaged(latents: Latents, chains: list[Array | None]) -> Latents:
 
 
 class Record:
-    """The draws of one chain, filled as it grows; a checkpoint holds them as plain arrays.
+    """The draws of one chain as it grows; a checkpoint holds them as plain arrays.
 
     The rows of the burn-in come first, then every thin-th draw.  A hyperparameter is a number or a
     small matrix; those with one value per coefficient are not kept.
@@ -185,15 +185,12 @@ class Record:
     def __init__(
         self, model: Model, priors: States, burn_in: int, draws: int, thin: int, chains: int = 1
     ) -> None:
-        self.names, self.burn_in, self.thin = model.names, burn_in, thin
+        self.burn_in, self.thin = burn_in, thin
+        terms = zip(model.names, priors, strict=True)
+        self.hyper = [name for name, s in terms if any(np.ndim(x) != 1 for x in s)]
+        self.names = model.names
         self.t = 0  # draws made, burn-in and thinned ones included
-        size = burn_in + draws
-        self.theta, self.fit = np.empty((size, model.width)), np.empty(size)
-        self.hyper = {
-            name: np.empty((size, numbers))
-            for name, s in zip(model.names, priors, strict=True)
-            if (numbers := sum(np.size(x) for x in s if np.ndim(x) != 1))
-        }
+        self.parts: list[dict[str, Array]] = []  # rows in the order in which they were drawn
         self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
         self.moments, self.kept = np.zeros((2, model.width)), 0  # conditional ones, of how many
         self.pairs: list[Pair] = []
@@ -201,27 +198,24 @@ class Record:
         self.every = thin * -(-draws // max(1, PAIRS // chains))  # draws from one pair to the next
         self.scales: list[Sequence[float]] = []  # numbers of the likelihood, where drawn, a sweep
 
-    @property
-    def count(self) -> int:
-        """Rows filled: the burn-in and every thin-th draw after it."""
-        late = max(self.t - self.burn_in, 0)
-        return min(self.t, self.burn_in) + -(-late // self.thin)
-
     def add(self, run: Run) -> None:
-        first, m = self.count, run.fit.size
-        if self.t >= self.burn_in:
-            run = run.take(np.arange(-(self.t - self.burn_in) % self.thin, m, self.thin))
+        m, late = run.fit.size, self.t - self.burn_in
+        rows = np.arange(m) if late < 0 else np.arange(-late % self.thin, m, self.thin)
         self.t += m
-        self._fill(first, run)
+        if rows.size:
+            part = {"theta": run.theta[rows], "fit": run.fit[rows]}
+            for name, s in zip(self.names, run.priors, strict=True):
+                if name in self.hyper:
+                    kept = [np.reshape(x[rows], (rows.size, -1)) for x in s if np.ndim(x) != 2]
+                    part[f"hyper/{name}"] = np.hstack(kept)
+            self.parts.append(part)
 
-    def _fill(self, first: int, run: Run) -> None:
-        m = run.fit.size
-        rows = slice(first, first + m)
-        self.theta[rows], self.fit[rows] = run.theta, run.fit
-        for name, s in zip(self.names, run.priors, strict=True):
-            if m and name in self.hyper:
-                kept = [np.reshape(x, (m, -1)) for x in s if np.ndim(x) != 2]
-                self.hyper[name][rows] = np.hstack(kept)
+    def rows(self) -> dict[str, Array]:
+        """Coefficients, log likelihoods and hyperparameters of all rows."""
+        if len(self.parts) > 1:
+            keys = self.parts[0]
+            self.parts = [{key: np.concatenate([x[key] for x in self.parts]) for key in keys}]
+        return self.parts[0] if self.parts else {}
 
     def note(self, at: Position) -> None:
         """Keep the chances by which a sweep decided, the scale that it drew, and now and then its
@@ -246,28 +240,31 @@ class Record:
 
     def early(self) -> Array:
         """Draws of the second quarter of the burn-in."""
-        return self.theta[self.burn_in // 4 : self.burn_in // 2]
+        few = slice(self.burn_in // 4, self.burn_in // 2)
+        return self.rows()["theta"][few] if self.parts else np.empty((0, self.chances.size))
 
     def burnt(self, like: States) -> Run:
         """The second half of the burn-in, for priors whose states are nothing but numbers."""
-        rows = slice(self.burn_in // 2, self.burn_in)
+        held = {key: x[self.burn_in // 2 : self.burn_in] for key, x in self.rows().items()}
         terms = zip(self.names, like, strict=True)
-        priors = tuple(s and type(s)(*self.hyper[name][rows].T) for name, s in terms)
-        return Run(self.theta[rows], priors, self.fit[rows])
+        priors = tuple(s and type(s)(*held[f"hyper/{name}"].T) for name, s in terms)
+        return Run(held["theta"], priors, held["fit"])
 
     def draws(self, last: Position) -> Draws:
         """The kept draws; if none was due before a stop, the last one made."""
-        first, count = self.burn_in, self.count
-        if count <= first:
-            self._fill(first, Run.of(last))
-            count = first + 1
-        hyper = {name: h[first:count] for name, h in self.hyper.items()}
+        if self.t <= self.burn_in:
+            self.t = self.burn_in
+            self.add(Run.of(last))
+            held = {key: x[-1:] for key, x in self.rows().items()}
+        else:
+            held = {key: x[self.burn_in :] for key, x in self.rows().items()}
+        theta, fit = held.pop("theta"), held.pop("fit")
+        hyper = {key.removeprefix("hyper/"): x for key, x in held.items()}
         if self.scales:
-            kept = self.scales[first :: self.thin][: count - first] or self.scales[-1:]
+            kept = self.scales[self.burn_in :: self.thin][: len(fit)] or self.scales[-1:]
             hyper[LIKELIHOOD] = np.array(kept)
         chance = self.chances / self.decided if self.decided else last.inclusion
         pairs = tuple(self.pairs) or ((last.pair,) if last.latents else ())
-        theta, fit = self.theta[first:count], self.fit[first:count]
         moments = self.moments / self.kept if self.kept else last.moments
         return Draws(theta, hyper, fit, None, chance, pairs, self.cells, moments)
 
@@ -280,12 +277,8 @@ class Record:
             "scales": np.array(self.scales),
             "moments": np.append(self.moments, self.kept),
             **dict(leaves(at._replace(latents=(), likelihood=None, moments=None), "at")),
-            **self._rows(),
+            **self.rows(),
         }
-
-    def _rows(self) -> dict[str, Array]:
-        hyper = {f"hyper/{name}": h[: self.count] for name, h in self.hyper.items()}
-        return {"theta": self.theta[: self.count], "fit": self.fit[: self.count], **hyper}
 
     def load(self, held: dict[str, Array], at: Position, rng: np.random.Generator) -> Position:
         """Undo :meth:`arrays`; ``at`` is any position of the chain."""
@@ -295,8 +288,8 @@ class Record:
         self.scales = held["scales"].tolist()
         self.moments = held["moments"][:-1].reshape(2, -1).copy()
         self.kept = int(held["moments"][-1])
-        for name, rows in self._rows().items():
-            rows[...] = held[name]
+        keys = ("theta", "fit", *(f"hyper/{name}" for name in self.hyper))
+        self.parts = [{key: held[key] for key in keys}] if "theta" in held else []
         likelihood = at.likelihood and at.likelihood.with_numbers(self.scales[-1])
         found: Position = filled(at._replace(latents=(), likelihood=None, moments=None), held, "at")
         return found._replace(likelihood=likelihood)
