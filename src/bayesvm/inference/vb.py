@@ -77,7 +77,7 @@ class VB:
         Covariance of the coefficients; ``"auto"`` is full while it fits in memory.
     accelerate : bool, default=True
         ``False`` maximises the augmented bound by the printed coordinate ascent, iterate by
-        iterate.
+        iterate; a diagonal covariance has none.
     warm_rows : int, default=10
         With many rows, start from a fit to a random subset of this many rows per coefficient (and
         at least 2,000); 0 always starts from zero.  The optimum does not depend on it.
