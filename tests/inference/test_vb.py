@@ -256,7 +256,7 @@ def assert_never_falls(path):
     lik=st.sampled_from(LIKELIHOODS),
     prior=st.sampled_from(PRIORS),
 )
-def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, bound, form, lik, prior):
+def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, form, lik, prior):
     """40 settings x 20 data sets: separable, wide, sparse, weighted and badly scaled ones."""
     for k in range(20):
         X, y, c = simulate(n, p, seed + k, noise, weighted)
