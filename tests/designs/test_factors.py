@@ -17,11 +17,11 @@ from bayesvm.factor_models import FactorPrior, Sheet, project
 from bayesvm.factor_models.design import FactorScores
 from bayesvm.factor_models.loadings import Drawn, learn
 from bayesvm.inference import VB, Gibbs
+from bayesvm.inference.cavi import bound_of, sweep
 from bayesvm.inference.draws import Position
 from bayesvm.inference.latent import rotate_latents, sample_latents, start_latents
 from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, Lasso, Ridge, SpikeSlab

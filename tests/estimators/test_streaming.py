@@ -14,8 +14,8 @@ from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.core.types import Coef
 from bayesvm.data import Blocks, Serial
 from bayesvm.inference import VB, Gibbs
+from bayesvm.inference.cavi import bound_of
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.vb import bound_of
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge
 

@@ -15,11 +15,11 @@ from bayesvm.core.types import Design, Term
 from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Factors, Intercept, Missing, Table, Unstructured
 from bayesvm.inference import Gibbs
+from bayesvm.inference.cavi import bound_of, sweep
 from bayesvm.inference.draws import Position
 from bayesvm.inference.latent import start_latents
 from bayesvm.inference.model import Model, State, arranged
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.linalg.spike_slab import gated_coef
 from bayesvm.priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab

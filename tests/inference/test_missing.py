@@ -11,9 +11,9 @@ from tests.problems import Z
 from bayesvm.data import Threads
 from bayesvm.designs import Unstructured
 from bayesvm.inference import VB, Gibbs
+from bayesvm.inference.cavi import bound_of, sweep
 from bayesvm.inference.latent import entropy, start_latents
 from bayesvm.inference.model import State
-from bayesvm.inference.vb import bound_of, sweep
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab

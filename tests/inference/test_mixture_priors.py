@@ -7,8 +7,8 @@ from tests.problems import Z, make_problem, simulate
 
 from bayesvm.core.types import Coef
 from bayesvm.inference import EM, VB, Gibbs
+from bayesvm.inference.cavi import bound_of, searched, sweep
 from bayesvm.inference.model import State
-from bayesvm.inference.vb import bound_of, searched, sweep
 from bayesvm.likelihoods import Logistic, Probit
 from bayesvm.linalg.covariances import Point
 from bayesvm.predictive.diagnostics import ess

@@ -11,8 +11,8 @@ from tests.problems import make_problem, simulate
 from bayesvm import BayesianLinearSVC, MixedSVC
 from bayesvm.data import from_iterable
 from bayesvm.inference import SVI, VB
+from bayesvm.inference.cavi import bound_of
 from bayesvm.inference.svi import Leaky, coefficients
-from bayesvm.inference.vb import bound_of
 from bayesvm.priors import Fixed, Ridge
 
 N, P = 60, 3

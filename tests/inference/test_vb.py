@@ -25,9 +25,9 @@ from bayesvm.data import Blocks, Serial
 from bayesvm.gp.posterior import ExactProcess
 from bayesvm.gp.sites import Labels, fit_sites
 from bayesvm.inference import VB
+from bayesvm.inference.cavi import BoundFell, bound_of
 from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
-from bayesvm.inference.vb import BoundFell, bound_of
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge

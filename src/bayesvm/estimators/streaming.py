@@ -23,11 +23,11 @@ from ..data import Blocks, block_rows
 from ..data.labels import check_weights, class_factors, plain_labels
 from ..data.tables import check_in_memory
 from ..inference import VB
+from ..inference.cavi import bound_of
 from ..inference.model import Model, State
 from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inference.streaming import update_posterior
-from ..inference.vb import bound_of
 from ..linalg.covariances import DiagonalCovariance, RootCovariance
 from ..predictive.fitted import Fit, Machine
 from ..predictive.fitting import Found, against_rest, find_posterior, with_link

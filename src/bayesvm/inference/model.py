@@ -30,6 +30,14 @@ class State(NamedTuple):
     latents: Latents = ()
 
 
+def shift(old: Coef, new: Coef) -> float:
+    """Largest move of a coefficient in posterior standard deviations (or absolutely at a point)."""
+    move = np.abs(new.mean - old.mean)
+    if new.cov.is_point:
+        return float(np.max(move / np.maximum(1.0, np.abs(new.mean))))
+    return float(np.max(move / np.sqrt(new.cov.diag())))
+
+
 @dataclass(frozen=True)
 class Model:
     """Terms, whose sum is f, and the likelihood of the labels given f."""

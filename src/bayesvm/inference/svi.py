@@ -17,10 +17,10 @@ from ..data.blocks import even_parts
 from ..linalg.arrow import ArrowCovariance, eliminate
 from ..linalg.columns import Arrow, Factor
 from ..linalg.covariances import FullCovariance, Point
+from .cavi import bound_of
 from .model import Model, State, States
 from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
-from .vb import bound_of
 
 
 class Drift(NamedTuple):

@@ -15,8 +15,8 @@ papers' bound of it (``bound="augmented"``).  One round of :func:`fit_gaussian` 
    :math:`w_i = -2\,\partial\ell_i / \partial v_i`;
 3. hyperparameters to their fixed point given *S*.
 
-Only step 2 needs a product of matrices over the rows.  :func:`coordinate_ascent` is the papers'
-algorithm, which also serves selection priors and missing cells.
+Only step 2 needs a product of matrices over the rows.  :mod:`bayesvm.inference.cavi`
+has the papers' algorithm, which also serves selection priors and missing cells.
 """
 
 from __future__ import annotations
@@ -33,18 +33,14 @@ from ..core.precision import Precision
 from ..core.types import Array, Coef
 from ..linalg.covariances import blended, covariance
 from ..linalg.spike_slab import gated_coef
-from .latent import start_latents, sum_latents, update_latents
-from .model import Model, State, States
+from .cavi import coordinate_ascent, searched
+from .latent import start_latents
+from .model import Model, State, States, shift
 from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
-from .spike_slab import Sweep, gated_sweep, searched
 
 BOUNDS = ("auto", "augmented", "tight")
 COVARIANCES = ("auto", "full", "diagonal")
-
-
-class BoundFell(RuntimeError):
-    """A bound fell: an error in a component, or rounding, where columns are very large."""
 
 
 @dataclass(frozen=True)
@@ -274,89 +270,9 @@ def settle_hyperparameters(
     return new, model.update(priors, new)
 
 
-def bound_of(problem: Problem, state: State) -> float:
-    """The evidence lower bound of a state, complete with constants."""
-    model, (coef, priors, latents) = problem.model, state
-    stats = replace(problem, latents=latents).stats(gated_coef(coef, model.gates(priors)))
-    known = sum_latents(problem, latents) if latents else ()
-    return float(stats.bound + model.bound(coef, priors, known))
-
-
-def shift(old: Coef, new: Coef) -> float:
-    """Largest move of a coefficient in posterior standard deviations (or absolutely at a point)."""
-    move = np.abs(new.mean - old.mean)
-    if new.cov.is_point:
-        return float(np.max(move / np.maximum(1.0, np.abs(new.mean))))
-    return float(np.max(move / np.sqrt(new.cov.diag())))
-
-
 def _elbo(problem: Problem, coef: Coef, v: Array, priors: States) -> float:
     with np.errstate(all="ignore"):
         return float(problem.expectations(coef, v).bound + problem.model.bound(coef, priors))
-
-
-# ---------------------------------------------------------------------------------------------
-# The papers' coordinate ascent
-
-
-def coordinate_ascent(
-    problem: Problem,
-    state: State,
-    max_iter: int,
-    tol: float,
-    watch: Watch = silent,
-    frozen: bool = False,
-) -> Ascent:
-    """Sweeps of the augmented bound, which never falls (Luts & Ormerod, Algorithms 1 to 3).
-
-    Stops when a sweep raises the bound by less than ``tol`` of its size and moves no coefficient
-    by more than ``10 * sqrt(tol)`` posterior standard deviations.  With ``frozen``, inclusion
-    probabilities stay as they are.
-    """
-    if problem.model.is_latent and not state.latents:
-        state = state._replace(latents=start_latents(problem))
-    watch, here = Monitor.of(watch), sweep(problem, state, frozen)
-    run = Ascent(state, here.bound, [], change=np.inf)
-    if (held := watch.begin(here.state)) is not None:
-        run, here = held, sweep(problem, held.state, frozen)
-    while run.n_iter < max_iter and not (run.converged or run.stopped):
-        n_iter, path, before, plain = run.n_iter + 1, run.path, here.bound, here.state
-        state = plain if here.fast is None else here.fast
-        here = sweep(problem, state, frozen)
-        if state is not plain and here.bound < before:
-            state, here = plain, sweep(problem, plain, frozen)
-        bound, change = here.bound, here.bound - before
-        if change < -1e-8 * max(1.0, abs(bound)) and not state.coef.cov.patched:
-            raise BoundFell(
-                f"the bound fell from {before!r} to {bound!r} in a step that cannot lower it. Very "
-                "large columns can do that by rounding: let them be standardised "
-                "(standardize=True). If they are, a likelihood, prior or design has an error."
-            )
-        path.append(bound)
-        still = shift(state.coef, here.state.coef) < 10.0 * np.sqrt(tol)
-        converged = bool(change < tol * max(1.0, abs(bound))) and still
-        stop = watch(Progress("vb", n_iter, max_iter, bound, change), state)
-        run = Ascent(state, bound, path, n_iter, converged, change, stop)
-        watch.keep(run)
-    watch.keep(run, now=True)
-    return run
-
-
-def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
-    """One sweep of coordinate ascent from a state."""
-    if state.latents:
-        state = state._replace(latents=sum_latents(problem, state.latents))
-        problem = replace(problem, latents=state.latents)
-    model, (coef, priors, _) = problem.model, state
-    if model.has_gates:
-        return gated_sweep(problem, state, frozen)
-    stats = problem.stats(coef)
-    bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
-    P = model.precision(priors)
-    cov = covariance(stats.S, P)
-    new = Coef(coef.mean + cov.solve(stats.g - P * coef.mean), cov)
-    latents = update_latents(problem, coef, new) if state.latents else ()
-    return Sweep(bound, State(new, model.update(priors, new), latents))
 
 
 # ---------------------------------------------------------------------------------------------

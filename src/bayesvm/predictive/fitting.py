@@ -14,6 +14,7 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
 from ..data import Serial, rows_of_all_classes
 from ..inference import EM, VB, Gibbs
+from ..inference.cavi import bound_of
 from ..inference.draws import Draws
 from ..inference.em import Mode
 from ..inference.group_quadrature import Marginal, integrate_groups
@@ -22,7 +23,7 @@ from ..inference.multinomial import draw_classes, fit_em, fit_vb
 from ..inference.problem import Problem
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
-from ..inference.vb import bound_of, learned
+from ..inference.vb import learned
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob
 from ..linalg.covariances import FullCovariance, Point, covariance

@@ -44,9 +44,8 @@ from scipy.linalg import solve_triangular
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..inference.group_quadrature import Marginal, integrate_groups
-from ..inference.model import State
+from ..inference.model import State, shift
 from ..inference.problem import Problem
-from ..inference.vb import shift
 from ..likelihoods import Likelihood
 from ..linalg.arrow import ArrowCovariance
 from ..linalg.columns import unit

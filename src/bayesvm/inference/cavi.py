@@ -1,0 +1,163 @@
+r"""Coordinate ascent of the papers' bound (Luts & Ormerod, Algorithms 1 to 4).
+
+A sweep sums rows at the present moments of f, then updates
+
+.. math::
+
+    \Sigma^{-1} \leftarrow S + E[P], \qquad \mu \leftarrow \mu + \Sigma(g - E[P]\mu),
+
+then the hyperparameters, with a selection prior the gates of coefficients, and latent entries of
+rows.  No sweep lowers the bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.types import Coef
+from ..linalg.covariances import covariance
+from ..linalg.spike_slab import OPEN, best_subset, gated_coef, through_gates, update_gates
+from .latent import start_latents, sum_latents, update_latents
+from .model import State, States, shift
+from .problem import Problem
+from .progress import Ascent, Monitor, Progress, Watch, silent
+
+
+class BoundFell(RuntimeError):
+    """A bound fell: an error in a component, or rounding, where columns are very large."""
+
+
+class Sweep(NamedTuple):
+    """The bound of a state, and the next state.
+
+    ``fast`` may be tried first: it moves the scale of a selection prior further, and can lower the
+    bound.
+    """
+
+    bound: float
+    state: State
+    fast: State | None = None
+
+
+def bound_of(problem: Problem, state: State) -> float:
+    """The evidence lower bound of a state, complete with constants."""
+    model, (coef, priors, latents) = problem.model, state
+    stats = replace(problem, latents=latents).stats(gated_coef(coef, model.gates(priors)))
+    known = sum_latents(problem, latents) if latents else ()
+    return float(stats.bound + model.bound(coef, priors, known))
+
+
+def coordinate_ascent(
+    problem: Problem,
+    state: State,
+    max_iter: int,
+    tol: float,
+    watch: Watch = silent,
+    frozen: bool = False,
+) -> Ascent:
+    """Sweeps of the augmented bound, which never falls (Luts & Ormerod, Algorithms 1 to 3).
+
+    Stops when a sweep raises the bound by less than ``tol`` of its size and moves no coefficient
+    by more than ``10 * sqrt(tol)`` posterior standard deviations.  With ``frozen``, inclusion
+    probabilities stay as they are.
+    """
+    if problem.model.is_latent and not state.latents:
+        state = state._replace(latents=start_latents(problem))
+    watch, here = Monitor.of(watch), sweep(problem, state, frozen)
+    run = Ascent(state, here.bound, [], change=np.inf)
+    if (held := watch.begin(here.state)) is not None:
+        run, here = held, sweep(problem, held.state, frozen)
+    while run.n_iter < max_iter and not (run.converged or run.stopped):
+        n_iter, path, before, plain = run.n_iter + 1, run.path, here.bound, here.state
+        state = plain if here.fast is None else here.fast
+        here = sweep(problem, state, frozen)
+        if state is not plain and here.bound < before:
+            state, here = plain, sweep(problem, plain, frozen)
+        bound, change = here.bound, here.bound - before
+        if change < -1e-8 * max(1.0, abs(bound)) and not state.coef.cov.patched:
+            raise BoundFell(
+                f"the bound fell from {before!r} to {bound!r} in a step that cannot lower it. Very "
+                "large columns can do that by rounding: let them be standardised "
+                "(standardize=True). If they are, a likelihood, prior or design has an error."
+            )
+        path.append(bound)
+        still = shift(state.coef, here.state.coef) < 10.0 * np.sqrt(tol)
+        converged = bool(change < tol * max(1.0, abs(bound))) and still
+        stop = watch(Progress("vb", n_iter, max_iter, bound, change), state)
+        run = Ascent(state, bound, path, n_iter, converged, change, stop)
+        watch.keep(run)
+    watch.keep(run, now=True)
+    return run
+
+
+def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
+    """One sweep of coordinate ascent from a state."""
+    if state.latents:
+        state = state._replace(latents=sum_latents(problem, state.latents))
+        problem = replace(problem, latents=state.latents)
+    model, (coef, priors, _) = problem.model, state
+    if model.has_gates:
+        return gated_sweep(problem, state, frozen)
+    stats = problem.stats(coef)
+    bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
+    P = model.precision(priors)
+    cov = covariance(stats.S, P)
+    new = Coef(coef.mean + cov.solve(stats.g - P * coef.mean), cov)
+    latents = update_latents(problem, coef, new) if state.latents else ()
+    return Sweep(bound, State(new, model.update(priors, new), latents))
+
+
+def gated_sweep(problem: Problem, state: State, frozen: bool) -> Sweep:
+    """A sweep of coordinate ascent with a selection prior (Luts & Ormerod, Algorithm 3).
+
+    With ``frozen``, inclusion probabilities stay as they are.
+    """
+    model, (coef, priors, _) = problem.model, state
+    gate, odds = model.gates(priors), model.odds(priors)
+    assert gate is not None
+    assert odds is not None
+    view = gated_coef(coef, gate)
+    stats = problem.stats(view)
+    bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
+    inner = through_gates(stats, gate, coef.mean)
+
+    def at_scales(scales: States) -> State:
+        P = model.precision(scales)
+        cov = covariance(inner.S, P)
+        new = Coef(coef.mean + cov.solve(inner.g - P * coef.mean), cov)
+        updated = model.update(scales, new)
+        if not frozen:
+            updated = model.gated(updated, update_gates(stats, view.mean, new, odds, gate))
+        latents = ()
+        if state.latents:
+            latents = update_latents(problem, view, gated_coef(new, model.gates(updated)))
+        return State(new, updated, latents)
+
+    plain = at_scales(priors)
+    # columns that are out only repeat the scale: where rows are few it would hardly move, and its
+    # fixed point is tried as soon as inclusion probabilities are still
+    after = np.asarray(model.gates(plain.priors))
+    if coef.cov.is_point or not np.allclose(after, gate, rtol=0.0, atol=1e-5):
+        return Sweep(bound, plain)
+    each = model.each(priors, plain.coef)
+    return Sweep(bound, plain, at_scales(tuple(p.at_fixed_point(s, own) for p, s, own in each)))
+
+
+def searched(problem: Problem, state: State) -> State:
+    """Gates opened or shut by a greedy search at the present weights of rows.
+
+    A mean-field factor of a coefficient behind an open gate is narrow and keeps it open; here the
+    coefficients are integrated out.
+    """
+    model, (coef, priors, latents) = problem.model, state
+    gate, odds = model.gates(priors), model.odds(priors)
+    assert gate is not None
+    assert odds is not None
+    view = gated_coef(coef, gate)
+    start = np.where(gate > 0.5, view.mean, 0.0)
+    stats = replace(problem, latents=latents).stats(view)
+    active = best_subset(stats, model.precision(priors), odds, start, view.mean)
+    return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))
