@@ -161,3 +161,24 @@ def searched(problem: Problem, state: State) -> State:
     stats = replace(problem, latents=latents).stats(view)
     active = best_subset(stats, model.precision(priors), odds, start, view.mean)
     return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))
+
+
+def search_models(
+    problem: Problem, rng: np.random.Generator, max_iter: int, tol: float, watch: Watch = silent
+) -> State:
+    """Selection has local optima: the best of several rough fits, and of searches from it."""
+    model, latents = problem.model, start_latents(problem)
+    rough = (max_iter, max(tol, 1e-5), watch)
+    each = [t.prior.starts(t.design.width, rng) for t in model.terms]
+    starts = [State(model.start(), states, latents) for states in zip(*each, strict=True)]
+    # one more with all coefficients included until they are found
+    starts.append(coordinate_ascent(problem, starts[0], *rough, frozen=True).state)
+    runs = [coordinate_ascent(problem, x, *rough) for x in starts]
+    best = max(runs, key=lambda run: run.bound)
+    while True:
+        run = coordinate_ascent(problem, searched(problem, best.state), *rough)
+        better = run.bound > best.bound + 1e-4 * abs(best.bound)
+        best = run if better else best
+        if run.stopped or not better:
+            state: State = best.state
+            return state

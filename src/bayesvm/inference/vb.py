@@ -33,8 +33,7 @@ from ..core.precision import Precision
 from ..core.types import Array, Coef
 from ..linalg.covariances import blended, covariance
 from ..linalg.spike_slab import gated_coef
-from .cavi import coordinate_ascent, searched
-from .latent import start_latents
+from .cavi import coordinate_ascent, search_models
 from .model import Model, State, States, shift
 from .problem import Problem
 from .progress import Ascent, Monitor, Progress, Watch, silent
@@ -116,49 +115,22 @@ class VB:
         problem = problem.with_likelihood(self.seen(problem.model.likelihood)).kept()
         model, how = problem.model, (self.max_iter, self.tol, watch)
         if model.has_gates:
-            start = self._search(problem, rng, watch) if start is None else start
+            start = start or search_models(problem, rng, *how)
             return coordinate_ascent(problem, start, *how)
         tight = model.likelihood.is_tight
         if model.is_latent or not (self.accelerate or tight or problem.form == "diagonal"):
             return coordinate_ascent(problem, start or State(model.start(), model.init()), *how)
-        if start is None or start.coef.cov.is_point:
-            start = self._start(problem, rng, start)
-        return fit_gaussian(problem, start, *how)
-
-    def _start(self, problem: Problem, rng: np.random.Generator, point: State | None) -> State:
-        """The fit to a random subset of many rows, whose covariance preconditions that to all.
-
-        Rows of the subset are weighted so that they represent all rows.  Without a subset, all
-        variances of f start at one.
-        """
-        model = problem.model
         rows = max(2000, self.warm_rows * model.width)
-        if self.warm_rows and point is None and problem.n >= 8 * rows:
+        if start is None and self.warm_rows and problem.n >= 8 * rows:
+            # the covariance of a fit to a random subset preconditions the fit to all rows
             few, share = problem.balanced(rows, rng)
-            few = replace(few, c=few.c * share)
-            return replace(self, tol=max(self.tol, 1e-6)).fit(few, rng).state
-        coef, priors, _ = State(model.start(), model.init()) if point is None else point
-        sums = problem.expectations(coef, 1.0, gram=True)
-        return State(Coef(coef.mean, covariance(sums.S, model.precision(priors))), priors)
-
-    def _search(self, problem: Problem, rng: np.random.Generator, watch: Watch) -> State:
-        """Selection has local optima: the best of several rough fits, and of searches from it."""
-        model = problem.model
-        rough = (self.max_iter, max(self.tol, 1e-5), watch)
-        each = [t.prior.starts(t.design.width, rng) for t in model.terms]
-        latents = start_latents(problem)
-        starts = [State(model.start(), states, latents) for states in zip(*each, strict=True)]
-        # one more with all coefficients included until they are found
-        starts.append(coordinate_ascent(problem, starts[0], *rough, frozen=True).state)
-        runs = [coordinate_ascent(problem, x, *rough) for x in starts]
-        best = max(runs, key=lambda run: run.bound)
-        while True:
-            run = coordinate_ascent(problem, searched(problem, best.state), *rough)
-            better = run.bound > best.bound + 1e-4 * abs(best.bound)
-            best = run if better else best
-            if run.stopped or not better:
-                state: State = best.state
-                return state
+            few = replace(few, c=few.c * share)  # each represents as many of all rows
+            start = replace(self, tol=max(self.tol, 1e-6)).fit(few, rng).state
+        elif start is None or start.coef.cov.is_point:  # all variances of f start at one
+            coef, priors, _ = start or State(model.start(), model.init())
+            S = problem.expectations(coef, 1.0, gram=True).S
+            start = State(Coef(coef.mean, covariance(S, model.precision(priors))), priors)
+        return fit_gaussian(problem, start, *how)
 
 
 # ---------------------------------------------------------------------------------------------
