@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -176,7 +176,7 @@ class Model:
 
     def corner(self, states: States) -> Array:
         """Derivative of the penalty at zero, ``(K,)``."""
-        return self._joined(states, lambda prior, s, p: prior.corner(s, p))
+        return self._joined("corner", states)
 
     def is_quadratic(self, states: States) -> bool:
         """Whether the penalty is made of squares and absolute values: its mode can be exact."""
@@ -184,24 +184,19 @@ class Model:
 
     def odds(self, states: States) -> Array | None:
         """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
-        if not self.has_gates:
-            return None
-        return self._joined(states, lambda prior, s, p: prior.odds(s, p))
+        return self._joined("odds", states) if self.has_gates else None
 
     def gates(self, states: States) -> Array | None:
         """Probability of each coefficient not to be zero; ``None`` if no prior has gates."""
-        if not self.has_gates:
-            return None
-        return self._joined(states, lambda prior, s, p: prior.gates(s, p))
+        return self._joined("gates", states) if self.has_gates else None
 
     def gated(self, states: States, eta: Array) -> States:
         """States with new log odds of the gates."""
         return tuple(prior.gated(s, eta[at]) for prior, s, at in self.parts(states))
 
-    def _joined(self, states: States, of: Callable[[Prior, Any, int], Array]) -> Array:
-        return np.concatenate(
-            [of(prior, s, at.stop - at.start) for prior, s, at in self.parts(states)]
-        )
+    def _joined(self, method: str, states: States) -> Array:
+        parts = self.parts(states)
+        return np.concatenate([getattr(p, method)(s, at.stop - at.start) for p, s, at in parts])
 
 
 def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
