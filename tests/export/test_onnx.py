@@ -16,7 +16,7 @@ from bayesvm import (
     to_onnx,
 )
 from bayesvm.inference import Gibbs
-from bayesvm.kernels import RBF, Function, Linear, Matern
+from bayesvm.kernels import RBF, Function, Linear, Matern, Polynomial
 from bayesvm.terms import Columns, Intercept, Missing, Process
 
 pytest.importorskip("onnx")
@@ -83,8 +83,16 @@ def test_terms_with_missing_cells():
     np.testing.assert_allclose(got["probabilities"], model.predict_proba(frame), atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", [BayesianLinearSVC, BayesianSVC])
-def test_text_and_missing_cells(estimator):
+@pytest.mark.parametrize(
+    "model",
+    [
+        BayesianLinearSVC(),
+        BayesianSVC(),
+        BayesianSVC(Polynomial(2, np.linspace(2.0, 5.0, 10)), tune=False),  # indicators have theirs
+    ],
+    ids=["linear", "rbf", "polynomial"],
+)
+def test_text_and_missing_cells(model):
     pd = pytest.importorskip("pandas")
     X, y = data(2)
     rng = np.random.default_rng(3)
@@ -92,7 +100,7 @@ def test_text_and_missing_cells(estimator):
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frame.insert(1, "X", rng.choice(["p", "q"], len(y)))
     frame["kind"] = rng.choice(["one", "two", "thr\nee"], len(y))
-    model = estimator().fit(frame, y)
+    model.fit(frame, y)
     new = frame[:30].copy()
     new.loc[[0, 3], ["X", "kind"]] = "unseen"
     text = {"X_": new["X"].to_numpy(object), "kind": new["kind"].to_numpy(object)}

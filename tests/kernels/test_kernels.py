@@ -230,6 +230,10 @@ def test_the_gaussian_kernel_of_indicators_counts_mismatches():
         (lambda: Constant(np.inf), "Constant"),
         (lambda: White("a"), "White"),
         (lambda: RBF(ARD)(np.ones((2, 2))), "3 length scales but the rows have 2 columns"),
+        (
+            lambda: with_groups(RBF((1.0, 2.0)), (0, 1, 2))(np.ones((2, 3))),
+            "2 length scales but the rows have 3 columns or groups",
+        ),
         (lambda: Function(lambda A, B: A)(np.ones((2, 3))), r"must return shape \(2, 2\)"),
     ],
 )

@@ -217,7 +217,7 @@ def _kernel(kernel: Any, A: Columns, Z: Array | None = None) -> Columns:
     if isinstance(kernel, Product):
         return _kernel(kernel.left, A, Z) * _kernel(kernel.right, A, Z)
     if isinstance(kernel, Polynomial):
-        return (kernel.offset + _kernel(Linear(kernel.length_scale), A, Z)) ** float(kernel.degree)
+        return (kernel.offset + _kernel(kernel.inner, A, Z)) ** float(kernel.degree)
     if isinstance(kernel, Constant | White):
         own = kernel.variance if isinstance(kernel, White) and Z is None else 0.0
         value = kernel.value if isinstance(kernel, Constant) else own

@@ -180,8 +180,15 @@ def groups_of(kernel: Any) -> tuple[int, ...] | None:
 
 def scale_of(kernel: Any) -> Array:
     """The length scale, or one per column where columns or groups of them have separate ones."""
-    scale = np.asarray(kernel.length_scale)
-    return scale if kernel.groups is None or not scale.ndim else scale[list(kernel.groups)]
+    scale, groups = np.asarray(kernel.length_scale), kernel.groups
+    if groups is None or not scale.ndim:
+        return scale
+    if scale.size != max(groups) + 1:
+        raise ValueError(
+            f"the kernel has {scale.size} length scales but the rows have {max(groups) + 1} columns "
+            "or groups of columns; give one length scale or one for each."
+        )
+    return scale[list(groups)]
 
 
 def by_group(kernel: Any, per_column: Array) -> Array:

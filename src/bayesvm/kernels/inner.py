@@ -98,15 +98,15 @@ class Polynomial(Kernel):
             )
 
     @property
-    def _inner(self) -> Linear:
+    def inner(self) -> Linear:
         return Linear(self.length_scale, groups=self.groups)
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        out: Array = (self.offset + self._inner(A, B)) ** self.degree
+        out: Array = (self.offset + self.inner(A, B)) ** self.degree
         return out
 
     def diag(self, A: Array) -> Array:
-        out: Array = (self.offset + self._inner.diag(A)) ** self.degree
+        out: Array = (self.offset + self.inner.diag(A)) ** self.degree
         return out
 
     def _chain(self, G: Array, inner: Array) -> Any:
@@ -114,12 +114,12 @@ class Polynomial(Kernel):
         return G * self.degree * (self.offset + inner) ** (self.degree - 1)
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        H = self._chain(G, self._inner(A, B))
-        return np.append(self._inner.pull(H, A, B), self.offset * float(H.sum()))
+        H = self._chain(G, self.inner(A, B))
+        return np.append(self.inner.pull(H, A, B), self.offset * float(H.sum()))
 
     def pull_diag(self, g: Array, A: Array) -> Array:
-        h = self._chain(g, self._inner.diag(A))
-        return np.append(self._inner.pull_diag(h, A), self.offset * float(h.sum()))
+        h = self._chain(g, self.inner.diag(A))
+        return np.append(self.inner.pull_diag(h, A), self.offset * float(h.sum()))
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        return self._inner.pull_points(self._chain(G, self._inner(A, B)), A, B)
+        return self.inner.pull_points(self._chain(G, self.inner(A, B)), A, B)
