@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from .estimators.kernel import BayesianSVC
     from .estimators.linear import BayesianLinearSVC
     from .estimators.mixed import MixedSVC
-    from .estimators.pcvm import PCVC
     from .estimators.pipeline import Pipeline, make_pipeline
-    from .estimators.rvm import RVC
+    from .estimators.sparse_kernel import PCVC, RVC
     from .estimators.svr import BayesianSVR
     from .export.model import to_onnx
     from .html_report.report import report
@@ -72,9 +71,9 @@ _SOURCES = {
     "BayesianSVR": "estimators.svr",
     "FactorSVC": "estimators.factor",
     "MixedSVC": "estimators.mixed",
-    "PCVC": "estimators.pcvm",
+    "PCVC": "estimators.sparse_kernel",
     "Pipeline": "estimators.pipeline",
-    "RVC": "estimators.rvm",
+    "RVC": "estimators.sparse_kernel",
     "TableCleaner": "data.cleaning",
     "load": "data.storage",
     "make_pipeline": "estimators.pipeline",

@@ -1,0 +1,651 @@
+"""Sparse kernel machines: the probabilistic classification and the relevance vector machine."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..core.arrays import one_against_rest
+from ..core.distributions import stream
+from ..core.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
+from ..core.types import Array, Term
+from ..data import Blocks, Serial, block_rows, tables
+from ..data.labels import Training
+from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
+from ..gp.sites import Distinct, extent_of, merge, merge_values
+from ..inference.model import Model, State
+from ..inference.progress import Progress
+from ..inspection.arviz import Draws
+from ..inspection.kernels import VectorReport
+from ..kernels import Kernel, Scaled, with_columns, with_groups
+from ..kernels.precomputed import check_square, skew
+from ..likelihoods import Logistic, Probit
+from ..predictive.fitted import Fit, Machine
+from ..predictive.leave_one_out import LooMoments
+from ..predictive.links import CalibratedLink, ProbitLink, plain_link
+from ..predictive.posterior import GaussianPosterior
+from ..priors import Fixed
+from ..priors.intercept import intercept_prior
+from ..sparse_kernel import Power, convex, pcvm, rvm
+from ..sparse_kernel.data import (
+    Journal,
+    MergedRows,
+    Result,
+    choose_candidates,
+    has_length_scale,
+    tune_kernel,
+)
+from ..sparse_kernel.newton import PROBIT
+from .base import BayesianClassifier
+from .options import check_positive, choose, choose_kernel
+from .predictions import draw_f
+
+
+def number(low: float, *, above: bool = False, none: bool = False) -> Rule:
+    """Numbers of at least ``low``, or above it; whole ones if ``low`` is an int; or ``None``."""
+    kind, whole = (Integral, "whole ") if isinstance(low, int) else (Real, "")
+
+    def is_right(x: Any) -> bool:
+        if x is None:
+            return none
+        return is_number(x, low, kind=kind) and not (above and x == low)
+
+    what = f"a {whole}number {'above' if above else 'of at least'} {low:g}"
+    return is_right, what + (" or None" if none else "")
+
+
+RULES: Mapping[str, Rule] = {
+    "tune": SWITCH,
+    "n_folds": number(2),
+    "max_iter": number(1, none=True),
+    "tol": number(0.0, none=True),
+    "rate": number(0.0, above=True, none=True),
+    "norm_penalty": number(0.0, none=True),
+    "n_candidates": (
+        lambda x: is_among(x, ("auto",)) or number(2)[0](x),
+        "'auto' or a whole number of at least 2",
+    ),
+}
+
+
+def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
+    if not is_among(value, tuple(known)):
+        words = ", ".join(map(repr, known))
+        raise ValueError(f"{name}={value!r} is not known; choose one of {words}.")
+
+
+class VectorData(NamedTuple):
+    """The rows of a fit, and the kernel to begin with; no inputs if kernel values are given."""
+
+    rows: MergedRows
+    first: Array  # (rows,) where each merged row first occurs in the training data
+    inputs: Standardised | None
+    kernel: Any
+    per_column: bool  # whether columns may have separate length scales
+
+
+class VectorClassifier(BayesianClassifier):
+    """Base of the sparse kernel machines."""
+
+    _accept_sparse = False
+    _knows_novelty = False
+    _by_label = True  # whether a point that occurs with two labels is two candidates
+    _maximised: str  # name of what is maximised
+    _likelihood: Any
+
+    kernel: Any
+    tune: bool
+    standardize: bool
+    n_candidates: Any
+    intercept_scale: float | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_among(self.kernel, ("precomputed",))
+        tags.input_tags.allow_nan &= not tags.input_tags.pairwise
+        return tags
+
+    def _on_device(self) -> bool:
+        return False  # kernel values are computed on the host
+
+    # ----- fitting
+
+    @abstractmethod
+    def _check(self) -> Any:
+        """The settings of the solver, checked."""
+
+    @abstractmethod
+    def _solve(
+        self, settings: Any, rows: MergedRows, kernel: tuple[Any, float | None],
+        journal: Journal, rng: np.random.Generator,
+    ) -> Result:  # fmt: skip
+        """The machines for a tuned kernel, with its amplitude."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows ``X`` with labels ``y``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), or (n, n) if precomputed
+            Rows.
+        y : array-like of shape (n,) or (n, n_classes)
+            Labels, two or more distinct, or probabilities of the classes.
+        sample_weight : array-like of shape (n,), optional
+            A weight of 2 equals the row twice; 0 leaves it out.
+
+        Returns
+        -------
+        self : PCVC or RVC
+            The fitted estimator.
+        """
+        for name, rule in RULES.items():
+            if hasattr(self, name):
+                check_rule(name, getattr(self, name), rule)
+        settings = self._check()
+        tables.check_in_memory(X, type(self).__name__, ("memory", "device"))
+        run = self._run()
+        training = self._read_training(X, y, sample_weight)
+        rng = stream(0, "vectors") if self.random_state is None else run.generator("vectors")
+        data = self._merge(training, rng)
+        rows, kernel, amplitude = data.rows, data.kernel, None
+
+        def content() -> list[Array]:
+            # functions may have the same name, as all lambdas have: their values identify them
+            some = rows.points if kernel is None else kernel(rows.points[:50])
+            return [rows.points, rows.at, rows.c, rows.codes, some]
+
+        with run, run.checkpoint(content) as store:
+            journal = Journal(run, store)
+            if self.tune and has_length_scale(kernel):
+                how = (data.per_column, rows, self.standardize, journal)
+                kernel, amplitude = tune_kernel(kernel, *how)
+            result = self._solve(settings, rows, (kernel, amplitude), journal, rng)
+        return self._keep(self._describe(result, data, training, run.stopped), training)
+
+    @property
+    def _bias(self) -> Fixed:
+        """Prior of the bias: by default nearly flat."""
+        return intercept_prior(self.intercept_scale, Fixed(1e-8))
+
+    @property
+    def _bias_precision(self) -> float:
+        return max(float(self._bias.precision), 1e-24)  # the evidence needs a proper prior
+
+    def _merge(self, training: Training, rng: np.random.Generator) -> VectorData:
+        """Merge equal rows, choose candidates and the first kernel."""
+        kept = np.flatnonzero(training.c > 0)
+        codes, c = training.codes[kept], training.c[kept]
+        inputs, kernel, named = None, None, False
+        if is_among(self.kernel, ("precomputed",)):
+            K = check_square(training.X)
+            values = np.asarray(K[np.ix_(kept, kept)], dtype=float)
+            if gap := skew(K):
+                warn(
+                    f"the matrix of kernel values differs from its transpose by up to {gap:.3g}. "
+                    "Entry (i, j) is taken as the value at row i of the function of vector j, "
+                    "which need not be symmetric; if it should be, give (K + K.T) / 2."
+                )
+                each = np.arange(kept.size)  # the columns of equal rows may differ
+                data = Distinct(values, each, codes, c, each)
+            else:
+                data = merge_values(values, codes, c)
+            points = data.X
+        else:
+            data, encoding = merge(training.X[kept], codes, c), self.encoding_
+            blocks = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
+            inputs = fit_columns(blocks, data.c, Serial(), self.standardize, distances=True)
+            inputs = inputs.with_units(encoding.scales if self.standardize else None)
+            points = inputs.columns(data.X)
+            extent = extent_of(points, self.standardize, encoding.groups)
+            kernel, named = choose_kernel(self.kernel, extent)
+            kernel = with_groups(kernel, encoding.groups)
+            kernel = kernel.kernel if named and isinstance(kernel, Scaled) else kernel
+            last: Any = self.__dict__.get("kernel_") if self.warm_start else None
+            wide = with_columns(kernel, data.X.shape[1])
+            if type(last) is type(kernel) and last.names in (kernel.names, wide.names):
+                kernel, named = last, False
+        data = data.weighing(np.broadcast_to(training.unit, training.c.shape)[kept])
+        candidates = choose_candidates(data, self.n_candidates, self._by_label, rng)
+        labels = list(one_against_rest(data.codes, training.n_classes))
+        merged = (points, data.at, data.c, data.codes, labels, candidates)
+        rows = MergedRows(*merged, self._by_label, data.unit)
+        first = kept[np.unique(data.back, return_index=True)[1]]
+        return VectorData(rows, first, inputs, kernel, named)
+
+    def _describe(self, result: Result, data: VectorData, training: Training, stopped: bool) -> Fit:
+        """A machine for each class, of its vectors among those of all; attributes of the vectors.
+
+        Warns if a machine has no vectors.
+        """
+        used = np.unique(np.concatenate([s.columns for s in result.sparse]).astype(int))
+        rows = data.rows.candidates[used]
+        support = data.first[rows]
+        design: Any = Chosen(support)
+        if data.inputs is not None:
+            design = Basis(data.inputs, result.kernel, data.rows.points[data.rows.at[rows]])
+        terms = (Term("bias", Intercept(), self._bias), Term("vectors", design, Fixed(1.0)))
+        model, machines = Model(terms, self._likelihood), []
+        for sparse, held_out in zip(result.sparse, result.held_out, strict=True):
+            columns = np.append(1 + np.searchsorted(used, sparse.columns), 0)
+            coef = sparse.among(columns, 1 + used.size)
+            link: Any = plain_link(self.probability, self._likelihood)
+            if link is None:
+                link = ProbitLink() if held_out is None else CalibratedLink.fit(*held_out)
+            ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
+            machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
+        told = training.classes, training.masses, training.chosen, stopped
+        fit = Fit(machines, *told, self._maximised)
+        moments = [part for part in result.held_out if part is not None]
+        if len(moments) == len(machines):
+            fit = fit.judged(LooMoments.of(moments))
+        report = VectorReport(machines, training.classes, support)
+        self.kernel_ = "precomputed" if result.kernel is None else result.kernel
+        self.support_, self.vectors_ = training.rows[support], training.X[support]
+        self.dual_coef_, self.intercept_ = report.weights, report.intercepts
+        self.n_vectors_ = int(used.size)
+        self.empty_ = any(sparse.columns.size == 0 for sparse in result.sparse)
+        if self.empty_:
+            warnings.warn(
+                "no vector was kept: the machine predicts about the classes' frequencies "
+                "everywhere. Its kernel may not separate the classes, or its length scale is off.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return fit
+
+    # ----- reports
+
+    def _report(self) -> VectorReport:
+        fit = self._fitted()
+        return VectorReport(fit.machines, fit.classes, self.support_)
+
+    def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
+        """Draw from the Gaussian approximation of the posterior.
+
+        Parameters
+        ----------
+        n : int, default=1000
+            Number of draws.
+        X : array-like of shape (rows, n_features), optional
+            Give draws of f at these rows instead of draws of the weights.
+        random_state : int, RandomState, Generator or None
+            Seed; by default the estimator's.
+
+        Returns
+        -------
+        draws : array of shape (n, n_vectors), or (n, rows) with ``X``
+            One more axis, of classes, after the first when there are more than two.  The
+            approximation does not respect signs.
+        """
+        if X is None:
+            return self._report().draws(n, self._generator(random_state, n))
+        out: Array = draw_f(self, n, X, random_state)
+        return out
+
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        return self._report().group(thetas)
+
+    def summary(self, level: float = 0.9) -> Any:
+        """The vectors as a data frame.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Posterior mass of the interval.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            One line per vector, largest weight first, indexed by its row in the training data:
+            weight, sd, and the ends of the interval, lower and upper, of the Gaussian approximation
+            (such columns for every class when there are more than two).
+        """
+        return self._report().summary(level)
+
+
+@dataclass(eq=False, repr=False)
+class PCVC(VectorClassifier):
+    r"""Probabilistic classification vector machine: sparse, each weight on its label's side.
+
+    .. math::
+
+        f(x) = \sum_j w_j k(x, x_j) + b, \qquad p(y \mid f) = \Phi(yf), \qquad y_j w_j \ge 0 .
+
+    The weight of a vector has the sign of its label.  With the default prior,
+
+    .. math:: -\log p(w) = \tau\sum_j|w_j| + \tfrac12\lambda\, w^\top K w + \text{const},
+
+    the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The rate
+    :math:`\tau` chooses vectors; of these, one after another is left out while *f* stays within
+    0.07 posterior standard deviations of the process, and the weights of the rest are found
+    without :math:`\tau`.  The kernel is that of most evidence.  Leave-one-out moments, in closed
+    form, choose :math:`\lambda` and calibrate the probabilities.  Up to 1,000 rows nothing is
+    random.  ``weight_prior="power"`` is the prior of the paper.
+
+    Parameters
+    ----------
+    kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``, with one length scale or one per
+        column; a kernel object, from whose values tuning starts; a function of two arrays; or
+        ``"precomputed"``, X then being the kernel values with the training rows (without a norm,
+        as with ``norm_penalty=0``, and with a warning, where they are not symmetric).
+    weight_prior : "laplace", "power" or bayesvm.sparse_kernel.Power, default="laplace"
+        The one-sided prior of weights.  ``"power"`` is that of the paper, ``Power()``:
+        :math:`p(w) \propto |w|^{-(2c+1)}`, sparser, with local maxima, so several starts are tried.
+        The object also has the paper's Student prior and its prior of the bias.
+    rate : float, optional
+        The rate :math:`\tau`, which then alone leaves vectors out; chosen if not given.
+    norm_penalty : float, optional
+        The penalty :math:`\lambda` of the squared norm of f; chosen by leave-one-out log loss if
+        not given.  At 0 the rate alone must make f smooth, and does it worse; folds then choose it.
+    tune : bool, default=True
+        Learn the length scales, by the evidence of a logistic Gaussian process with the same
+        kernel.  Under ``"power"`` that is where they start; they move with the weights, by
+        Gauss-Newton steps.
+    selection : {"best", "one_standard_error"}, default="best"
+        Leave vectors out while f is close to the process; or while the log loss of rows left out
+        is within one standard error of what it was: fewer vectors.
+    n_folds : int, default=5
+        Folds, under the power prior and where ``norm_penalty=0``.
+    n_candidates : int or "auto", default="auto"
+        Rows that may become vectors, drawn from every class; ``"auto"`` is at most 3000, and fewer
+        beyond 10,000 rows (1,000 of 30,000; at least 500).
+    categorical, missing
+        As in :class:`~bayesvm.BayesianSVC`.
+    standardize : bool, default=True
+        Centre and scale columns inside; length scales are then in units of a column's spread.
+    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
+        The link from f to probabilities: three numbers fitted on rows left out, or the model's own
+        :math:`\Phi(m/\sqrt{1+v})`, by either of the other names.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied by ``sample_weight``.
+    intercept_scale : float, optional
+        Prior standard deviation of the bias; 1e4, nearly flat, by default.
+    engine : {"auto", "serial", "threads"} or an object, default="auto"
+        What computes predictions: see :mod:`bayesvm.data`.
+    max_iter, tol : int and float, optional
+        Under the power prior: most iterations, 500 by default, and the relative change of weights
+        that ends them, 1e-5 by default.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of what is drawn: rows that choose the norm (beyond 1,000) and candidates (beyond
+        3,000).  ``None`` is one fixed seed: equal data give equal fits.
+    n_jobs, verbose, callbacks, warm_start, checkpoint
+        As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the last
+        fit, and looks for the rate near its rate.
+
+    Attributes
+    ----------
+    vectors_, support_ : arrays of shape (n_vectors, n_features) and (n_vectors,)
+        The vectors, on the scale of the input, and their rows in the training data.
+    dual_coef_, intercept_ : arrays of shape (1, n_vectors) and (1,), or one row per class
+        Weights and bias.
+    n_vectors_ : int
+        Number of vectors (of all classes together).
+    kernel_ : object of :mod:`bayesvm.kernels`
+        The kernel with its learned length scale, on the standardised scale.
+    rate_, norm_penalty_ : arrays of shape (1,) or (n_classes,)
+        Rates at which vectors were chosen, and penalties of the norm; not defined under the power
+        prior.
+    empty_ : bool
+        Whether a machine was left without vectors.
+    log_posterior_, log_posterior_path_ : float and array
+        Log posterior density up to the prior's constant (summed over machines), and its history.
+    classes_, offset_, n_iter_, converged_
+        As of :class:`~bayesvm.BayesianSVC`.
+
+    See Also
+    --------
+    RVC : the relevance vector machine, whose weights have either sign.
+
+    References
+    ----------
+    Chen, Tiňo & Yao (2009), *Probabilistic classification vector machines*.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from bayesvm import PCVC
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = PCVC().fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), model.n_vectors_ < 60
+    (True, True)
+    >>> bool(np.all(np.sign(model.dual_coef_[0]) == np.where(y[model.support_] == 1, 1, -1)))
+    True
+    """
+
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    weight_prior: Any = "laplace"
+    rate: float | None = None
+    norm_penalty: float | None = None
+    tune: bool = True
+    selection: str = "best"
+    n_folds: int = 5
+    n_candidates: Any = "auto"
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    class_weight: Any = None
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
+
+    _maximised = "log_posterior"
+    _likelihood = PROBIT
+
+    def _power(self) -> Power | None:
+        """The power prior; ``None`` for the Laplace prior."""
+        if isinstance(self.weight_prior, Power):
+            return self.weight_prior
+        check_choice("weight_prior", self.weight_prior, ("laplace", "power"))
+        return Power() if self.weight_prior == "power" else None
+
+    def _idle(self) -> dict[str, str]:
+        if (power := self._power()) is not None:
+            names = ("rate", "norm_penalty", "selection")
+            idle = dict.fromkeys(names, "under weight_prior='power'")
+            if power.bias_shape is not None:
+                idle["intercept_scale"] = "where the prior has a bias_shape"
+            return idle
+        why = "under weight_prior='laplace', a convex problem; 'power' uses such settings"
+        idle = dict.fromkeys(("max_iter", "tol"), why)
+        if self.rate is not None:
+            idle["selection"] = "where rate is given, which then chooses the vectors"
+        function = callable(self.kernel) and not isinstance(self.kernel, Kernel)
+        if self.norm_penalty != 0 and not function and not is_among(self.kernel, ("precomputed",)):
+            idle["n_folds"] = "under weight_prior='laplace' unless norm_penalty=0"
+        return idle
+
+    def _check(self) -> Any:
+        """The settings of the solver of the prior."""
+        power, bias = self._power(), self._bias_precision
+        check_choice("selection", self.selection, ("best", "one_standard_error"))
+        if self.norm_penalty:
+            check_positive("norm_penalty", self.norm_penalty, 1e-12, 1e12)
+        if power is None:
+            few = self.selection == "one_standard_error"
+            rate = None if self.rate is None else float(self.rate)
+            return convex.Settings(rate, self.norm_penalty, few, self.n_folds, bias)
+        tol = 1e-5 if self.tol is None else self.tol
+        max_iter = 500 if self.max_iter is None else self.max_iter
+        return pcvm.Settings(power, self.tune, self.n_folds, tol, max_iter, bias)
+
+    def _solve(
+        self, settings: Any, rows: MergedRows, kernel: tuple[Any, float | None],
+        journal: Journal, rng: np.random.Generator,
+    ) -> Result:  # fmt: skip
+        last = self.__dict__.pop("rate_", None)
+        self.__dict__.pop("norm_penalty_", None)  # of an earlier fit under another prior
+        if isinstance(settings, pcvm.Settings):
+            return pcvm.fit_machines(kernel[0], rows, journal, settings)
+        same = last is not None and len(last) == len(rows.labels)
+        known = last if self.warm_start and same else ()
+        where = (kernel[0], rows, journal, rng, settings)
+        result, self.rate_, self.norm_penalty_ = convex.fit_machines(*where, kernel[1], known)
+        return result
+
+
+RVC_LIKELIHOODS = {"auto": Probit(), "probit": Probit(), "logistic": Logistic()}
+
+
+@dataclass(eq=False, repr=False)
+class RVC(VectorClassifier):
+    r"""Relevance vector machine for classification.
+
+    .. math::
+
+        f(x) = \sum_j w_j k(x, x_j) + b, \qquad p(y \mid f) = \Phi(yf), \qquad
+        w_j \sim N(0, 1/\alpha_j),
+
+    with every :math:`\alpha_j` at the maximum of the evidence, where most are infinite: few vectors
+    are left.
+
+    Parameters
+    ----------
+    kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
+        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``, with one length scale or one per
+        column; a kernel object, from whose values tuning starts; a function of two arrays; or
+        ``"precomputed"``, X then being the kernel values with the training rows.  A kernel need be
+        neither positive nor symmetric; a matrix that is not symmetric gives a warning.
+    solver : {"sequential", "em"}, default="sequential"
+        ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
+        from none and from up to 100 that span the others, and takes the end of more evidence;
+        ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.
+    likelihood : {"auto", "probit", "logistic"} or an object of these, default="probit"
+        :math:`\Phi(yf)`, which Chen et al. use and ``"auto"`` means, or Tipping's
+        :math:`1/(1 + e^{-yf})`; they differ little.
+    tune : bool, default=True
+        Learn the length scales, by the evidence of a logistic Gaussian process with the same
+        kernel.  (That of the machine itself, with a precision for every weight, prefers scales that
+        are too short.)
+    n_folds : int, default=5
+        Folds that calibrate the probabilities of a tuned machine.
+    n_candidates : int or "auto", default="auto"
+        Rows that may become vectors, drawn from every class; ``"auto"`` is at most 3000, and fewer
+        beyond 10,000 rows (1,000 of 30,000; at least 500).
+    categorical, missing
+        As in :class:`~bayesvm.BayesianSVC`.
+    standardize : bool, default=True
+        Centre and scale columns inside; length scales are then in units of a column's spread.
+    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
+        The link from f to probabilities: three numbers fitted on held-out rows (leave-one-out
+        moments where nothing is tuned); the likelihood averaged over f; or
+        :math:`\Phi(m/\sqrt{1+v})`, the same where the likelihood is probit.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, multiplied by ``sample_weight``.
+    intercept_scale : float, optional
+        Prior standard deviation of the bias; 1e4, nearly flat, by default.
+    engine : {"auto", "serial", "threads"} or an object, default="auto"
+        What computes predictions: see :mod:`bayesvm.data`.
+    max_iter, tol : int and float, optional
+        Most rounds, 1000 by default, and the gain in log evidence (of ten rounds under ``"em"``)
+        below which to stop, 1e-3 by default.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of candidates, where these are drawn.  ``None`` is one fixed seed: equal data give
+        equal fits.
+    n_jobs, verbose, callbacks, warm_start, checkpoint
+        As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the last
+        fit.
+
+    Attributes
+    ----------
+    vectors_, support_, dual_coef_, intercept_, n_vectors_, kernel_, empty_
+        As of :class:`~bayesvm.PCVC`; weights and bias are posterior means.
+    log_evidence_, log_evidence_path_ : float and array
+        Log evidence by Laplace's approximation (summed over machines), and its history.
+    classes_, offset_, n_iter_, converged_
+        As of :class:`~bayesvm.BayesianSVC`.
+
+    References
+    ----------
+    Tipping (2001), *Sparse Bayesian learning and the relevance vector machine*; Tipping & Faul
+    (2003), *Fast marginal likelihood maximisation for sparse Bayesian models*.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from bayesvm import RVC
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> model = RVC().fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), model.n_vectors_ < 20
+    (True, True)
+    """
+
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    solver: str = "sequential"
+    likelihood: Any = "probit"
+    tune: bool = True
+    n_folds: int = 5
+    n_candidates: Any = "auto"
+    categorical: Any = "auto"
+    missing: Any = "auto"
+    standardize: bool = True
+    probability: str = "calibrated"
+    class_weight: Any = None
+    intercept_scale: float | None = None
+    engine: Any = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    checkpoint: Any = None
+
+    _by_label = False
+    _maximised = "log_evidence"
+
+    def _idle(self) -> dict[str, str]:
+        if self.probability == "calibrated" and self.tune:
+            return {}
+        why = "unless tune=True and probability='calibrated', for which folds are made"
+        return {"n_folds": why}
+
+    def _check(self) -> rvm.Settings:
+        check_choice("solver", self.solver, rvm.SOLVERS)
+        return rvm.Settings(
+            self.solver,
+            self._likelihood,
+            self.n_folds if self.tune and self.probability == "calibrated" else 0,
+            self._bias_precision,
+            1e-3 if self.tol is None else self.tol,
+            1000 if self.max_iter is None else self.max_iter,
+        )
+
+    @property
+    def _likelihood(self) -> Any:
+        return choose("likelihood", self.likelihood, RVC_LIKELIHOODS, Probit, Logistic)
+
+    def _solve(
+        self, settings: Any, rows: MergedRows, kernel: tuple[Any, float | None],
+        journal: Journal, rng: np.random.Generator,
+    ) -> Result:  # fmt: skip
+        return rvm.fit_machines(kernel[0], rows, journal, settings)
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence by Laplace's approximation, summed over machines."""
+        return self._fitted().bound
+
+    @property
+    def log_evidence_path_(self) -> Any:
+        """History of ``log_evidence_``; a list of them for more than two classes."""
+        return self._fitted().path
