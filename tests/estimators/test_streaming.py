@@ -107,11 +107,12 @@ def test_a_stream_does_not_grow(name):
 
 
 def test_rows_held_are_the_last_of_each_class():
-    from bayesvm.estimators.streaming import StreamRows
+    from bayesvm.data.labels import Training
+    from bayesvm.estimators.streaming import recent
 
     codes = np.array([0, 1, 0, 0, 2, 0, 1, 0, 1, 1])
-    rows = StreamRows(np.arange(10.0)[:, None], codes, np.ones(10), np.ones(10))
-    held = rows.recent(6, 3)
+    rows = Training(np.arange(10.0)[:, None], np.arange(3), codes, np.ones(10), np.ones(10))
+    held = recent(rows, 6)
     assert held.X[:, 0].tolist() == [4, 5, 7, 8, 9]
     assert held.codes.tolist() == [2, 0, 0, 1, 1]
 

@@ -27,13 +27,14 @@ from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.terms import Terms
+from ..predictive.fitted import Fit
 from ..terms import Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
-from .fit import build_problem, choose_engine, closed
+from .fit import build_problem, check_corner, choose_engine, closed
 from .formula import terms_of
 from .linear import LinearClassifier
-from .mixed import GroupReports, check_corner, choose_group_prior
+from .mixed import GroupReports, choose_group_prior
 from .predictions import draw_f
 
 
@@ -60,19 +61,18 @@ class TermTable:
         With an ``encoding`` of the columns that do not name groups, columns of numbers are those
         that they become.
         """
-        layout = Layout(tuple(names) if named else None, len(names))
-        groups, reads = [], []
+        layout, groups, reads = Layout(tuple(names) if named else None, len(names)), [], []
         for name, part, _ in terms:
             if part.factor is not None:
                 with of_term(name):
                     groups.append(layout.position(part.factor))
-        made = None if encoding is None else encoding.made
+        numbers, made = [name for j, name in enumerate(names) if j not in groups], None
+        if encoding is not None:
+            numbers, made = encoding.names(numbers), encoding.made
         layout = replace(layout, groups=tuple(dict.fromkeys(groups)), made=made)
         for name, part, _ in terms:
             with of_term(name):
                 reads.append(part.reads(layout))
-        numbers = [name for j, name in enumerate(names) if j not in layout.groups]
-        numbers = numbers if encoding is None else encoding.names(numbers)
         return cls(terms, names, layout, reads, numbers)
 
     @property
@@ -237,9 +237,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     categorical : {"auto", "error"} or list of names or positions, default="auto"
         Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error"}, default="auto"
-        ``"auto"`` replaces missing cells by the mean of the column, with an indicator where at
-        least 1 % are missing; of categories they are a level.  ``"error"`` refuses them.  Those of
-        a term ``Missing(Columns(...))`` have a distribution either way.
+        As in :class:`~bayesvm.BayesianLinearSVC`.  Missing cells of a term
+        ``Missing(Columns(...))`` have a distribution either way.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.
     width, class_weight, engine, max_iter, tol, random_state, n_jobs, verbose, callbacks, checkpoint
@@ -316,9 +315,9 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
 
     @property
     def _models_missing(self) -> bool:
-        parts = self.terms if isinstance(self.terms, Sequence) else ()
-        pairs = [t for t in parts if isinstance(t, Sequence) and len(t) > 1]
-        return any(isinstance(t[1], Part) and t[1].incomplete for t in pairs)
+        terms = self.terms if isinstance(self.terms, Sequence) else ()
+        parts = [t[1] for t in terms if isinstance(t, Sequence) and len(t) > 1]
+        return any(isinstance(part, Part) and part.incomplete for part in parts)
 
     @property
     def _allows_nan(self) -> bool:
@@ -334,12 +333,12 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     def _kept_missing(self) -> Sequence[int] | None:
         if is_among(self.missing, ("error",)):
             return None
-        return TermTable.of(read_terms(self.terms), self._input_names(), self._named).incomplete
+        return self._table_of(read_terms(self.terms)).incomplete
 
-    @property
-    def _named(self) -> bool:
-        """Whether columns have names, of a frame or by a pipeline."""
-        return hasattr(self, "feature_names_in_") or self._known_names is not None
+    def _table_of(self, terms: Sequence[Term], encoding: Encoding | None = None) -> TermTable:
+        """The columns that the terms read; those of a frame, or by a pipeline, have names."""
+        named = hasattr(self, "feature_names_in_") or self._known_names is not None
+        return TermTable.of(terms, self._input_names(), named, encoding)
 
     def _names(self) -> list[str]:
         if not hasattr(self, "_table"):
@@ -350,21 +349,20 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         """Checked numbers and labels; those of a table column by column, as terms read them."""
         tables.check_in_memory(X, "AdditiveSVC")
         terms = read_terms(self.terms) if reset else self._table.terms
-        by_column = hasattr(X, "columns") or any(t.design.factor is not None for t in terms)
-        if by_column:
+        if hasattr(X, "columns") or any(t.design.factor is not None for t in terms):
             X = self._read_columns(X, terms, reset, weights)
             y = read_labels(y, X) if reset else None
         else:
             X, y = super()._read(X, y, reset, weights)
         if reset:
-            self._table = TermTable.of(terms, self._input_names(), self._named, self.encoding_)
+            self._table = self._table_of(terms, self.encoding_)
         return X, y
 
     def _read_columns(self, X: Any, terms: Sequence[Term], reset: bool, weights: Any) -> Array:
         """Columns of numbers that the columns of a table become, those of groups aside."""
         X = tables.check_kind(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        table = TermTable.of(terms, self._input_names(), self._named)
+        table = self._table_of(terms)
         names = table.numbers
         if reset:
             read = table.plain[table.read].tolist()
@@ -373,17 +371,16 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         else:
             which = [category.column for category in self.encoding_.categories]
         numbers, cells = table.values(X, reset, which)
-        rest = [name for k, name in enumerate(names) if k not in which]
-        if rest:
+        if rest := [name for k, name in enumerate(names) if k not in which]:
             finite = "allow-nan" if self._allows_nan else True
+            how: dict[str, Any] = {"ensure_all_finite": finite, "input_name": "X"}
             with tables.explained(self, numbers, rest):
-                numbers = check_array(
-                    numbers, dtype=float, ensure_all_finite=finite, input_name="X"
-                )
+                numbers = check_array(numbers, dtype=float, **how)
         if not self._allows_nan:
             check_no_cell_missing(cells, names, self._of_missing_cells())
         if reset:
-            masses, kept = check_weights(weights, numbers), self._kept_missing()
+            kept = None if is_among(self.missing, ("error",)) else table.incomplete
+            masses = check_weights(weights, numbers)
             self.encoding_ = Encoding.learn(numbers, cells, masses, names, kept)
         out: Array = self.encoding_.codes(numbers, cells, names)
         return out
@@ -467,8 +464,11 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             levels, table = learn_groups(data.X, groups or None)
             data = data._replace(X=table)
             problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
-            found = run.fit(problem, data.codes, data.n_classes, scheme, joint=True)
-        fit = run.result(found, data)
+            machines, moments, link = run.fit(
+                problem, data.codes, data.n_classes, scheme, joint=True
+            )
+        who = data.classes, data.masses, data.chosen, run.stopped
+        fit = Fit(machines, *who, link=link, is_joint=link is not None).judged(moments)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
         return self._keep(fit, data)

@@ -33,23 +33,14 @@ from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, read_labels
 from ..data.sources import kind_of
 from ..inference import Gibbs
-from ..inference.model import State
-from ..inference.problem import Problem
 from ..inspection import arviz
 from ..predictive.fitted import Fit, Machine
-from ..predictive.leave_one_out import LooPredictions
 from ..predictive.posterior import GaussianPosterior
 from . import average, predictions
-from .fit import Run, generator, warm_starts
+from .fit import Run, generator
 from .formula import Formula
 from .nested import changed, flat
 from .streaming import Stream
-
-
-def nearly_separated(left_out: LooPredictions, share: float = 0.03, rows: float = 6.0) -> bool:
-    """Whether at most ``share`` of the training rows, or ``rows`` of them, are misclassified."""
-    wrong = float(left_out.c @ (left_out.proba <= 0.5))
-    return wrong <= max(rows, share * float(left_out.c.sum()))
 
 
 class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
@@ -85,13 +76,12 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     # ----- parameters, and how they are shown
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the estimator and of its components.
+        """Parameters by name, with ``deep`` also those of components: ``prior__precision``.
 
         Parameters
         ----------
         deep : bool, default=True
-            Also parameters of components that are objects: ``prior__precision``,
-            ``inference__tol``, ``kernel__length_scale``, ``terms__x__standardize``.
+            Whether to give those of components that are objects, too.
 
         Returns
         -------
@@ -233,13 +223,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         warn_idle(self, self._idle())
         return Run(type(self).__name__, params)
 
-    def _starts(self, problem: Problem, n_classes: int) -> list[State | None]:
-        """States of the last fit to start from, if there was one of as many classes."""
-        fit = self.__dict__.get("fit_") if self.warm_start else None
-        if fit is None or (n_classes > 1 and len(fit.classes) != n_classes):
-            return []
-        return warm_starts(fit.machines, problem)
-
     def _generator(self, random_state: Any = None, n: Any = 1) -> np.random.Generator:
         """A generator for ``n`` draws after the fit."""
         check_draws(n)
@@ -345,13 +328,14 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                 "serves prediction but biases coefficients of columns correlated with these. For "
                 f"coefficients use {instead}."
             )
-        if left_out is not None and left_out.proba.size and nearly_separated(left_out):
-            wrong = int(np.count_nonzero(left_out.proba <= 0.5))
-            notes.append(
-                "The classes are (nearly) separated: leave-one-out predictions misclassify "
-                f"{wrong} of {left_out.proba.size} training rows. The size of coefficients is then "
-                "determined by the prior; interpret their signs and ratios."
-            )
+        if left_out is not None and left_out.proba.size:
+            wrong = left_out.proba <= 0.5  # at most six rows, or three in a hundred
+            if left_out.c @ wrong <= max(6.0, 0.03 * left_out.c.sum()):
+                notes.append(
+                    "The classes are (nearly) separated: leave-one-out predictions misclassify "
+                    f"{wrong.sum()} of {wrong.size} training rows. The size of coefficients is "
+                    "then determined by the prior; interpret their signs and ratios."
+                )
         if note := " ".join(filter(None, notes)):
             frame.attrs["note"] = note
         return frame
@@ -613,10 +597,9 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
             \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
 
-        where the rows differ in one column.  A calibrated link shrinks probabilities towards the
-        shares of the classes; effects of linear models are therefore multiplied by
-        :math:`\mathrm{cov}(y, f) / \mathrm{cov}(P, f)` over the training rows.  Intervals are by
-        the delta method and follow ``width``.
+        where the rows differ in one column.  Of linear models they are multiplied by what the
+        calibrated link shrinks them (:doc:`/probabilities`).  Intervals are by the delta method and
+        follow ``width``.
 
         Parameters
         ----------
@@ -638,18 +621,6 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
             Indexed by column and change (and class, for more than two): mean, sd, lower, upper;
             under EM, and of factor models, only the mean.  Of two classes the effects are on the
             probability of ``classes_[1]``.  ``frame.attrs["note"]`` may hold a note.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bayesvm import BayesianLinearSVC
-        >>> X = np.random.default_rng(0).standard_normal((200, 2))
-        >>> y = X[:, 0] + np.random.default_rng(1).logistic(size=200) > 0
-        >>> effects = BayesianLinearSVC().fit(X, y).average_effects(X)
-        >>> effects.index.tolist()
-        [('x0', '+1 sd'), ('x1', '+1 sd')]
-        >>> bool(0.1 < effects["lower"].iloc[0] < effects["upper"].iloc[0] < 0.4)
-        True
         """
         return average.average_effects(self, X, columns, change, level)
 

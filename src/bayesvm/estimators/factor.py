@@ -74,9 +74,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     intercept_scale : float, optional
         Prior standard deviation of the intercept, the level of f; 3 if not given.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories: columns of text, categories or booleans, and the listed ones.
-        ``"error"`` refuses columns that are not numeric.  Each level becomes an indicator; a level
-        that was not seen in training has none.
+        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error"}, default="auto"
         ``"auto"`` takes missing cells for unknown entries of the table, which factors and noise
         give a distribution; of categories they are a level.  ``"error"`` refuses them.
@@ -84,21 +82,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Scale columns inside (they are always centred); loadings are reported on the scale of the
         input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities; see :class:`BayesianSVC`.  It is fitted at the scores that
-        rows would have without their label.
+        The link from f to probabilities, fitted at the scores that rows would have without label.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes: how often their labels count, not their columns.
-    max_iter, tol : optional
-        Most iterations and tolerance of the variational fit.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of all random numbers.
-    n_jobs : int, optional
-        Chains run in parallel.
-    verbose : int, default=0
-        1 shows progress.
-    callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; returning ``True``
-        ends the fit.
+    max_iter, tol, random_state, n_jobs, verbose, callbacks
+        As in :class:`~bayesvm.BayesianLinearSVC`.
     checkpoint : str or path, optional
         File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
         later fit with the same file resumes from it.  Chains then run one after another.
@@ -126,14 +114,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     factor_relevance_ : array of shape (n_factors,)
         Share of each factor in the squared slope of f; they sum to one (for each class, if classes
         have their own).
-    elbo_, elbo_path_ : float, array
-        Lower bound on the log evidence and its history; log pseudo-likelihoods under Gibbs.
-    n_iter_, converged_ : int, bool
-        Iterations made, and whether the stopping rule was met.
-    classes_ : array of shape (n_classes,)
-        Labels.
-    offset_ : array of shape (1,) or (n_classes,)
-        Shift of f by the calibration, before the sign is taken.
+    classes_, offset_, elbo_, elbo_path_, log_likelihood_path_, n_iter_, converged_
+        As of :class:`~bayesvm.BayesianLinearSVC`.
 
     See Also
     --------
@@ -227,7 +209,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 data = data.take(at)
             else:
                 data = distinct
-            m = settings.n_columns if choice is None else choice.m
+            given = None if isinstance(self.columns, str) else int(self.columns)
+            m = given if choice is None else choice.m
             found = learn_table(settings, run, data, m, self._names())
         if choice is not None:
             found = cross_fitted(settings, found, choice, data.n_classes)

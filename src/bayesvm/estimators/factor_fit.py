@@ -69,12 +69,6 @@ class Settings:
     def is_linear(self) -> bool:
         return bool(self.params["classifier"] == "linear")
 
-    @property
-    def n_columns(self) -> int | None:
-        """The number of columns to take, if it is a number."""
-        columns = self.params["columns"]
-        return None if isinstance(columns, str) else int(columns)
-
 
 def prepare(params: dict[str, Any]) -> Settings:
     """The settings, and everything that can be checked before data are seen."""
@@ -217,27 +211,22 @@ class Choice(NamedTuple):
     moments: LooMoments  # of f at rows left out, with the number chosen
 
 
-def sizes_of(columns: Any, data: Training, fewest: int = 10) -> tuple[int, ...]:
-    """Numbers of columns to be tried; empty where all are taken without a trial.
-
-    ``"auto"`` tries none where a class has ``fewest`` rows or less.
-    """
-    d, least = data.X.shape[1], int(np.bincount(data.codes).min())
-    if np.unique(data.rows).size < data.rows.size:  # soft labels: a row is not left out with its
-        least = 0  # copies
-    if isinstance(columns, str):
-        wide = columns == "auto" and d > len(data.codes) and least >= fewest
-        return (*(m for m in (10, 30, 100, 300, 1000) if m <= d // 2), d) if wide else ()
-    return (int(columns),) if columns < d and least > 1 else ()
-
-
-def choose_columns(settings: Settings, data: Training, run: Run) -> Choice | None:
+def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 10) -> Choice | None:
     """The number of columns by cross-validated variational fits; ``None``: all, or stopped.
 
     Columns are chosen anew in each of five folds.  Fewer than all are taken where the log loss of
-    rows left out is lower by more than a standard error of the difference.
+    rows left out is lower by more than a standard error of the difference.  ``"auto"`` tries none
+    where a class has ``fewest`` rows or less.
     """
-    sizes, d, c = sizes_of(settings.params["columns"], data), data.X.shape[1], data.c
+    d, c, columns = data.X.shape[1], data.c, settings.params["columns"]
+    least = int(np.bincount(data.codes).min())
+    if np.unique(data.rows).size < data.rows.size:  # soft labels: a row is not left out with its
+        least = 0  # copies
+    sizes: tuple[int, ...] = ()
+    if not isinstance(columns, str):
+        sizes = (int(columns),) if columns < d and least > 1 else ()
+    elif columns == "auto" and d > len(data.codes) and least >= fewest:
+        sizes = (*(m for m in (10, 30, 100, 300, 1000) if m <= d // 2), d)
     if not sizes:
         return None
     plain = settings.params | {"checkpoint": None, "callbacks": None, "verbose": 0}
@@ -246,8 +235,9 @@ def choose_columns(settings: Settings, data: Training, run: Run) -> Choice | Non
         plain["nu"] = 1.0 if plain["nu"] is None else plain["nu"]
     quick = prepare(plain)
     Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
-    count = min(5, int(np.bincount(data.codes).min()))
-    folds = list(StratifiedKFold(count, shuffle=True, random_state=0).split(data.X, data.codes))
+    folds = list(
+        StratifiedKFold(min(5, least), shuffle=True, random_state=0).split(data.X, data.codes)
+    )
     found: dict[int, tuple[LooMoments, Array]] = {}
     for number, m in enumerate(sizes):
         mean, v = np.empty(Y.shape), np.empty(Y.shape)

@@ -18,7 +18,6 @@ from ..core.precision import Blocked, flat
 from ..core.tree import leaves
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
 from ..data.checkpoint import Checkpoint, fingerprint, opened, seed_in
-from ..data.labels import Training
 from ..data.sources import DaskRows, is_source, kind_of
 from ..designs import Table
 from ..inference import EM, SVI, VB, Gibbs
@@ -26,7 +25,8 @@ from ..inference.model import Model, State
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
-from ..predictive.fitted import Fit, Machine
+from ..inference.state import State
+from ..predictive.fitted import Machine
 from ..predictive.fitting import (
     can_join,
     find_posterior,
@@ -35,7 +35,7 @@ from ..predictive.fitting import (
     with_link,
 )
 from ..predictive.leave_one_out import LooMoments
-from ..predictive.regression import with_residuals
+from ..predictive.links import ClassLink
 from ..priors import Ridge
 from .options import choose
 
@@ -179,6 +179,20 @@ def build_problem(
     return problem.assembled() if keep else problem
 
 
+def check_corner(K: int, widths: Mapping[str, int]) -> None:
+    """Refuse factors that are too many to be solved for densely, all but the widest."""
+    widest = max(widths, key=lambda name: widths[name], default="")
+    dense = K + sum(widths.values()) - widths.get(widest, 0)
+    if widths and dense > FULL_COLUMNS:
+        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
+        raise ValueError(
+            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
+            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
+            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
+            "or give it fewer groups."
+        )
+
+
 def closed(model: Model) -> Model:
     """The model with variances that are learned in the fit in place of open ones."""
     terms = (t._replace(prior=Ridge()) if t.prior.is_open else t for t in model.terms)
@@ -248,15 +262,13 @@ class Run(Reporter):
         scheme: Any,
         starts: Sequence[State | None] = (),
         joint: bool = False,
-    ) -> tuple[list[Machine], Any, Any]:
+    ) -> tuple[list[Machine], LooMoments | None, ClassLink | None]:
         """Machines of classes ``y``, their leave-one-out moments, and the link of a joint fit.
 
         One machine of two classes, else one for each against the rest, or with ``joint`` by the
-        likelihood of all classes where there is one.  ``n_classes=1`` is a regression on numbers
-        ``y``, whose residuals are returned in place of moments.
+        likelihood of all classes where there is one.
         """
-        probability, rng = self.params.get("probability"), self.generator("machines")
-        width = self.params.get("width", "model")
+        probability, rng = self.params["probability"], self.generator("machines")
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         starts = [*starts] or [None] * n_classes
         # A probit link is one of each class against the rest: of classes that are all likelier
@@ -264,25 +276,22 @@ class Run(Reporter):
         joint = joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme)
         place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
         machines: list[Machine] = []
-        left_out: list[Any] = []
-        with self.checkpoint(lambda: _content(problem, y, starts)) as store:
+        left_out: list[LooMoments] = []
+        with self.checkpoint(lambda: content(problem, y, starts)) as store:
             if joint:  # the bound is a guide to penalties
                 problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
                 watch = Monitor(self, store and store.part("classes"))
-                how = (scheme, str(probability), rng, starts, watch)
+                how = (scheme, probability, rng, starts, watch)
                 machines, link, moments = fit_classes(problem, n_classes, *how, **options)
                 return machines, moments, link
             rotation = bases(problem, scheme) if problem.form == "factored" else ()
-            labels = [y] if n_classes == 1 else arrays.one_against_rest(y, n_classes)
-            for j, target in enumerate(labels):
+            for j, target in enumerate(arrays.one_against_rest(y, n_classes)):
                 one = replace(problem, y=place(target))
                 part = None if store is None or self.stopped else store.part(f"machine{j}")
                 watch = Monitor(self, part)
                 found = find_posterior(one, scheme, rng, starts[j], watch, rotation, **options)
-                if n_classes == 1:
-                    one_machine, residuals = with_residuals(found, width)
-                    return [one_machine], residuals, None
-                machine, own = with_link(found, str(probability), width, curved=n_classes == 2)
+                width = self.params.get("width", "model")
+                machine, own = with_link(found, probability, width, curved=n_classes == 2)
                 machines.append(machine)
                 left_out.append(own)
             found_moments = LooMoments.of(left_out)
@@ -291,18 +300,8 @@ class Run(Reporter):
                 found_moments = moments_of_classes(machines, problem, y)
         return machines, found_moments, None
 
-    def result(self, found: tuple[Any, Any, Any], data: Training, far: float | None = None) -> Fit:
-        """The result of :meth:`fit` to training rows.
 
-        Links fitted to them hold up to a variance ``far`` of f.
-        """
-        machines, moments, link = found
-        fit = Fit(machines, data.classes, data.masses, data.chosen, self.stopped, link=link)
-        fit = replace(fit, is_joint=link is not None)
-        return fit.judged(moments, far)
-
-
-def _content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterator[Any]:
+def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterator[Any]:
     """What data are made of: arrays by every number, sources by 1,000 rows all over them."""
     X = problem.blocks.X
     yield X.shape
@@ -320,12 +319,16 @@ def _content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterat
     yield [[] if state is None else [*leaves(state)] for state in starts]
 
 
-def warm_starts(machines: Sequence[Machine], problem: Problem) -> list[State | None]:
-    """The states of fitted machines as starts; ``None`` where the problem has another shape.
+def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State | None]:
+    """States of the last fit to start from, ``None`` where the problem has another shape.
 
-    Hyperparameters are kept only where the prior is the same.
+    Empty without a fit of as many classes, or without ``warm_start``.  Hyperparameters are kept
+    only where the prior is the same.
     """
-    starts: list[State | None] = []
+    fit = estimator.__dict__.get("fit_") if estimator.warm_start else None
+    if fit is None or (n_classes > 1 and len(fit.classes) != n_classes):
+        return []
+    machines, starts = fit.machines, list[State | None]()
     for machine in machines:
         old, new = machine.model.terms, problem.model.terms
         if not any(t.prior.is_open for t in old) and len(machines) > 1:

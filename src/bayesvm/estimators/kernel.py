@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from ..core.parameters import PAGE
 from ..core.types import Array
 from ..data import block_rows, cut, tables
+from ..data.labels import Training
 from ..gp.kernel_search import KernelSearch
 from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
 from ..gp.sites import merge
@@ -335,10 +336,10 @@ class BayesianSVC(BayesianClassifier):
         """
         scheme = variational(self._scheme(), "tight")
 
-        def pose(X: Any, codes: Array, c: Array, unit: Array) -> Problem:
+        def pose(data: Training) -> Problem:
             settings = replace(self._settings(scheme, SoftHinge()), fitc=False)
-            kept, params = np.flatnonzero(c > 0), settings.params
-            rows = merge(X[kept], codes[kept], c[kept]).weighing(unit[kept])
+            X, codes, c, unit = data.X, data.codes, data.c, data.unit
+            rows, params = merge(X, codes, c).weighing(unit), settings.params
             inputs = input_columns(settings, rows)
             rng = Run(type(self).__name__, params).generator("places")
             points = np.asarray(inputs.columns(rows.X))
@@ -347,9 +348,7 @@ class BayesianSVC(BayesianClassifier):
             return Problem(model, cut(X, block_rows(model.width)), engine, codes, c, unit)
 
         softmax = self.probability == "calibrated"
-        setup = Setup(
-            scheme, pose, self.probability, self.n_jobs, GROWTH, softmax, limit=far_variance
-        )
+        setup = Setup(scheme, pose, softmax, GROWTH, far_variance)
         return advance(self, setup, X, y, classes, sample_weight, buffer)
 
     # ----- predictions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from ..inspection.coefficients import Coefficients
 from ..predictive.fitted import Fit, Machine
 from . import options as check
 from .base import BayesianClassifier
-from .fit import Run, build_problem, in_blocks
+from .fit import Run, build_problem, check_corner, in_blocks, warm_starts
 from .formula import Formula
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -206,12 +207,12 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         found = {j: reads[name] for j, name in enumerate(names) if name in reads}
         return found or dict.fromkeys(range(len(names)))  # an array has the columns of the formula
 
-    def _read_formula(self, X: Any, y: Any, random: Any = "intercept") -> tuple[Any, Any, Any]:
-        """Rows, labels and groups that the formula reads from a data frame."""
+    def _read_formula(self, X: Any, y: Any, random: Any = "intercept") -> tuple[Any, ...]:
+        """Rows, labels, groups and effects of groups that the formula reads from a data frame."""
         self._formula = formula = Formula.learn(str(self.formula), X, y)
         formula.check(random, self.fit_intercept)
         rows, groups = formula.rows(X)
-        return rows, X[formula.response] if y is None else y, groups
+        return rows, X[formula.response] if y is None else y, groups, formula.random
 
     @classmethod
     def from_formula(
@@ -276,11 +277,12 @@ class LinearClassifier(LinearReports, BayesianClassifier):
             warnings.warn(text, UserWarning, stacklevel=3)
         return data.repeated() if isinstance(scheme, Gibbs) else data
 
-    def _problem(
-        self, data: Training, parts: check.Parts, effects: Sequence[Any] = (), total: int = 0
-    ) -> Problem:
-        """The problem of training rows, with ``effects`` of groups ``total`` coefficients."""
+    def _problem(self, data: Training, parts: check.Parts, effects: Sequence[Any] = ()) -> Problem:
+        """The problem of training rows, with ``effects`` of groups."""
         K = data.X.shape[1] + bool(self.fit_intercept)
+        widths = {part.name: part.size * part.effects.r for part in effects}
+        check_corner(K, widths)
+        total = K + sum(widths.values())
         engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, parts.scheme, total)
         columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
         if self._models_missing:
@@ -296,13 +298,14 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         self, run: Run, problem: Problem, data: Training, scheme: Any, far: float | None = None
     ) -> Fit:
         """The fit to a problem; links hold up to a variance ``far`` of f."""
-        starts = self._starts(problem, data.n_classes)
-        found = run.fit(problem, data.codes, data.n_classes, scheme, starts, joint=True)
-        fit = run.result(found, data, far)
+        starts, K = warm_starts(self, problem, data.n_classes), data.n_classes
+        machines, moments, link = run.fit(problem, data.codes, K, scheme, starts, joint=True)
         columns = problem.model.find("coef")[0].design
         if self._models_missing and not columns.is_incomplete:
-            return replace(fit, machines=self._with_cells(fit.machines, problem, data.X))
-        return fit
+            machines = self._with_cells(machines, problem, data.X)
+        who = data.classes, data.masses, data.chosen, run.stopped
+        fit = Fit(machines, *who, link=link, is_joint=link is not None)
+        return fit.judged(moments, far)
 
     # ----- missing cells
 
@@ -420,21 +423,18 @@ class BayesianLinearSVC(LinearClassifier):
         Columns of categories, each level of which becomes an indicator: columns of text, categories
         or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
     missing : {"auto", "error", "model"} or an object, default="auto"
-        Missing cells.  ``"auto"``: the mean of the column, with an indicator where 1 % or more are
-        missing; of categories a level.  ``"error"`` refuses them.  ``"model"`` learns a Gaussian of
-        the columns with the coefficients, :class:`~bayesvm.designs.Unstructured` or of few
-        :class:`~bayesvm.designs.Factors` (:doc:`/missing`).
+        Missing cells are replaced by the mean of the column, with an indicator where 1 % or more
+        are missing; refused; or given a distribution that is learned with the coefficients,
+        ``"model"`` or an object of :mod:`bayesvm.designs` (:doc:`/missing`).
     standardize : bool, default=True
-        Centre and scale columns inside; sparse ones are only scaled.  The scale is the standard
-        deviation over the square root of the share of entries that are not zero.  Results are
-        reported on the scale of the input.
+        Centre and scale columns inside; sparse ones are only scaled, by the standard deviation over
+        the square root of the share of entries that are not zero.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: fitted to leave-one-out moments, the pseudo-likelihood
         normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws of coefficients: ``"data"`` uses the robust
-        (sandwich) covariance, corrected for shrinkage and calibration (:doc:`/intervals`);
-        ``"model"`` uses the posterior.  Predictions are the same.
+        Standard deviations and intervals by the robust covariance, corrected for shrinkage and
+        calibration (:doc:`/intervals`), or by the posterior.  Predictions are the same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     intercept_scale : float, optional
@@ -471,10 +471,8 @@ class BayesianLinearSVC(LinearClassifier):
     elbo_, elbo_path_ : float and array
         Lower bound on the log evidence under VB and SVI, summed over machines, and its history (a
         list of them where classes were fitted one by one).
-    log_posterior_, log_posterior_path_ : float and array
-        The same of the log posterior density under EM.
-    log_likelihood_path_ : array
-        Log pseudo-likelihood of the draws under Gibbs, averaged over chains.
+    log_posterior_, log_posterior_path_, log_likelihood_path_
+        The log posterior density under EM; the log pseudo-likelihood of the draws under Gibbs.
     kkt_residual_, duality_gap_ : float
         EM with the hinge: how far from optimal, relative.
     classes_ : array of shape (n_classes,)
@@ -535,7 +533,7 @@ class BayesianLinearSVC(LinearClassifier):
         """
         self._formula = None
         if self.formula is not None:
-            X, y, groups = self._read_formula(X, y)
+            X, y, groups, _ = self._read_formula(X, y)
             if groups:
                 raise ValueError(f"{self.formula!r} has groups, which MixedSVC takes.")
         parts = check.choose_parts(self)
@@ -594,11 +592,7 @@ class BayesianLinearSVC(LinearClassifier):
         parts = check.choose_parts(self)
         parts = parts._replace(scheme=variational(parts.scheme))
 
-        def pose_rows(X: Any, codes: Array, c: Array, unit: Array) -> Problem:
-            return self._problem(Training(X, np.empty(0), codes, c, c / unit), parts)
-
         # f of other likelihoods differ in scale between classes
         softmax = parts.likelihood.is_logit and self.probability == "calibrated"
-        how = (parts.scheme, pose_rows, self.probability, self.n_jobs)
-        setup = Setup(*how, softmax=softmax)
+        setup = Setup(parts.scheme, partial(self._problem, parts=parts), softmax)
         return advance(self, setup, X, y, classes, sample_weight, buffer)

@@ -24,7 +24,6 @@ from ..predictive.fitted import Fit
 from ..priors import Fixed, InverseWishart, Ridge
 from . import average, predictions
 from . import options as check
-from .fit import FULL_COLUMNS
 from .linear import LinearClassifier
 
 # Of the few coefficients that all groups share: a learned variance would shrink those of unequal
@@ -119,20 +118,6 @@ def choose_group_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
             f"InverseWishart({r})."
         )
     return prior
-
-
-def check_corner(K: int, widths: Mapping[str, int]) -> None:
-    """Refuse factors that are too many to be solved for densely, all but the widest."""
-    widest = max(widths, key=lambda name: widths[name], default="")
-    dense = K + sum(widths.values()) - widths.get(widest, 0)
-    if widths and dense > FULL_COLUMNS:
-        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
-        raise ValueError(
-            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
-            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
-            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
-            "or give it fewer groups."
-        )
 
 
 class GroupReports:
@@ -299,9 +284,9 @@ class MixedSVC(GroupReports, LinearClassifier):
 
     def _layout(self) -> Layout:
         """Columns of the input, and those that each becomes."""
-        if self._formula is not None:
-            return Layout(tuple(self._names()), len(self._formula.names))
-        return Layout(tuple(self._input_names()), self.n_features_in_, (), self.encoding_.made)
+        names = tuple(self._input_names() if self._formula is None else self._formula.names)
+        made = self.encoding_.made if self._formula is None else None
+        return Layout(names, len(names), (), made)
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
         levels = self._effects.levels
@@ -344,16 +329,16 @@ class MixedSVC(GroupReports, LinearClassifier):
         if self.formula is not None:
             if groups is not None:
                 raise ValueError("a model with a formula reads groups from the data frame alone.")
-            X, y, groups = self._read_formula(X, y, random)
-            assert self._formula is not None
-            random = self._formula.random or "intercept"
+            X, y, groups, effects = self._read_formula(X, y, random)
+            random = effects or "intercept"
         parts = check.choose_parts(self)
-        check.check_full(parts.scheme, type(self).__name__)
+        check.check_full(parts.scheme, "MixedSVC")
         with self._run() as run:
             data = self._fitting_rows(X, y, sample_weight, parts.scheme)
             if groups is not None and data.chosen is not None:
                 groups = some_of(groups, data.rows, _num_samples(X))
             levels, table = learn_groups(data.X, groups)
+            data = data._replace(X=table)
             if not levels.names:
                 what = "the formula has none" if self.formula else "fit was given none"
                 warn(
@@ -362,7 +347,6 @@ class MixedSVC(GroupReports, LinearClassifier):
                 )
             elif is_among(self.prior, ("auto",)):
                 parts = parts._replace(prior=WEAK)
-            data = data._replace(X=table)
             effects = parts_of(levels, random, self.random_prior, self._layout(), parts.scheme)
             if effects and isinstance(parts.scheme, SVI) and is_source(data.X):
                 raise ValueError(
@@ -372,11 +356,7 @@ class MixedSVC(GroupReports, LinearClassifier):
             if self._models_missing:
                 slopes = sorted({j for part in effects for j in part.effects.slopes})
                 tables.check_complete(inner(data.X), slopes, self._names())
-            widths = {part.name: part.size * part.effects.r for part in effects}
-            K = data.X.shape[1] + bool(self.fit_intercept)
-            total = K + sum(widths.values())
-            check_corner(K, widths)
-            problem = self._problem(data, parts, effects, total)
+            problem = self._problem(data, parts, effects)
             fit = self._fit_problem(run, problem, data, parts.scheme)
         name, second = type(parts.scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, name)

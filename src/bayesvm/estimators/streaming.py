@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ from scipy import sparse
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
 from ..data import Blocks, block_rows
-from ..data.labels import check_weights, class_factors, plain_labels
+from ..data.labels import Training, check_weights, class_factors, plain_labels
 from ..data.tables import check_in_memory
 from ..inference import VB
 from ..inference.cavi import bound_of
@@ -37,49 +37,14 @@ from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPoste
 from .fit import Run, choose_engine
 
 
-class StreamRows(NamedTuple):
-    """Rows with the numbers of their classes."""
-
-    X: Any  # (n, p), dense or sparse
-    codes: Array  # (n,)
-    c: Array  # (n,), weights
-    unit: Array  # (n,), class weights, which are in c
-
-    def joined(self, new: StreamRows) -> StreamRows:
-        """With more rows, in the format of the first: dense or sparse."""
-        if sparse.issparse(self.X):
-            X: Any = sparse.csr_array(sparse.vstack([self.X, sparse.csr_array(new.X)]))
-        else:
-            X = np.concatenate([self.X, new.X.toarray() if sparse.issparse(new.X) else new.X])
-        return StreamRows(X, *map(np.concatenate, zip(self[1:], new[1:], strict=True)))
-
-    def take(self, rows: Array) -> StreamRows:
-        return StreamRows(*(x[rows] for x in self))
-
-    def recent(self, most: int, n_classes: int) -> StreamRows:
-        """At most so many rows: the last ones of each class, equally many."""
-        each = max(1, most // n_classes)
-        last = [np.flatnonzero(self.codes == k)[-each:] for k in range(n_classes)]
-        return self.take(np.sort(np.concatenate(last)))
-
-    def problem(self, model: Model, y: Array, c: Array, n_jobs: int | None) -> Problem:
-        """The rows with labels and weights as the data of a model."""
-        engine = choose_engine("auto", self.X, model.width, n_jobs)
-        blocks = Blocks(self.X, block_rows(model.width))
-        return Problem(model, blocks, engine, y, c, self.unit)
-
-
 @dataclass(frozen=True)
 class Setup:
     """How an estimator fits the rows of a stream."""
 
     scheme: VB
-    # a problem of rows, codes of classes, weights and class weights
-    pose: Callable[[Any, Array, Array, Array], Problem]
-    probability: str
-    n_jobs: int | None
+    pose: Callable[[Training], Problem]
+    softmax: bool  # whether one link is fitted to more than two classes
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
-    softmax: bool = True  # whether one link is fitted to more than two classes
     # the largest variance of f, or infinity
     limit: Callable[[Sequence[Machine]], float | None] = field(default=lambda _: np.inf)
 
@@ -88,7 +53,7 @@ class Setup:
 class Stream:
     """What ``partial_fit`` keeps beside the fit."""
 
-    rows: StreamRows  # all of them, or the most recent ones
+    rows: Training | None  # all of them, or the most recent ones
     rng: np.random.Generator
     sequential: tuple[bool, ...]  # machines whose posterior is the prior of the next rows
     made: tuple[int, int] = (0, 0)  # rows and classes that the model was made from
@@ -96,23 +61,88 @@ class Stream:
     calls: int = 0
 
 
+def advance(
+    estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_weight: Any, buffer: int
+) -> Any:
+    """Learn from the next rows of a stream: ``partial_fit``."""
+    check_in_memory(X, "partial_fit")
+    if estimator.checkpoint is not None:
+        raise ValueError(
+            f"a stream keeps no checkpoint; got checkpoint={estimator.checkpoint!r}. Set "
+            "checkpoint=None, save the model between calls by bayesvm.save(model, path), and "
+            "resume from bayesvm.load(path)."
+        )
+    if not isinstance(buffer, Integral) or buffer < 1:
+        raise ValueError(f"buffer must be a whole number of at least 1; got {buffer!r}.")
+    if isinstance(estimator.class_weight, str):
+        raise ValueError(
+            "class_weight='balanced' cannot be known from one chunk of a stream; give a dict."
+        )
+    run, fit, stream = estimator._run(), estimator.__dict__.get("fit_"), estimator._stream
+    if stream is None and fit is not None and fit.is_joint:
+        fit = against_rest(fit)
+    X, y = estimator._read(X, y, reset=fit is None, weights=sample_weight)
+    if classes is not None:
+        with warnings.catch_warnings():  # each label may be given once
+            warnings.filterwarnings("ignore", "The number of unique classes")
+            given = np.unique(plain_labels(classes, "classes"))
+    elif fit is None:
+        raise ValueError(
+            "the first call of partial_fit needs classes=, the labels that will ever occur; "
+            "for example classes=np.unique(all_y)."
+        )
+    known = given if fit is None else fit.classes
+    if len(known) < 2:
+        raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
+    if classes is not None and not np.array_equal(given, known):
+        raise ValueError(f"classes={classes!r} differ from those of the first call, {known!r}.")
+    if (unknown := np.setdiff1d(y, known)).size:
+        raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
+    codes = np.searchsorted(known, y)
+    copies, factors = check_weights(sample_weight, codes), np.ones(len(known))
+    if (weights := estimator.class_weight) is not None:
+        factors = class_factors(weights, np.bincount(codes, copies, len(known)), known)
+    new = Training(X, known, codes, copies * factors[codes], copies)
+    new = new.take(np.flatnonzero(new.c > 0))
+    if not new.c.size:
+        if fit is None:
+            raise ValueError("the first call of partial_fit needs a row of positive weight.")
+        return estimator
+    if stream is None:
+        fitted = (fit is not None,) * (1 if len(known) == 2 else len(known))
+        weight = 0.0 if fit is None else fit.weight
+        stream = Stream(None, estimator._generator(), fitted, fitted=weight)
+    before = Fit([], known, np.zeros(len(known))) if fit is None else fit
+    how = setup, run, estimator.probability, estimator.n_jobs
+    with run:
+        estimator._stream, result = learn(stream, before, new, int(buffer), *how)
+    return estimator._keep(result)
+
+
 def learn(
-    stream: Stream, fit: Fit, new: StreamRows, buffer: int, setup: Setup, run: Run
+    stream: Stream,
+    fit: Fit,
+    new: Training,
+    buffer: int,
+    setup: Setup,
+    run: Run,
+    probability: str,
+    n_jobs: int | None,
 ) -> tuple[Stream, Fit]:
     """The stream and the fit after more rows, all of positive weight."""
-    n_classes, n_jobs, rows = len(fit.classes), setup.n_jobs, stream.rows.joined(new)
-    seen = fit.masses + np.bincount(new.codes, new.c, n_classes)
+    n_classes, rows = new.n_classes, new if stream.rows is None else joined(stream.rows, new)
+    seen = fit.masses + new.masses
     is_full = len(rows.c) > buffer
-    held = rows.recent(buffer, n_classes) if is_full else rows
-    share = np.bincount(held.codes, held.c, n_classes) / np.maximum(seen, 1e-300)
+    held = recent(rows, buffer) if is_full else rows
+    share = held.masses / np.maximum(seen, 1e-300)
 
     # While all rows are held, the model is made anew from them as they grow.
     made, posed = (len(rows.c), np.unique(rows.codes).size), None
     grown = made[0] >= setup.growth * stream.made[0] or made[1] > stream.made[1]
     if grown and not any(stream.sequential):
-        posed = setup.pose(rows.X, rows.codes, rows.c, rows.unit)
+        posed = setup.pose(rows)
         if posed.engine.on_device:
-            posed = rows.problem(posed.model, rows.codes, rows.c, n_jobs)
+            posed = problem_of(rows, posed.model, rows.codes, n_jobs)
         stream = replace(stream, made=made)
 
     scheme = replace(setup.scheme, bound="tight" if is_full else "auto")
@@ -122,10 +152,11 @@ def learn(
     labels = [one_against_rest(some.codes, n_classes) for some in (rows, new, held)]
     for j, (y, y_new, y_held) in enumerate(zip(*labels, strict=True)):
         if met[j]:
-            chunk = new.problem(fit.machines[j].model, y_new, new.c, n_jobs)
-            machine = updated(fit.machines[j], chunk, setup.scheme, stream.rng)
+            old = fit.machines[j]
+            problem = problem_of(new, old.model, y_new, n_jobs)
+            machine = updated(old, problem, setup.scheme, stream.rng)
         else:
-            problem = posed or rows.problem(fit.machines[j].model, y, rows.c, n_jobs)
+            problem = posed or problem_of(rows, fit.machines[j].model, y, n_jobs)
             problem = replace(problem, y=y)
             met[j] = bool(np.ptp(y) > 0)
             if met[j]:
@@ -134,12 +165,16 @@ def learn(
             else:
                 machine = unmet(problem)
         # rows that are held represent all rows of their class
-        weighted = held.problem(machine.model, y_held, held.c / share[held.codes], n_jobs)
+        weighted = problem_of(held, machine.model, y_held, n_jobs)
+        weighted = replace(weighted, c=held.c / share[held.codes])
         if met[j]:
-            found = Found(machine, weighted)
-            machine, own = with_link(found, setup.probability, "model", n_classes == 2)
-        else:
-            machine, own = with_shares(machine, weighted)
+            machine, own = with_link(Found(machine, weighted), probability, "model", n_classes == 2)
+        else:  # the mean of f is zero: the link gives the shares of the labels
+            c = effective(weighted.c, weighted.unit)
+            own = LooMoments(y_held, *weighted.moments(machine.state.coef), c)
+            positive, negative = masses(y_held, c) + 0.5
+            shares = CalibratedLink(1.0, float(np.log(positive / negative)), 0.0)
+            machine = replace(machine, link=shares)
         machines.append(machine)
         left_out.append(own)
         if run.is_active:
@@ -160,6 +195,30 @@ def learn(
         result = result.judged(moments, setup.limit(machines))
     sequential = tuple(met) if is_full else stream.sequential
     return replace(stream, rows=held, sequential=sequential, calls=stream.calls + 1), result
+
+
+def joined(old: Training, new: Training) -> Training:
+    """Rows and more rows, in the format of the first: dense or sparse."""
+    if sparse.issparse(old.X):
+        X: Any = sparse.csr_array(sparse.vstack([old.X, sparse.csr_array(new.X)]))
+    else:
+        X = np.concatenate([old.X, new.X.toarray() if sparse.issparse(new.X) else new.X])
+    pairs = ((old.codes, new.codes), (old.c, new.c), (old.copies, new.copies))
+    return Training(X, old.classes, *map(np.concatenate, pairs))
+
+
+def recent(rows: Training, most: int) -> Training:
+    """At most so many rows: the last ones of each class, equally many."""
+    each = max(1, most // rows.n_classes)
+    last = [np.flatnonzero(rows.codes == k)[-each:] for k in range(rows.n_classes)]
+    return rows.take(np.sort(np.concatenate(last)))
+
+
+def problem_of(rows: Training, model: Model, y: Array, n_jobs: int | None) -> Problem:
+    """Rows with labels as the data of a model."""
+    engine = choose_engine("auto", rows.X, model.width, n_jobs)
+    blocks = Blocks(rows.X, block_rows(model.width))
+    return Problem(model, blocks, engine, y, rows.c, rows.unit)
 
 
 def updated(machine: Machine, problem: Problem, scheme: VB, rng: np.random.Generator) -> Machine:
@@ -190,22 +249,6 @@ def unmet(problem: Problem) -> Machine:
     return Machine(model, GaussianPosterior(state.coef), state, ProbitLink(), bound, [], 0, True)
 
 
-def with_shares(machine: Machine, problem: Problem) -> tuple[Machine, LooMoments]:
-    """A machine whose labels are all alike with their shares as its probabilities."""
-    c = effective(problem.c, problem.unit)
-    positive, negative = masses(problem.y, c) + 0.5
-    link = CalibratedLink(1.0, float(np.log(positive / negative)), 0.0)  # the mean of f is zero
-    moments = problem.moments(machine.state.coef)
-    return replace(machine, link=link), LooMoments(problem.y, *moments, c)
-
-
-def distinct(classes: Any) -> Array:
-    """All labels that will occur, sorted; each may be given once, which scikit-learn warns of."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The number of unique classes")
-        return np.unique(plain_labels(classes, "classes"))
-
-
 def variational(scheme: Any, bound: str = "auto") -> VB:
     """The scheme of ``fit`` if it is variational, else :class:`~bayesvm.inference.VB`."""
     return scheme if isinstance(scheme, VB) else VB(bound=bound)
@@ -218,56 +261,3 @@ def streamable(estimator: Any) -> bool:
     except ValueError as error:
         raise AttributeError(f"partial_fit does not exist here: {error}") from error
     return True
-
-
-def advance(
-    estimator: Any, setup: Setup, X: Any, y: Any, classes: Any, sample_weight: Any, buffer: int
-) -> Any:
-    """Learn from the next rows of a stream: ``partial_fit``."""
-    check_in_memory(X, "partial_fit")
-    if estimator.checkpoint is not None:
-        raise ValueError(
-            f"a stream keeps no checkpoint; got checkpoint={estimator.checkpoint!r}. Set "
-            "checkpoint=None, save the model between calls by bayesvm.save(model, path), and "
-            "resume from bayesvm.load(path)."
-        )
-    if not isinstance(buffer, Integral) or buffer < 1:
-        raise ValueError(f"buffer must be a whole number of at least 1; got {buffer!r}.")
-    if isinstance(estimator.class_weight, str):
-        raise ValueError(
-            "class_weight='balanced' cannot be known from one chunk of a stream; give a dict."
-        )
-    run, fit, stream = estimator._run(), estimator.__dict__.get("fit_"), estimator._stream
-    if stream is None and fit is not None and fit.is_joint:
-        fit = against_rest(fit)
-    X, y = estimator._read(X, y, reset=fit is None, weights=sample_weight)
-    if fit is None and classes is None:
-        raise ValueError(
-            "the first call of partial_fit needs classes=, the labels that will ever occur; "
-            "for example classes=np.unique(all_y)."
-        )
-    known = distinct(classes) if fit is None else fit.classes
-    if len(known) < 2:
-        raise ValueError(f"classes must hold at least two labels; got {classes!r}.")
-    if classes is not None and not np.array_equal(distinct(classes), known):
-        raise ValueError(f"classes={classes!r} differ from those of the first call, {known!r}.")
-    if (unknown := np.setdiff1d(y, known)).size:
-        raise ValueError(f"y holds labels {unknown!r} that were not in classes.")
-    codes = np.searchsorted(known, y)
-    c, unit = check_weights(sample_weight, codes), np.ones(codes.size)
-    if (weights := estimator.class_weight) is not None:
-        unit = class_factors(weights, np.bincount(codes, c, len(known)), known)[codes]
-    c = c * unit
-    new = StreamRows(X, codes, c, unit).take(np.flatnonzero(c > 0))
-    if not new.c.size:
-        if fit is None:
-            raise ValueError("the first call of partial_fit needs a row of positive weight.")
-        return estimator
-    before = Fit([], known, np.zeros(len(known))) if fit is None else fit
-    if stream is None:
-        fitted = (fit is not None,) * (1 if len(known) == 2 else len(known))
-        none = new.take(np.empty(0, dtype=int))
-        stream = Stream(none, estimator._generator(), fitted, fitted=before.weight)
-    with run:
-        estimator._stream, result = learn(stream, before, new, int(buffer), setup, run)
-    return estimator._keep(result)

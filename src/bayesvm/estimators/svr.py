@@ -16,17 +16,18 @@ from ..core.types import Array, Term
 from ..data import Serial, cut
 from ..data.labels import Numbered, read_numbers
 from ..designs import Intercept, fit_columns
-from ..inference import SVI
+from ..inference import SVI, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
-from ..inference.progress import Progress
+from ..inference.progress import Monitor, Progress
 from ..inspection.coefficients import Coefficients
 from ..inspection.tables import tails
 from ..likelihoods import EpsilonInsensitive
-from ..predictive.regression import Regression, Unit, choose_epsilon
+from ..predictive.fitting import find_posterior
+from ..predictive.regression import Regression, Unit, choose_epsilon, with_residuals
 from ..priors.intercept import intercept_prior
 from .base import BayesianEstimator
-from .fit import build_problem, in_blocks
+from .fit import build_problem, content, in_blocks, warm_starts
 from .linear import LinearReports
 from .options import check_positive, choose_prior, choose_scheme
 from .predictions import moments
@@ -62,24 +63,17 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     scale : float, optional
         The scale *s*, in the unit of y: the mean distance from the tube of numbers outside of it.
         By default it is learned by the bound, and drawn by Gibbs.
-    fit_intercept : bool, default=True
-        Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns and y are
-        scaled and not centred.
-    categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
-    missing : {"auto", "error"}, default="auto"
-        ``"auto"`` replaces missing cells by the mean of the column, with an indicator where at
-        least 1 % are missing; of categories they are a level.  ``"error"`` refuses them.
+    fit_intercept, categorical, missing
+        As in :class:`~bayesvm.BayesianLinearSVC`, without ``missing="model"``.
     standardize : bool, default=True
-        Centre and scale columns and y inside, so that units do not matter.
+        Centre and scale columns and y inside, so that units do not matter; without an intercept
+        they are only scaled.
     width : {"data", "model"}, default="data"
         As in :class:`~bayesvm.BayesianLinearSVC`.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
         by default, ``inf`` for a flat prior.
-    engine : {"auto", "serial", "threads"} or an object, default="auto"
-        What computes the sums over rows: see :mod:`bayesvm.data`.
-    max_iter, tol, random_state, n_jobs, verbose, callbacks, warm_start, checkpoint
+    engine, max_iter, tol, random_state, n_jobs, verbose, callbacks, warm_start, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.
 
     Attributes
@@ -179,13 +173,8 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             self._known_names, self._given_names = self._given_names, None
             data = Numbered.of(*self._read(X, y, True, sample_weight), sample_weight)
             # the level and scale of y, as those of a column
-            own = fit_columns(
-                cut(data.y[:, None], data.y.size),
-                data.c,
-                Serial(),
-                self.standardize,
-                self.fit_intercept,
-            )
+            column, how = cut(data.y[:, None], data.y.size), (self.standardize, self.fit_intercept)
+            own = fit_columns(column, data.c, Serial(), *how)
             unit = Unit(float(own.center[0]), float(own.scale[0]))
             gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
             noise = EpsilonInsensitive(gamma, 0.0 if is_auto else float(self.epsilon) / unit.scale)
@@ -194,9 +183,14 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
                 epsilon = choose_epsilon(problem, run.generator("tube"))
                 noise = replace(noise, epsilon=epsilon)
                 problem = problem.with_likelihood(noise)
-            starts = self._starts(problem, 1)
-            machines, residuals, _ = run.fit(problem, problem.y, 1, scheme, starts)
-        made = (machines, np.empty(0), np.array([data.c.sum()]), data.rows, run.stopped)
+            [start] = warm_starts(self, problem, 1) or [None]
+            rng = run.generator("machines")
+            options: Any = {"n_jobs": self.n_jobs} if isinstance(scheme, Gibbs) else {}
+            with run.checkpoint(lambda: content(problem, problem.y, [start])) as store:
+                watch = Monitor(run, store and store.part("machine0"))
+                found = find_posterior(problem, scheme, rng, start, watch, **options)
+            machine, residuals = with_residuals(found, self.width)
+        made = ([machine], np.empty(0), np.array([data.c.sum()]), data.rows, run.stopped)
         self.fit_ = Regression(*made, unit=unit, residuals=residuals)
         if text := self.fit_.unfinished(type(self).__name__):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
