@@ -230,18 +230,14 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         Parts are objects of :mod:`bayesvm.terms`; priors are names or objects of
         :mod:`bayesvm.priors`, by default those of the part.  Without terms: an intercept and all
         columns.
-    inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.
-    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
-        The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
-    categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
+    inference, likelihood, categorical
+        As in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error"}, default="auto"
         As in :class:`~bayesvm.BayesianLinearSVC`.  Missing cells of a term
         ``Missing(Columns(...))`` have a distribution either way.
-    probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities.
-    width, class_weight, engine, max_iter, tol, random_state, n_jobs, verbose, callbacks, checkpoint
+    probability, width, class_weight, engine, max_iter, tol, random_state, n_jobs, verbose
+        As in :class:`~bayesvm.BayesianLinearSVC`.
+    callbacks, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.
 
     Attributes

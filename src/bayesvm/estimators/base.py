@@ -453,17 +453,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
     def predict_log_proba(self, X: Any, *args: Any, **options: Any) -> Any:
         """Natural logarithms of :meth:`predict_proba`, which takes the same arguments.
 
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n, n_features)
-            Rows.
-        *args, **options
-            As for :meth:`predict_proba`.
-
-        Returns
-        -------
-        log_proba : array of shape (n, n_classes)
-            At least -708, the logarithm of the smallest number.
+        They are at least -708, the logarithm of the smallest number.
         """
         return predictions.logs(self.predict_proba(X, *args, **options))
 
@@ -643,14 +633,12 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
             Draws are of the posterior under the model, whatever ``width`` is.
 
-            - ``posterior``: ``coef``, ``intercept``; of a sampler ``coef_variance``,
-              ``coef_scale``, ``coef_power`` or ``coef_inclusion``, as fitted; ``effect_g``,
-              ``variance_g`` and ``correlation_g`` of a factor ``g``.  Of a kernel machine ``f`` at
-              the inducing points, or parameters of the ``kernel``; of a vector machine
-              ``dual_coef``; of an additive model a variable for each term.
+            - ``posterior``: ``coef`` and ``intercept``, with what a sampler drew beside them;
+              ``effect_g``, ``variance_g``, ``correlation_g`` of a factor ``g``; ``f`` at inducing
+              points, ``dual_coef`` of vectors, or a variable for each term.
             - With ``X``: ``f_obs`` there, ``smooth_t`` of a smooth term ``t``, labels ``y`` in
-              ``posterior_predictive``; where priors are Gaussian also
-              ``prior`` and ``prior_predictive``, given the learned scales of the priors.
+              ``posterior_predictive``; where priors are Gaussian also ``prior`` and
+              ``prior_predictive``, given the learned scales of the priors.
             - With ``y``: ``observed_data``, and ``log_likelihood`` where the likelihood is one of
               labels (logistic, probit); ``arviz.loo`` needs it.
         """

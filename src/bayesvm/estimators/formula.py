@@ -318,9 +318,8 @@ def _labels(data: Any, columns: tuple[str, ...]) -> Array:
         return np.full(len(data), None)
     if len(columns) == 1:
         return np.asarray(data[columns[0]])
-    joined = data[columns[0]].astype(str)
-    for column in columns[1:]:
-        joined = joined + ":" + data[column].astype(str)
+    first, *rest = (data[column].astype(str) for column in columns)
+    joined = first.str.cat(rest, sep=":")
     labels = np.array(joined, dtype=object)
     labels[np.asarray(data[list(columns)].isna().any(axis=1))] = None
     return labels

@@ -279,10 +279,11 @@ class LinearClassifier(LinearReports, BayesianClassifier):
 
     def _problem(self, data: Training, parts: check.Parts, effects: Sequence[Any] = ()) -> Problem:
         """The problem of training rows, with ``effects`` of groups."""
-        K = data.X.shape[1] + bool(self.fit_intercept)
-        widths = {part.name: part.size * part.effects.r for part in effects}
-        check_corner(K, widths)
-        total = K + sum(widths.values())
+        K = total = data.X.shape[1] + bool(self.fit_intercept)
+        if effects:
+            widths = {part.name: part.size * part.effects.r for part in effects}
+            check_corner(K, widths)
+            total = K + sum(widths.values())
         engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, parts.scheme, total)
         columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
         if self._models_missing:

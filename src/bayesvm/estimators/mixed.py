@@ -59,17 +59,17 @@ def parts_of(
                 f"{argument} names factors {sorted(unknown)} that are not in groups; groups has "
                 f"{list(levels.names)}."
             )
-    if not isinstance(random, Mapping):
-        effects_of(layout, random)  # which refuses wrong ones, without groups too
-    if not levels.names and not (isinstance(random_prior, Mapping) or random_prior == "auto"):
-        check.choose_prior(random_prior, scheme, "random_prior")
+    if not levels.names:  # wrong values are refused all the same
+        if not isinstance(random, Mapping):
+            effects_of(layout, random)
+        if not (isinstance(random_prior, Mapping) or random_prior == "auto"):
+            check.choose_prior(random_prior, scheme, "random_prior")
     parts = []
     for k, (name, labels) in enumerate(zip(levels.names, levels.labels, strict=True)):
-        own, prior = (
-            given.get(name, default) if isinstance(given, Mapping) else given
-            for given, default in ((random, "intercept"), (random_prior, "auto"))
-        )
+        own = random.get(name, "intercept") if isinstance(random, Mapping) else random
         effects = effects_of(layout, own)
+        many = isinstance(random_prior, Mapping)
+        prior = random_prior.get(name, "auto") if many else random_prior
         prior = choose_group_prior(prior, effects.r, name, scheme)
         parts.append(GroupPart(k, name, labels.size, effects, prior))
     return parts
@@ -217,11 +217,9 @@ class MixedSVC(GroupReports, LinearClassifier):
         Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`.  ``"auto"``
         is weak here, the same for every ``inference``: normal with standard deviation 2.5 for
         standardised columns, ``Fixed(0.16)``.  Use ``"ridge"`` for many columns.
-    inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` maximises the tight bound of a normalised likelihood;
-        the augmented bound makes variances of groups too small.
-    likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
-        The likelihood of a label given f, as in :class:`~bayesvm.BayesianLinearSVC`.
+    inference, likelihood
+        As in :class:`~bayesvm.BayesianLinearSVC`.  ``"vb"`` maximises the tight bound of a
+        normalised likelihood; the augmented bound makes variances of groups too small.
     formula : str, optional
         Such as ``"y ~ visit * treat + (1 + visit | patient)"``: X is a data frame then, from which
         columns, groups and their effects are read, see :meth:`from_formula`.

@@ -322,12 +322,8 @@ class PCVC(VectorClassifier):
 
     .. math:: -\log p(w) = \tau\sum_j|w_j| + \tfrac12\lambda\, w^\top K w + \text{const},
 
-    the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse.  The rate
-    :math:`\tau` chooses vectors; of these, one after another is left out while *f* stays within
-    0.07 posterior standard deviations of the process, and the weights of the rest are found
-    without :math:`\tau`.  The kernel is that of most evidence.  Leave-one-out moments, in closed
-    form, choose :math:`\lambda` and calibrate the probabilities.  Up to 1,000 rows nothing is
-    random.  ``weight_prior="power"`` is the prior of the paper.
+    the fit is a convex problem: *f* is the mode of a Gaussian process, made sparse
+    (:doc:`/vector_machines`).  ``weight_prior="power"`` is the prior of the paper.
 
     Parameters
     ----------
@@ -519,10 +515,8 @@ class RVC(VectorClassifier):
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``, with one length scale or one per
-        column; a kernel object, from whose values tuning starts; a function of two arrays; or
-        ``"precomputed"``, X then being the kernel values with the training rows.  A kernel need be
-        neither positive nor symmetric; a matrix that is not symmetric gives a warning.
+        As in :class:`~bayesvm.PCVC`.  It need be neither positive nor symmetric; a matrix that is
+        not symmetric gives a warning.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
         from none and from up to 100 that span the others, and takes the end of more evidence;
@@ -532,27 +526,17 @@ class RVC(VectorClassifier):
         :math:`1/(1 + e^{-yf})`; they differ little.
     tune : bool, default=True
         Learn the length scales, by the evidence of a logistic Gaussian process with the same
-        kernel.  (That of the machine itself, with a precision for every weight, prefers scales that
-        are too short.)
+        kernel.
     n_folds : int, default=5
         Folds that calibrate the probabilities of a tuned machine.
-    n_candidates : int or "auto", default="auto"
-        Rows that may become vectors, drawn from every class; ``"auto"`` is at most 3000, and fewer
-        beyond 10,000 rows (1,000 of 30,000; at least 500).
-    categorical, missing
-        As in :class:`~bayesvm.BayesianSVC`.
-    standardize : bool, default=True
-        Centre and scale columns inside; length scales are then in units of a column's spread.
+    n_candidates, categorical, missing, standardize
+        As in :class:`~bayesvm.PCVC`.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on held-out rows (leave-one-out
         moments where nothing is tuned); the likelihood averaged over f; or
         :math:`\Phi(m/\sqrt{1+v})`, the same where the likelihood is probit.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, multiplied by ``sample_weight``.
-    intercept_scale : float, optional
-        Prior standard deviation of the bias; 1e4, nearly flat, by default.
-    engine : {"auto", "serial", "threads"} or an object, default="auto"
-        What computes predictions: see :mod:`bayesvm.data`.
+    class_weight, intercept_scale, engine
+        As in :class:`~bayesvm.PCVC`.
     max_iter, tol : int and float, optional
         Most rounds, 1000 by default, and the gain in log evidence (of ten rounds under ``"em"``)
         below which to stop, 1e-3 by default.
