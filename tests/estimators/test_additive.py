@@ -211,6 +211,13 @@ def test_groups_and_missing_cells_are_the_mixed_machine(inference):
     assert np.corrcoef(filled, X.d[:41])[0, 1] > 0.95
 
 
+def test_a_note_names_the_columns_whose_missing_cells_were_replaced():
+    X, y = ward()
+    X = X[["h", "a", "b"]].assign(b=X.b.mask(np.arange(len(X)) < 20))
+    note = AdditiveSVC([("x", Columns()), ("h", Groups("h"))]).fit(X, y).summary().attrs["note"]
+    assert "Missing cells of 'b' were replaced" in note
+
+
 def test_cells_of_several_terms_are_each_filled_in_from_their_own():
     X, y = ward()
     X["d"] = 3.0 * X.b - 5.0 + 0.1 * X.d

@@ -188,7 +188,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         """Names of the columns of the input, made up where it had none."""
         known = self._known_names
         if known is None or len(known) != self.n_features_in_:
-            known = [f"x{j}" for j in range(self.n_features_in_)]
+            known = list(map("x{}".format, range(self.n_features_in_)))
         return list(getattr(self, "feature_names_in_", known))
 
     def _names(self) -> list[str]:
@@ -318,8 +318,8 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                 "the uncertainty of the cells and are too narrow. Use inference='gibbs'."
             )
         if filled := self.encoding_.flagged:
-            names = self._input_names()
-            which = ", ".join(repr(str(names[j])) for j in filled)
+            names, made = self._names(), self.encoding_.made
+            which = ", ".join(repr(str(names[made[j][0]])) for j in filled)
             instead = "missing='model', inference='gibbs'"
             if not self._has_imputer:
                 instead = "a term Missing(Columns(...)) and inference='gibbs'"
