@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.answers import check_answers
 
 from bayesvm import FactorSVC
-from bayesvm.estimators.factor_fit import relation
+from bayesvm.estimators.factor import relation
 from bayesvm.estimators.predictions import moments
 from bayesvm.factor_models.fitted import match
 from bayesvm.factor_models.observed_data import Sheet

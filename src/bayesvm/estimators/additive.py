@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from ..core.arrays import one_against_rest
@@ -158,11 +157,11 @@ def of_term(name: str, hint: str = "") -> Iterator[None]:
 
 def _rows(X: Any) -> Any:
     """Rows whose columns can be read one by one."""
-    rows = X if hasattr(X, "columns") or hasattr(X, "dtype") else np.array(X, dtype=object)
-    if sparse.issparse(rows) or len(np.shape(rows)) != 2:
+    rows = tables.as_table(X)
+    if rows is None:
         raise ValueError(
             "rows with groups must be a data frame or a dense array of two dimensions; got "
-            f"{type(X).__name__} of shape {np.shape(X)}."
+            f"{type(X).__name__}."
         )
     return rows
 

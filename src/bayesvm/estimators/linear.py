@@ -291,7 +291,9 @@ class LinearClassifier(LinearReports, BayesianClassifier):
             complete = not np.isnan(arrays.inner(blocks.X)).any()
             columns = columns if complete and design.is_latent else design
         terms = [Term("intercept", Intercept(), parts.level)] if self.fit_intercept else []
-        terms += [Term("coef", columns, parts.prior), *(part.term(columns) for part in effects)]
+        terms.append(Term("coef", columns, parts.prior))
+        for part in effects:
+            terms.append(part.term(columns))
         model = Model(arranged(terms), parts.likelihood)
         return build_problem(model, blocks, engine, parts.scheme, data.c, data.unit)
 

@@ -72,7 +72,7 @@ def _side_by_side(model: Any, work: Work, X: Any, groups: Any = None, **options:
     return np.column_stack(found) if isinstance(found, tuple | list) else found
 
 
-def in_blocks(
+def by_blocks(
     model: Any, X: Any, visit: Callable[[Any], tuple[Array, ...]], on_host: bool = False
 ) -> list[Array]:
     """Arrays with an entry for each row that was read, by a function of blocks of rows.
@@ -99,7 +99,7 @@ def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> l
     def visit(X: Any) -> tuple[Array, ...]:
         return _moments_at(model.fit_, X, reported)
 
-    return in_blocks(model, model._read_new(X, groups), visit)
+    return by_blocks(model, model._read_new(X, groups), visit)
 
 
 def _moments_at(fit: Any, X: Any, reported: bool = False) -> tuple[Array, ...]:
@@ -135,7 +135,7 @@ def proba(model: Any, X: Any, groups: Any = None, prevalence: Any = None) -> Arr
     def visit(X: Any) -> tuple[Array, ...]:
         return (fit.proba(*_moments_at(fit, X)),)
 
-    P = in_blocks(model, model._read_new(X, groups), visit)[0]
+    P = by_blocks(model, model._read_new(X, groups), visit)[0]
     return P if shares is None else reweighted(P, shares, fit.masses)
 
 
@@ -208,7 +208,7 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> list
     ends, fit = tails(level), model.fit_
     model._need_spread()
     rows = model._read_new(X, groups)
-    return in_blocks(model, rows, lambda X: fit.interval_at(X, ends), on_host=True)
+    return by_blocks(model, rows, lambda X: fit.interval_at(X, ends), on_host=True)
 
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
