@@ -85,17 +85,12 @@ class Checkpoint:
 
 
 @contextmanager
-def opened(
-    path: str | os.PathLike[str] | None, about: Callable[[], Mapping[str, str]]
-) -> Iterator[Checkpoint | None]:
-    """The checkpoint of a fit, which no other fit may use in the meantime; ``None`` without a path.
+def opened(path: str | os.PathLike[str], about: Mapping[str, str]) -> Iterator[Checkpoint]:
+    """The checkpoint of a fit, which no other fit may use in the meantime.
 
-    ``about`` is called only if there is a path.  The operating system locks a second file.  That
-    lock ends with the process, however it ends: a file left by a killed process locks nothing.
+    The operating system locks a second file.  That lock ends with the process, however it ends: a
+    file left by a killed process locks nothing.
     """
-    if path is None:
-        yield None
-        return
     target = target_of(path)
     if not target.parent.is_dir():
         raise ValueError(f"checkpoint {os.fspath(path)!r} is in a folder that does not exist.")
@@ -107,7 +102,7 @@ def opened(
         for part in target.parent.glob(f"{glob.escape(target.name)}.*-*.part"):  # of killed fits
             with suppress(OSError):
                 part.unlink()
-        yield Checkpoint(path, about())
+        yield Checkpoint(path, about)
     finally:
         if os.name == "nt":  # an open file cannot be removed there
             os.close(handle)

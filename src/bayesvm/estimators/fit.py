@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -239,20 +239,19 @@ class Run(Reporter):
 
         After a stop there is none: the rest of the fit is not what it would have been.
         """
-
-        def about() -> dict[str, str]:
-            # the seed is held apart; other parameters that do not change the result are left out
-            no_matter = {"verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine"}
-            given = {k: self.params[k] for k in self.params.keys() - no_matter - {"random_state"}}
-            given["dtype"] = getattr(self.params.get("engine"), "dtype", None)  # the last digits
-            return {
-                "estimator": self.name,
-                "parameters": fingerprint(dict(sorted(given.items()))),
-                "data": fingerprint(*data()),
-                "seed": str(int(self.seed)),
-            }
-
-        return opened(None if self.stopped else self.path, about)
+        if self.path is None or self.stopped:
+            return nullcontext()
+        # the seed is held apart; other parameters that do not change the result are left out
+        no_matter = {"verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine"}
+        given = {k: self.params[k] for k in self.params.keys() - no_matter - {"random_state"}}
+        given["dtype"] = getattr(self.params.get("engine"), "dtype", None)  # the last digits
+        about = {
+            "estimator": self.name,
+            "parameters": fingerprint(dict(sorted(given.items()))),
+            "data": fingerprint(*data()),
+            "seed": str(int(self.seed)),
+        }
+        return opened(self.path, about)
 
     def fit(
         self,
