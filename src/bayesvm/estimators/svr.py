@@ -172,16 +172,10 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         with self._run() as run:
             self._known_names, self._given_names = self._given_names, None
             data = Numbered.of(*self._read(X, y, True, sample_weight), sample_weight)
-            # the level and scale of y, as those of a column
-            column, how = cut(data.y[:, None], data.y.size), (self.standardize, self.fit_intercept)
-            own = fit_columns(column, data.c, Serial(), *how)
-            unit = Unit(float(own.center[0]), float(own.scale[0]))
-            gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
-            noise = EpsilonInsensitive(gamma, 0.0 if is_auto else float(self.epsilon) / unit.scale)
-            problem = self._problem(data, unit, scheme, prior, noise)
+            problem, unit = self._problem(data, scheme, prior)
             if is_auto:
-                epsilon = choose_epsilon(problem, run.generator("tube"))
-                noise = replace(noise, epsilon=epsilon)
+                noise: Any = problem.model.likelihood
+                noise = replace(noise, epsilon=choose_epsilon(problem, run.generator("tube")))
                 problem = problem.with_likelihood(noise)
             [start] = warm_starts(self, problem, 1) or [None]
             rng = run.generator("machines")
@@ -196,16 +190,23 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _problem(
-        self, data: Numbered, unit: Unit, scheme: Any, prior: Any, noise: EpsilonInsensitive
-    ) -> Problem:
+    def _problem(self, data: Numbered, scheme: Any, prior: Any) -> tuple[Problem, Unit]:
+        """The problem of training rows, and the unit of y; without a tube that is to be chosen."""
+        how = self.standardize, self.fit_intercept
+        # the level and scale of y, as those of a column
+        own = fit_columns(cut(data.y[:, None], data.y.size), data.c, Serial(), *how)
+        unit = Unit(float(own.center[0]), float(own.scale[0]))
+        gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
+        epsilon = 0.0 if isinstance(self.epsilon, str) else float(self.epsilon) / unit.scale
         K = data.X.shape[1] + bool(self.fit_intercept)
         engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, scheme)
-        columns = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
+        columns = fit_columns(blocks, data.c, engine, *how)
         level = intercept_prior(self.intercept_scale)
         terms = (Term("intercept", Intercept(), level), Term("coef", columns, prior))
+        noise = EpsilonInsensitive(gamma, epsilon)
         model = Model(terms if self.fit_intercept else terms[1:], noise)
-        return replace(build_problem(model, blocks, engine, scheme, data.c), y=unit.into(data.y))
+        problem = build_problem(model, blocks, engine, scheme, data.c)
+        return replace(problem, y=unit.into(data.y)), unit
 
     # ----- predictions
 
