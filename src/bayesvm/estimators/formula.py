@@ -325,14 +325,20 @@ def _labels(data: Any, columns: tuple[str, ...]) -> Array:
     return labels
 
 
-def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str]]:
-    """The response of a formula, the terms that it describes, and the columns that they read."""
+def described(text: str, data: Any) -> Any:
+    """What formulae reads in the text of a formula, before it looks at data."""
     check_text(text)
     with explained(text, data):
         check_functions(text)
         found = parser().model_description(text)
     if found.response is None:
         raise ValueError(f"the formula {text!r} has no left side; write 'y ~ ...'.")
+    return found
+
+
+def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str]]:
+    """The response of a formula, the terms that it describes, and the columns that they read."""
+    found = described(text, data)
     response = str(found.response.term.name)
     terms: list[tuple[str, Any]] = []
     linear: list[str] = []

@@ -32,7 +32,7 @@ from ..predictive.fitted import Fit, Machine
 from . import options as check
 from .base import BayesianClassifier
 from .fit import Run, build_problem, check_corner, in_blocks, warm_starts
-from .formula import Formula
+from .formula import Formula, described
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
 
@@ -245,7 +245,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         for name in ("random", "fit_intercept"):
             if name in params:
                 raise ValueError(f"from_formula reads {name} from the formula; do not give it.")
-        params["fit_intercept"] = Formula.learn(formula, data).fit_intercept
+        terms = described(formula, data).common_terms
+        params["fit_intercept"] = any(not getattr(term, "components", ()) for term in terms)
         return cls(formula=formula, **params).fit(data, sample_weight=sample_weight)
 
     # ----- fitting
