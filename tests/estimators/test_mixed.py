@@ -250,7 +250,9 @@ def test_nested_and_crossed_factors():
 
 def test_too_many_crossed_groups_are_refused_with_the_numbers():
     groups = np.column_stack([np.arange(12_000), np.arange(12_000)[::-1] // 2])
-    with pytest.raises(ValueError, match=r"'group1' 6000\) make 6003 to be solved for densely"):
+    with pytest.raises(
+        ValueError, match=r"'groups of group1' 6000\) make 6003 to be solved for densely"
+    ):
         MixedSVC().fit(np.zeros((12_000, 2)), np.arange(12_000) % 2, groups=groups)
 
 

@@ -30,7 +30,7 @@ from ..predictive.fitted import Fit
 from ..terms import Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
-from .fit import build_problem, check_corner, choose_engine, closed
+from .fit import build_problem, choose_engine, closed
 from .formula import terms_of
 from .linear import LinearClassifier
 from .mixed import GroupReports, choose_group_prior
@@ -493,8 +493,6 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         model = Model(arranged(bound), likelihood)
         if learned := [t.name for t in table.terms if t.design.learns_length_scale]:
             model = learn_length_scales(model, learned, X, data, rng)
-        widths = {model.terms[k].name: model.terms[k].design.width for k in model.grouped}
-        check_corner(model.width - sum(widths.values()), widths)
         engine = choose_engine(self.engine, X, model.width, self.n_jobs)
         blocks = Blocks(X, block_rows(model.width))
         return build_problem(model, blocks, engine, scheme, c, data.unit, "full")

@@ -25,7 +25,6 @@ from ..inference.model import Model, State
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
-from ..inference.state import State
 from ..predictive.fitted import Machine
 from ..predictive.fitting import (
     can_join,
@@ -101,6 +100,17 @@ def covariance_form(
     ``"diagonal"`` where columns are too many, or on request; else ``"dense"``.
     """
     if model.grouped:
+        *others, widest = (model.terms[k] for k in model.grouped)  # by their widths
+        dense = model.width - widest.design.width
+        if dense > FULL_COLUMNS:
+            named = ", ".join(f"{t.name!r} {t.design.width}" for t in others)
+            K = dense - sum(t.design.width for t in others)
+            raise ValueError(
+                f"of several factors only the widest, {widest.name!r} with {widest.design.width} "
+                f"effects, is eliminated; the {K} columns and the effects of the others "
+                f"({named or 'none'}) make {dense} to be solved for densely, and {FULL_COLUMNS} is "
+                "the most. Leave a factor out or give it fewer groups."
+            )
         return "arrow"
     K, P = model.width, model.precision(model.init())
     has_matrix, noisy = isinstance(P, Blocked), isinstance(scheme, SVI | Gibbs)
@@ -177,20 +187,6 @@ def build_problem(
     # the factored form keeps its columns; sparse columns are joined with the intercept's once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem
-
-
-def check_corner(K: int, widths: Mapping[str, int]) -> None:
-    """Refuse factors that are too many to be solved for densely, all but the widest."""
-    widest = max(widths, key=lambda name: widths[name], default="")
-    dense = K + sum(widths.values()) - widths.get(widest, 0)
-    if widths and dense > FULL_COLUMNS:
-        others = ", ".join(f"'{name}' {w}" for name, w in widths.items() if name != widest)
-        raise ValueError(
-            f"of several factors only the widest, '{widest}' with {widths[widest]} effects, is "
-            f"eliminated; the {K} columns and the effects of the others ({others or 'none'}) make "
-            f"{dense} to be solved for densely, and {FULL_COLUMNS} is the most. Leave a factor out "
-            "or give it fewer groups."
-        )
 
 
 def closed(model: Model) -> Model:

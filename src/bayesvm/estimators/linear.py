@@ -31,7 +31,7 @@ from ..inspection.coefficients import Coefficients
 from ..predictive.fitted import Fit, Machine
 from . import options as check
 from .base import BayesianClassifier
-from .fit import Run, build_problem, check_corner, in_blocks, warm_starts
+from .fit import Run, build_problem, in_blocks, warm_starts
 from .formula import Formula, described
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -281,10 +281,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     def _problem(self, data: Training, parts: check.Parts, effects: Sequence[Any] = ()) -> Problem:
         """The problem of training rows, with ``effects`` of groups."""
         K = total = data.X.shape[1] + bool(self.fit_intercept)
-        if effects:
-            widths = {part.name: part.size * part.effects.r for part in effects}
-            check_corner(K, widths)
-            total = K + sum(widths.values())
+        for part in effects:
+            total += part.size * part.effects.r
         engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, parts.scheme, total)
         columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
         if self._models_missing:
