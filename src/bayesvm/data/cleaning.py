@@ -278,18 +278,17 @@ def learn_column(
         column = Date()
     elif (is_number(cells) or cells.dtype.kind == "m") and not categorical:
         column = Number()
-    elif not cells.isna().all():
+    else:
         codes, texts = as_text(cells)
         counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(float)
-        if texts and not categorical and (len(texts) > 1 or use or np.any(codes < 0)):
+        if not texts:
+            return None, [Finding(name, "it is empty", "left out", "empty")]
+        if not categorical and (len(texts) > 1 or use or np.any(codes < 0)):
             column = Date.of(texts, counts) or Number.of(texts, counts)
-        if texts and column is None:
-            options = (use, min_frequency, max_categories)
-            return _learn_levels(name, codes, texts, counts, *options)
+        if column is None:
+            return _learn_levels(name, codes, texts, counts, use, min_frequency, max_categories)
         if isinstance(column, Number):
             found += _number_texts(name, column, texts)
-    if column is None:
-        return None, [Finding(name, "it is empty", "left out", "empty")]
     x = column.values(cells)[0]
     missing = int(np.isnan(x).sum())
     if missing == x.size:

@@ -60,7 +60,7 @@ def read_foreign(estimator: Any, X: Any, reset: bool) -> Any:
         X = xp.astype(X, xp.float64)
     if not bool(xp.all(xp.isfinite(X))):
         raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
-    _check_columns(estimator, int(X.shape[1]), None, reset)
+    _check_columns(estimator, X, None, reset)
     return X
 
 
@@ -74,25 +74,19 @@ def read_source(estimator: Any, X: Any, reset: bool) -> Any:
             f"the source has groups, which {type(estimator).__name__} leaves aside: MixedSVC has "
             "effects of groups. If they are weights of rows, give them to fit as sample_weight."
         )
-    _check_columns(estimator, X.shape[1], X.names, reset)
+    _check_columns(estimator, X, X.names, reset)
     return X
 
 
-def _check_columns(estimator: Any, p: int, names: tuple[str, ...] | None, reset: bool) -> None:
+def _check_columns(estimator: Any, X: Any, names: tuple[str, ...] | None, reset: bool) -> None:
     """Keep number and names of the columns at ``fit``; refuse others afterwards."""
-    if reset:
-        estimator.n_features_in_ = p
-        estimator.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            estimator.feature_names_in_ = np.array(names, dtype=object)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if names is None:
         return
-    if p != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {p} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    known = estimator.__dict__.get("feature_names_in_")
-    if names is not None and known is not None and list(names) != list(known):
+    if reset:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    known = getattr(estimator, "feature_names_in_", names)
+    if list(names) != list(known):
         raise ValueError(f"the columns of X must be {list(known)}, in that order; got {names}.")
 
 
