@@ -35,8 +35,12 @@ def torched(*arrays):
     return [torch.from_numpy(x) for x in arrays]
 
 
+def _tensors(X, y, groups):
+    labels = y if y.dtype.kind == "U" else torched(y)[0]
+    return torched(X)[0], labels, groups, {}
+
+
 def _on_device(X, y, groups):
-    pytest.importorskip("torch")
     return X, y, groups, {"engine": Gpu("cpu")}
 
 
@@ -48,7 +52,7 @@ WAYS = {
     "files": lambda X, y, g: (filed(X, y, g), None, None, {}),
     "files, threads": lambda X, y, g: (filed(X, y, g), None, None, {"engine": Threads(2)}),
     "dask": lambda X, y, g: (*dasked(X, y, g), {}),
-    "torch": lambda X, y, g: (*torched(X, y), g, {}),
+    "torch": _tensors,
     "torch, from files": lambda X, y, g: _on_device(filed(X, y, g), None, None),
     "torch, sent there": _on_device,
 }
