@@ -19,7 +19,6 @@ from ..data.cleaning import TableCleaner
 from ..data.storage import LeftOutPredictions, Record, save, skops_io
 from ..estimators.pipeline import Pipeline
 from ..html_report.scores import MODEL, Rows, cross_validated
-from .labelled import Labelled, training_rows
 from .predict import Data, check_columns
 from .printing import show_findings, show_held_out, show_model
 from .tables import read_table
@@ -35,6 +34,7 @@ from .terminal import (
     printable,
     show_file,
 )
+from .training_rows import TrainingRows, training_rows
 
 KINDS = {
     "linear": "BayesianLinearSVC",
@@ -239,7 +239,7 @@ class Fitted(NamedTuple):
     is_useless: bool  # whether it predicts no better than the class shares
 
 
-def fit_rows(kind: str, model: Pipeline, rows: Labelled, clock: Clock, step: Any) -> Fitted:
+def fit_rows(kind: str, model: Pipeline, rows: TrainingRows, clock: Clock, step: Any) -> Fitted:
     """Fit the estimator of a pipeline, whose cleaner is fitted, until the time is up."""
     step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
     begin, is_useless, loss = time.monotonic(), False, np.inf
@@ -292,7 +292,7 @@ def warn_useless(kind: str, useless: list[str], tried: tuple[str, ...], console:
 
 
 def left_out(
-    model: Pipeline, rows: Labelled, jobs: int, clock: Clock, seconds: float, n_folds: int = 5
+    model: Pipeline, rows: TrainingRows, jobs: int, clock: Clock, seconds: float, n_folds: int = 5
 ) -> LeftOutPredictions | None:
     """Predictions of every row by fits to the other folds; fewer rows if the time is up.
 

@@ -14,7 +14,6 @@ import typer
 from ..data.cleaning import lacking
 from ..data.storage import Record
 from ..inspection.display import Inside
-from .labelled import group_labels
 from .printing import show_predictions
 from .tables import READERS, as_numbers, check_writable, read_table, without_formulas, write_table
 from .terminal import (
@@ -27,6 +26,7 @@ from .terminal import (
     load_classifier,
     plain_console,
 )
+from .training_rows import group_labels
 
 Data = Annotated[Path, typer.Argument(help=f"A table: {', '.join(READERS)}.", show_default=False)]
 

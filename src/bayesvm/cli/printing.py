@@ -15,8 +15,8 @@ from ..html_report.scores import BOOSTING, recorded, scores
 from ..html_report.words import against
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
-from .labelled import Labelled
 from .terminal import printable
+from .training_rows import TrainingRows
 
 KERNEL = {"weight": "variance of the kernel", "intercept": "intercept"}
 
@@ -25,7 +25,7 @@ def show_findings(
     console: Console,
     data: Path,
     total: int,
-    rows: Labelled,
+    rows: TrainingRows,
     cleaner: Any,
     findings: Sequence[Finding],
 ) -> None:

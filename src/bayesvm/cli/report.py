@@ -13,7 +13,6 @@ import typer
 from ..data.cleaning_columns import as_text
 from ..data.storage import Record
 from ..inspection.display import Inside
-from .labelled import Labelled, labels_of, training_rows
 from .predict import check_columns, plain_rows
 from .tables import read_table
 from .terminal import (
@@ -26,6 +25,7 @@ from .terminal import (
     printable,
     show_file,
 )
+from .training_rows import TrainingRows, labels_of, training_rows
 
 
 def report(
@@ -67,7 +67,7 @@ def report(
             raise ValueError("to judge a model, name the column with the labels: --target NAME")
         table = read_table(data)
         check_columns(table, {"--target": [target]})
-        rows = labelled(machine, record, table, target)
+        rows = labelled_rows(machine, record, table, target)
         unseen = is_new(record, table, target) if new is None else new
         how = "judged on them" if unseen else "fitted again to folds of them"
         held = record.left_out
@@ -91,7 +91,7 @@ def report(
     show_file(console, "Report", path)
 
 
-def labelled(machine: Any, record: Record, table: pd.DataFrame, target: str) -> Labelled:
+def labelled_rows(machine: Any, record: Record, table: pd.DataFrame, target: str) -> TrainingRows:
     """Labelled rows with the columns that the model was fitted to, named by their identifier."""
     groups = [name for name in record.groups if name in table]
     weight = record.weight if record.weight in table else None

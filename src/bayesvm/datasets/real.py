@@ -47,7 +47,7 @@ def load_spam(data_home: str | Path | None = None) -> Bunch:
     data_home : path-like, default=None
         Folder that holds ``spambase/spambase.csv.gz``.
     """
-    return _labelled("spam", data_home)
+    return _labelled_table("spam", data_home)
 
 
 def load_toenail(data_home: str | Path | None = None) -> Bunch:
@@ -85,7 +85,7 @@ def load_acath(data_home: str | Path | None = None) -> Bunch:
     data_home : path-like, default=None
         Folder that holds ``acath/acath.csv``.
     """
-    return _labelled("acath", data_home, drop=("sigdz", "tvdlm"))  # these are outcomes
+    return _labelled_table("acath", data_home, drop=("sigdz", "tvdlm"))  # these are outcomes
 
 
 def load_raetsch(
@@ -256,7 +256,7 @@ def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
         column["sp"] = column["sp"] == "O"
         X = np.column_stack([values.astype(float) for values in column.values()])
         return _bunch(name, X, y, list(column))
-    bunch = _labelled(name, data_home, drop=("sample_id",))
+    bunch = _labelled_table(name, data_home, drop=("sample_id",))
     if name == "ripley":
         path = _file(name, data_home).with_name("ripley_synth_test.csv")
         bunch.data_test, bunch.target_test, _ = _numbers(path)
@@ -288,7 +288,7 @@ def _file(key: str, data_home: str | Path | None, name: str = "") -> Path:
     )
 
 
-def _labelled(key: str, data_home: str | Path | None, drop: tuple[str, ...] = ()) -> Bunch:
+def _labelled_table(key: str, data_home: str | Path | None, drop: tuple[str, ...] = ()) -> Bunch:
     """A table of numbers whose last column is the label: from the folder, else from OpenML."""
     if "openml" in SETS[key] and _folder(data_home) is None:
         from sklearn.datasets import fetch_openml

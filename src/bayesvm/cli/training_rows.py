@@ -13,7 +13,7 @@ from ..data.cleaning_columns import Finding, Number, as_text
 
 
 @dataclass(frozen=True)
-class Labelled:
+class TrainingRows:
     """Training rows of a table, and what was found in those left out."""
 
     X: pd.DataFrame  # columns to predict from
@@ -23,7 +23,7 @@ class Labelled:
     groups: pd.DataFrame | None = None
     findings: tuple[Finding, ...] = ()  # why rows were left out
 
-    def take(self, some: Array) -> Labelled:
+    def take(self, some: Array) -> TrainingRows:
         """Rows by their positions."""
         return replace(
             self, X=self.X.iloc[some], y=self.y[some], rows=self.rows[some],
@@ -47,7 +47,7 @@ def training_rows(
     least: int = 2,
     most_classes: int = 50,
     many_numbers: int = 10,
-) -> Labelled:
+) -> TrainingRows:
     """Rows with a label; ``apart`` are the columns that are not predicted from.
 
     Classes need ``least`` rows.  More labels than ``most_classes`` are refused, and more than
@@ -100,7 +100,7 @@ def training_rows(
     drop = [name for name in dict.fromkeys((target, *groups, *apart)) if name in frame]
     if weight is not None:
         drop.append(weight)
-    return Labelled(
+    return TrainingRows(
         some.drop(columns=drop),
         y,
         np.flatnonzero(good),
