@@ -71,11 +71,11 @@ def predictions(
     estimator = inside.model
     rows = inside.rows(table) if inside.before else plain_rows(machine, table)
     groups = group_labels(table, record.groups)
-    told = {} if groups is None else {"groups": groups}
-    frame = pd.DataFrame({"prediction": estimator.predict(rows, **told)}, index=table.index)
-    proba, ends = estimator.predict_proba(rows, **told), None
+    options = {} if groups is None else {"groups": groups}
+    frame = pd.DataFrame({"prediction": estimator.predict(rows, **options)}, index=table.index)
+    proba, ends = estimator.predict_proba(rows, **options), None
     if getattr(estimator, "inference", None) != "em":
-        ends = estimator.predict_interval(rows, level=level, **told)
+        ends = estimator.predict_interval(rows, level=level, **options)
     names = [str(label) for label in machine.classes_]
     columns = [f"p_{name}{end}" for name in names for end in ("", "_low", "_high")]
     # labels such as a and a_low would share a column
@@ -85,12 +85,12 @@ def predictions(
         for end, values in zip(("low", "high"), ends or ()):
             frame[form.format(name=name, end=end)] = values[:, j]
     if estimator.fit_.left_out is not None:
-        sets = estimator.predict_set(rows, coverage=coverage, allow_empty=False, **told)
+        sets = estimator.predict_set(rows, coverage=coverage, allow_empty=False, **options)
         # as in CSV, where a label holds the separator
         quoted = np.array(['"' + k.replace('"', '""') + '"' if ";" in k else k for k in names])
         frame["set"] = [";".join(quoted[inside]) for inside in sets]
         if estimator.machines_[0].posterior.has_spread and estimator._knows_novelty:
-            frame["novelty"] = estimator.novelty(rows, **told)
+            frame["novelty"] = estimator.novelty(rows, **options)
     numbers = frame.select_dtypes("floating").columns.drop("prediction", errors="ignore")
     frame[numbers] = frame[numbers].map(lambda value: float(f"{value:.6g}"))
     return frame

@@ -60,7 +60,7 @@ def report(
     check_output(path, (".html", ".htm"), model=model, table=data)
     console = plain_console()
     machine, record = load_classifier(model)
-    told: dict[str, Any] = {"title": title, "file": model.name, "level": record.level}
+    options: dict[str, Any] = {"title": title, "file": model.name, "level": record.level}
     if data is not None:
         target = target or record.target
         if not target:
@@ -77,14 +77,14 @@ def report(
             )
             if rows.groups is None:
                 how = "scored by the cross-validated predictions saved in its file"
-        told |= {"X": rows.X, "y": rows.y, "groups": rows.groups, "sample_weight": rows.weights}
-        told["held_out"] = unseen
+        options |= {"X": rows.X, "y": rows.y, "groups": rows.groups, "sample_weight": rows.weights}
+        options["held_out"] = unseen
         plain_console(stderr=True).print(
             f"{len(rows.y)} rows of {printable(data)}: the model is {how}; this may take a minute "
             "or more"
         )
-    told["record"] = record if record.data else None
-    made = make(machine, **told)
+    options["record"] = record if record.data else None
+    made = make(machine, **options)
     made.save(path)
     for text in (*made.sentences, *(note.text for note in made.notes)):
         console.print(text)

@@ -74,9 +74,11 @@ def training_rows(
             "Python; if it identifies rows, name another column."
         )
     if len(texts) > many_numbers and least > 1 and np.isfinite(Number().numbers(texts)).all():
-        how = "each is a class of its own; for a quantity use a regression (BayesianSVR in Python)"
+        action = (
+            "each is a class of its own; for a quantity use a regression (BayesianSVR in Python)"
+        )
         text = f"the labels are {len(texts)} different numbers, such as {texts[0]!r}"
-        findings.append(Finding(target, text, how, "labels"))
+        findings.append(Finding(target, text, action, "labels"))
     lone = int(np.sum((masses > 0) & (masses < least)))
     for k in np.flatnonzero(masses < least):
         leave_out(codes == k, target, f"of the label {texts[k]!r}, which no other row has")

@@ -307,8 +307,10 @@ def learn_column(
     elif not use and is_code(x):
         values = np.unique(x[~np.isnan(x)])
         problem = f"{values.size} whole numbers, {values[0]:.0f} to {values[-1]:.0f}"
-        how = f"used as a number; if they are codes, name it in categorical (--categorical {name})"
-        found.append(Finding(name, problem, how, "codes"))
+        action = (
+            f"used as a number; if they are codes, name it in categorical (--categorical {name})"
+        )
+        found.append(Finding(name, problem, action, "codes"))
     if missing:
         problem = f"{missing} of {x.size} cells are missing"
         found.append(Finding(name, problem, "filled with the mean, plus a missing flag", "missing"))
@@ -342,10 +344,10 @@ def _number_texts(name: str, column: Number, texts: list[str]) -> list[Finding]:
     plain = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").notna().to_numpy()
     if np.any(known & ~plain):
         such = examples([texts[k] for k in np.flatnonzero(known & ~plain)])
-        how = " with a decimal comma" if column.decimal == "," else ""
+        comma = " with a decimal comma" if column.decimal == "," else ""
         unit = f" in {column.unit}" if column.unit else ""
         problem = f"numbers as text, such as {such}"
-        found.append(Finding(name, problem, f"read as numbers{how}{unit}", "number"))
+        found.append(Finding(name, problem, f"read as numbers{comma}{unit}", "number"))
     if not known.all():
         such = examples([texts[k] for k in np.flatnonzero(~known)])
         found.append(Finding(name, f"{such} among numbers", "taken for missing", "missing"))
@@ -364,14 +366,15 @@ def _learn_levels(
         return None, [Finding(name, problem, "left out", "constant")]
     if not use and n > 20 and k > n / 2 and words >= 4:
         problem = f"{problem}, {words:.0f} words on average"
-        how = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
-        return None, [Finding(name, problem, how, "free text")]
+        action = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
+        return None, [Finding(name, problem, action, "free text")]
     if not use and n > 20 and k > 0.9 * n:
         return None, [Finding(name, problem, "left out: it looks like an identifier", "id")]
     found = []
     if missing:
-        how = "left empty: such cells are unknown" if missing < least else "a level of their own"
-        found.append(Finding(name, f"{missing} of {codes.size} cells are missing", how, "missing"))
+        action = "left empty: such cells are unknown" if missing < least else "a level of their own"
+        gaps = f"{missing} of {codes.size} cells are missing"
+        found.append(Finding(name, gaps, action, "missing"))
     order = np.lexsort((np.array(texts), -counts))
     least = min(least, n // 4)  # a level is a kind of rows
     frequent = [texts[j] for j in order[:most] if counts[j] >= least]
@@ -379,16 +382,16 @@ def _learn_levels(
     if rare and OTHER in frequent:
         frequent.remove(OTHER)
     if not frequent:
-        how = f"left out: no level has {least} rows; as groups they can be used: --groups"
-        return None, [*found, Finding(name, problem, how, "many levels")]
+        action = f"left out: no level has {least} rows; as groups they can be used: --groups"
+        return None, [*found, Finding(name, problem, action, "many levels")]
     pooled = [j for j in order if texts[j] not in frequent]
     if rare:
         rows = int(counts[pooled].sum())
         problem, kind = f"{k} levels, {rare} of them rare", "many levels"
         if k <= most:
             problem, kind = f"{rare} level{'s' * (rare > 1)} of fewer than {least} rows", "rare"
-        how = f"pooled as {OTHER!r}, {rows} row{'s' * (rows > 1)}; {len(frequent)} kept"
-        found.append(Finding(name, problem, how, kind))
+        action = f"pooled as {OTHER!r}, {rows} row{'s' * (rows > 1)}; {len(frequent)} kept"
+        found.append(Finding(name, problem, action, kind))
     marks = tuple(mark(texts[j]) for j in pooled[:1000])  # by which new levels can be told
     return Levels(tuple(frequent), pooled=marks), found
 
@@ -409,14 +412,14 @@ def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> tuple[list[Findi
     found = []
     for name, share in errors.items():
         if name in leaking:
-            how = "kept; is it known when new rows are predicted?"
+            action = "kept; is it known when new rows are predicted?"
             if name in left_out:
-                how = "left out as a leak; to keep it, name it in use (--use)"
-            found.append(Finding(name, "this column alone gives the label away", how, "leak"))
+                action = "left out as a leak; to keep it, name it in use (--use)"
+            found.append(Finding(name, "this column alone gives the label away", action, "leak"))
         elif share <= 0.2:
             problem = f"suspiciously good: alone it avoids {100 * (1 - share):.0f} % of the errors"
-            how = "kept; check that it is known when new rows are predicted"
-            found.append(Finding(name, problem, how, "near leak"))
+            action = "kept; check that it is known when new rows are predicted"
+            found.append(Finding(name, problem, action, "near leak"))
     return found, left_out
 
 

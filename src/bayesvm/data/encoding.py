@@ -53,7 +53,7 @@ class Category(NamedTuple):
 
     def indicators(self, cells: Array, name: str) -> Array:
         """Indicators of levels; no level is as near to an unknown one as another."""
-        given = [None if gone else cell for cell, gone in zip(cells.tolist(), absent(cells))]
+        given = np.where(absent(cells), np.array(None), cells.astype(object)).tolist()
         kinds = {isinstance(cell, str) for cell in given if cell is not None}
         text = any(isinstance(level, str) for level in self.levels)
         if kinds and text not in kinds:
@@ -104,11 +104,11 @@ class Encoding:
             means = np.einsum("i,ij->j", c, numbers, dtype=float) / c.sum()
         flagged: dict[bytes, int] = {}  # columns that are missing together have one flag
         for k in np.flatnonzero(~np.isfinite(means)):
-            gone = np.isnan(numbers[:, k])
-            known = c[~gone].sum()
-            means[k] = (c[~gone] / known) @ numbers[~gone, k] if known else 0.0
+            is_missing = np.isnan(numbers[:, k])
+            known = c[~is_missing].sum()
+            means[k] = (c[~is_missing] / known) @ numbers[~is_missing, k] if known else 0.0
             if FLAGGED <= 1.0 - known / c.sum() < 1.0 and plain[k] not in kept:
-                flagged.setdefault(np.packbits(gone & (c > 0)).tobytes(), int(plain[k]))
+                flagged.setdefault(np.packbits(is_missing & (c > 0)).tobytes(), int(plain[k]))
         fill = np.full(count, np.nan)
         fill[plain] = means
         fill[list(kept)] = np.nan
@@ -182,10 +182,10 @@ class Encoding:
         if sparse.issparse(numbers):
             return numbers
         plain = np.delete(np.arange(self.count), list(cells))
-        gone = np.zeros((1, len(plain)), dtype=bool)
+        is_missing = np.zeros((1, len(plain)), dtype=bool)
         if self.fill is not None and numbers.size and np.isnan(numbers.min()):
-            gone = np.isnan(numbers)
-            numbers = np.where(gone, self.fill[plain].astype(numbers.dtype), numbers)
+            is_missing = np.isnan(numbers)
+            numbers = np.where(is_missing, self.fill[plain].astype(numbers.dtype), numbers)
         if self.is_plain:
             return numbers
         n, parts = numbers.shape[0], []
@@ -193,15 +193,15 @@ class Encoding:
             if kind is not None and j in cells:
                 parts.append(kind.indicators(cells[j], names[j]))
             else:
-                column = (numbers if kind is None else gone)[:, np.searchsorted(plain, j)]
+                column = (numbers if kind is None else is_missing)[:, np.searchsorted(plain, j)]
                 parts.append(np.broadcast_to(column, n)[:, None])
         return np.ascontiguousarray(np.hstack(parts, dtype=float))
 
 
 def find_levels(cells: Array, weights: Array, name: str) -> tuple[Any, ...]:
     """The most frequent levels of a column, sorted, and None last if cells are missing."""
-    counted, gone = weights > 0, absent(cells)
-    known = counted & ~gone
+    counted, is_missing = weights > 0, absent(cells)
+    known = counted & ~is_missing
     mass: dict[Any, float] = {}
     for cell, c in zip(cells[known].tolist(), weights[known].tolist(), strict=True):
         mass[cell] = mass.get(cell, 0.0) + c
@@ -227,4 +227,4 @@ def find_levels(cells: Array, weights: Array, name: str) -> tuple[Any, ...]:
             )
         frequent = set(sorted(levels, key=lambda k: -mass[k])[:MOST_LEVELS])
         levels = [level for level in levels if level in frequent]
-    return (*levels, *([None] if np.any(counted & gone) else []))
+    return (*levels, *([None] if np.any(counted & is_missing) else []))

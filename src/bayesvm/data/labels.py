@@ -93,14 +93,14 @@ class Training(NamedTuple):
 
     def repeated(self) -> Training:
         """Rows with missing cells as often as they count: a chain draws each copy's cells."""
-        gone = np.isnan(self.X).any(axis=1)
-        times = np.ones(gone.size, dtype=int)
-        times[gone] = whole(
-            self.copies[gone],
+        is_missing = np.isnan(self.X).any(axis=1)
+        times = np.ones(is_missing.size, dtype=int)
+        times[is_missing] = whole(
+            self.copies[is_missing],
             "with missing='model' and inference='gibbs', sample_weight must be whole numbers "
             "where a row has missing cells: each copy of such a row has cells of its own.",
         )
-        at = np.repeat(np.arange(gone.size), times)
+        at = np.repeat(np.arange(is_missing.size), times)
         some = self.take(at)
         c = some.c / times[at]
         return some._replace(c=c, copies=c if some.copies is some.c else some.copies / times[at])
@@ -148,9 +148,9 @@ def plain_labels(y: Any, name: str = "y") -> Array:
     hidden = int(np.ma.count_masked(y)) if isinstance(y, np.ma.MaskedArray) else 0
     is_list = not hasattr(y, "__array__")  # of which NumPy would make text if one label is
     y = column_or_1d(np.asarray(y, dtype=object if is_list else None), warn=True)
-    if gone := hidden or (y.dtype.kind in "fmMO" and int(absent(y).sum())):
+    if missing := hidden or (y.dtype.kind in "fmMO" and int(absent(y).sum())):
         raise ValueError(
-            f"Input {name} contains NaN: {gone} of {len(y)} labels are missing. Leave such rows "
+            f"Input {name} contains NaN: {missing} of {len(y)} labels are missing. Leave such rows "
             "out, or give them a separate class."
         )
     plain, allowed = y, "iubfUSTmM"

@@ -45,15 +45,15 @@ def lazily(
     ) -> Array:
         if not rows.shape[0] and empty is not None:
             return empty
-        told: dict[str, Any] = {"number": block_id[0]} if numbered else {}
+        arguments: dict[str, Any] = {"number": block_id[0]} if numbered else {}
         if names is not None:
             import pandas as pd
 
             rows = pd.DataFrame(rows, columns=names)
         if members:
             own = {name: column[:, 0] for name, column in zip(members, columns, strict=True)}
-            told["groups"] = own if is_named(groups) else Placed(own)
-        return work(rows, **options, **told)
+            arguments["groups"] = own if is_named(groups) else Placed(own)
+        return work(rows, **options, **arguments)
 
     row = np.zeros((1, X.shape[1]), dtype=X.dtype)
     for category in encoding.categories:

@@ -29,9 +29,9 @@ class Levels:
     def of(cls, groups: Any, n: int) -> Levels:
         """Factors and labels of ``n`` rows."""
         columns = read(groups, n)
-        gone = {name: absent(values) for name, values in columns.items()}
-        labels = (_unique(name, values[~gone[name]]) for name, values in columns.items())
-        missing = tuple(int(none.sum()) for none in gone.values())
+        is_missing = {name: absent(values) for name, values in columns.items()}
+        labels = (_unique(name, values[~is_missing[name]]) for name, values in columns.items())
+        missing = tuple(int(none.sum()) for none in is_missing.values())
         return cls(tuple(columns), tuple(labels), missing, n)
 
     def __add__(self, other: Levels) -> Levels:

@@ -123,16 +123,16 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
     if which:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         X, cells = split(X, which)
-    how: dict[str, Any] = {
+    checks: dict[str, Any] = {
         "accept_sparse": "csr" if estimator._accept_sparse else False,
         "dtype": [np.float64, np.float32],
         "ensure_all_finite": True if complete else "allow-nan",
     }
     with explained(estimator, X):
         if not which:
-            X = validate_data(estimator, X, reset=reset, **how)
+            X = validate_data(estimator, X, reset=reset, **checks)
         elif len(which) < estimator.n_features_in_:
-            X = check_array(X, input_name="X", **how)
+            X = check_array(X, input_name="X", **checks)
         else:
             X = np.empty((len(cells[which[0]]), 0))
     if sparse.issparse(X):
@@ -340,8 +340,8 @@ def _has(column: Any, kinds: Any) -> bool:
 def blank_rows(X: Any) -> Array:
     """Which rows of a table have no cell that is known."""
     rows = as_table(X)
-    gone = [absent(cells_of(column_of(rows, j))) for j in range(np.shape(rows)[1])]
-    out: Array = np.logical_and.reduce(gone)
+    is_missing = [absent(cells_of(column_of(rows, j))) for j in range(np.shape(rows)[1])]
+    out: Array = np.logical_and.reduce(is_missing)
     return out
 
 
@@ -388,9 +388,9 @@ def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Ite
 
 
 def check_no_cell_missing(cells: dict[int, Array], names: Sequence[str], hint: str) -> None:
-    gone = {j: int(absent(values).sum()) for j, values in cells.items()}
-    if count := sum(gone.values()):
-        found = in_words([j for j, k in gone.items() if k], names)
+    counts = {j: int(absent(values).sum()) for j, values in cells.items()}
+    if count := sum(counts.values()):
+        found = in_words([j for j, k in counts.items() if k], names)
         raise ValueError(_of_missing(found, count, hint))
 
 
