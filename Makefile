@@ -38,7 +38,7 @@ test-campaign: $(VENV)/.dev-stamp ## run the campaign of generated cases and pri
 	$(PYTEST) -m slow tests/campaign $(ARGS)
 
 test-torch: $(TORCH)/.stamp ## run the tests of array libraries and engines with torch on the CPU
-	$(ONE_THREAD) MPLBACKEND=Agg $(TORCH)/bin/python -m pytest -n $(WORKERS) $(addprefix tests/,core/test_arrays.py data/test_blas_limits.py data/test_dask.py data/test_engines.py data/test_joint.py data/test_mixed.py data/test_same_fit.py) $(ARGS)
+	$(ONE_THREAD) MPLBACKEND=Agg $(TORCH)/bin/python -m pytest -n $(WORKERS) $(addprefix tests/,core/test_arrays.py data/test_dask.py data/test_engines.py data/test_mixed.py data/test_same_fit.py) $(ARGS)
 
 test-oldest: $(OLDEST)/.stamp ## run the tests with the oldest supported numpy, scipy and scikit-learn
 	$(ONE_THREAD) MPLBACKEND=Agg $(OLDEST)/bin/python -m pytest -n $(WORKERS) $(ARGS)

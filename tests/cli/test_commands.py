@@ -63,7 +63,7 @@ def test_reports(table, tmp_path):
     right = f"{100 * rows.mean():.1f}"
     assert re.search(rf"{right}\s%", page.read_text(encoding="utf-8"))  # as the fit has printed
     assert "Gradient boosting" in page.read_text(encoding="utf-8")
-    assert "Accuracy on rows it had not seen is" in flat(done)
+    assert "Accuracy on held-out rows is" in flat(done)
     text = page.read_text(encoding="utf-8")
     assert "&lt;Cells&gt;" in text
     assert "5 folds" in text  # its own table

@@ -127,24 +127,7 @@ def evaluate(
     tumours     0.023  0.095
     """
     pd = pandas_for("evaluate")
-    for what, given in (("estimators", estimators), ("datasets", datasets)):
-        if not isinstance(given, Mapping):
-            raise ValueError(
-                f"{what} must be a dict by name, as in {what}={{'name': ...}}; got "
-                f"{type(given).__name__}."
-            )
-        if not given:
-            raise ValueError("evaluate needs at least one estimator and one data set; got none.")
-        for name in given:
-            if set(str(name)) & set("\r\n"):
-                raise ValueError(f"names must be without line breaks; {what} has {name!r}.")
-    for name, estimator in estimators.items():
-        if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
-            raise ValueError(
-                f"estimators must be estimators of scikit-learn's kind; {name!r} is {estimator!r}."
-            )
-    if error_score != "raise" and not isinstance(error_score, Real):
-        raise ValueError(f"error_score must be 'raise' or a number; got {error_score!r}.")
+    _check(estimators, datasets, error_score)
     scorers = _scorers(metrics)
     prints = {name: fingerprint(estimator) for name, estimator in estimators.items()}
     splits = list(splits) if isinstance(splits, Iterator) else splits
@@ -203,6 +186,28 @@ def _terminal_bar() -> Any:
         return None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+
+
+def _check(estimators: Any, datasets: Any, error_score: Any) -> None:
+    """Refuse what is not estimators and data sets by name."""
+    for what, given in (("estimators", estimators), ("datasets", datasets)):
+        if not isinstance(given, Mapping):
+            raise ValueError(
+                f"{what} must be a dict by name, as in {what}={{'name': ...}}; got "
+                f"{type(given).__name__}."
+            )
+        if not given:
+            raise ValueError("evaluate needs at least one estimator and one data set; got none.")
+        for name in given:
+            if set(str(name)) & set("\r\n"):
+                raise ValueError(f"names must be without line breaks; {what} has {name!r}.")
+    for name, estimator in estimators.items():
+        if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+            raise ValueError(
+                f"estimators must be estimators of scikit-learn's kind; {name!r} is {estimator!r}."
+            )
+    if error_score != "raise" and not isinstance(error_score, Real):
+        raise ValueError(f"error_score must be 'raise' or a number; got {error_score!r}.")
 
 
 def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:
