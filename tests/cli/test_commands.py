@@ -66,7 +66,7 @@ def test_reports(table, tmp_path):
     assert "Accuracy on held-out rows is" in flat(done)
     text = page.read_text(encoding="utf-8")
     assert "&lt;Cells&gt;" in text
-    assert "5 folds" in text  # its own table
+    assert "5-fold cross-validation" in text  # its own table
     frame = pd.read_csv(table)
     frame[::2].to_csv(tmp_path / "new.csv", index=False)
     assert invoke("report", model, tmp_path / "new.csv", "-o", page).exit_code == 0
