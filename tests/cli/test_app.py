@@ -8,16 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
-from typer.testing import CliRunner
+from tests.cli.commands import invoke
 
 from bayesvm import __version__
-from bayesvm.cli import app
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
-
-
-def invoke(*args):
-    return CliRunner().invoke(app, [str(a) for a in args])
 
 
 def test_version():

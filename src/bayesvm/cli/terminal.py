@@ -118,7 +118,7 @@ def check_share(option: str, share: float | None) -> None:
 
 
 def load_classifier(path: Path) -> tuple[Any, Record]:
-    """A model that predicts labels, and how it was fitted to a table; empty if the file has not."""
+    """A model that predicts labels, and how it was fitted to a table."""
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} is no model; expected first a model file written by bayesvm fit, such as "
@@ -131,4 +131,4 @@ def load_classifier(path: Path) -> tuple[Any, Record]:
             f"{path} holds a {kind}, which predicts no labels; use it in Python: "
             "bayesvm.load(MODEL)"
         )
-    return model, record or Record("", "", 0)
+    return model, record

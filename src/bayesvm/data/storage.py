@@ -37,9 +37,9 @@ class LeftOutPredictions:
 class Record:
     """How a model was fitted to a table."""
 
-    data: str  # name of the file of the table, without folders
-    target: str  # column of the labels
-    rows: int  # number of training rows
+    data: str = ""  # name of the file of the table, without folders; empty if there was none
+    target: str = ""  # column of the labels
+    rows: int = 0  # number of training rows
     findings: tuple[Finding, ...] = ()  # in the table, and what was done about them
     groups: tuple[str, ...] = ()  # columns of groups
     id: tuple[str, ...] = ()  # columns that identify rows
@@ -168,8 +168,8 @@ def load(path: str | Path) -> Any:
     return load_with_record(path)[0]
 
 
-def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
-    """The model of a file, and how it was fitted if the file has that."""
+def load_with_record(path: str | Path) -> tuple[Any, Record]:
+    """The model of a file, and how it was fitted to a table; an empty record if it was not."""
     from .. import __version__
 
     skops, data = skops_io(), Path(path).read_bytes()
@@ -209,7 +209,7 @@ def load_with_record(path: str | Path) -> tuple[Any, Record | None]:
         )
     _check_parameters(path, model)
     record = held.get("record")
-    return model, record if isinstance(record, Record) else None
+    return model, record if isinstance(record, Record) else Record()
 
 
 def _check_parameters(path: str | Path, model: BaseEstimator) -> None:

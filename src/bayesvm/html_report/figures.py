@@ -166,7 +166,8 @@ def partial(curves: dict[str, Any], classes: Array, label: str) -> dict[str, Fig
     out, several = {}, len(classes) > 2
     drawn = ["mean"] if several else ["mean", "lower", "upper"]
     ends = [part[name] for part in curves.values() for name in drawn if name in part]
-    low, high = min(x.min() for x in ends), max(x.max() for x in ends)
+    low = min((x.min() for x in ends), default=0.0)  # a formula has no curves
+    high = max((x.max() for x in ends), default=1.0)
     room = 0.06 * ((high - low) or 1.0)
     for name, frame in curves.items():
         axes = new_axes("", "probability" if several else f"P({label})", "y")
