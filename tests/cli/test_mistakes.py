@@ -1,7 +1,6 @@
 """The command line: names and files of any kind, and mistakes found before the work."""
 
 import gzip
-import re
 import warnings
 
 import numpy as np
@@ -102,24 +101,6 @@ def test_names_labels_and_paths_are_printed_as_they_are(tmp_path):
     assert str(page) in done.output
     done = invoke("predict", model, path)
     assert done.stdout.startswith(f"prediction,p_no{odd}")
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("fit", "FOLDER", "-t", "label"), "is a folder; name a file in it"),
-        (("fit", "TABLE", "-t", "label", "-o", "FOLDER"), "is a folder; name a file in it"),
-        (("fit", "TABLE", "-t", "label", "-o", "FOLDER/none/m"), "none does not exist; make it"),
-        (("predict", "TABLE", "FOLDER"), "is a folder; name a file in it"),
-        (("demo", "-o", "TABLE"), "cannot be made: File exists"),
-    ],
-)
-def test_files_that_cannot_be_are_refused_before_the_work(args, message, table, no_work):
-    names = {"FOLDER": str(table.parent), "TABLE": str(table)}
-    given = [re.sub("FOLDER|TABLE", lambda found: names[found[0]], a) for a in args]
-    done = invoke(*given)
-    assert done.exit_code == 2, done.output
-    assert message in flat(done)
 
 
 def test_a_class_of_one_row_is_left_out(table):

@@ -1,6 +1,7 @@
 """What commands write: never over what they read, in one move, checked before the work."""
 
 import gzip
+import re
 import sys
 
 import numpy as np
@@ -64,16 +65,22 @@ def no_work(monkeypatch):
         (("predict", "MODEL", "TABLE", "--level", "1"), "between 0 and 1, both excluded"),
         (("predict", "MODEL", "TABLE", "--coverage", "0"), "between 0 and 1, both excluded"),
         (("export", "MODEL", "--level", "0"), "between 0 and 1, both excluded"),
+        (("fit", "FOLDER", "-t", "y"), "is a folder; name a file in it"),
+        (("fit", "TABLE", "-t", "y", "-o", "FOLDER"), "is a folder; name a file in it"),
+        (("fit", "TABLE", "-t", "y", "-o", "FOLDER/none/m"), "none does not exist; make it"),
+        (("predict", "TABLE", "FOLDER"), "is a folder; name a file in it"),
+        (("demo", "-o", "TABLE"), "cannot be made: File exists"),
     ],
 )
-def test_bad_outputs_are_refused_before_the_work(files, args, said, no_work, tmp_path, monkeypatch):
+def test_bad_files_are_refused_before_the_work(files, args, said, no_work, tmp_path, monkeypatch):
     if any("/proc/" in a or "/dev/" in a for a in args) and sys.platform != "linux":
         pytest.skip("no such folder")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link.csv").symlink_to(files[0])
     names = {"MODEL": files[0], "TABLE": files[1], "LINK": tmp_path / "link.csv"}
+    names["FOLDER"] = files[0].parent
     before = [path.read_bytes() for path in files]
-    done = invoke(*(names.get(a, a) for a in args))
+    done = invoke(*(re.sub("[A-Z]{4,}", lambda m: str(names[m[0]]), a) for a in args))
     assert done.exit_code == 2, done.output
     assert said in flat(done)
     assert done.output.count("\n") == 1
