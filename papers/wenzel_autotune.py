@@ -94,8 +94,8 @@ def found(rule: str, X: Array, y: Array) -> tuple[float, int]:
         steps = progress.iteration
         return steps >= most
 
-    top = maximise(score, start.theta, prior.step, Reporter(watch), most)
-    return float(np.exp(top.theta[0])), steps
+    theta, _ = maximise(score, start.theta, prior.step, Reporter(watch), most)
+    return float(np.exp(theta[0])), steps
 
 
 def stepped(rule: str, X: Array, y: Array, fold: int) -> float:

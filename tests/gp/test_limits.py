@@ -41,9 +41,9 @@ def test_the_search_never_ends_below_its_start():
     start = np.array([-0.001])
     value, slope = TwoHills()(start)
     assert abs(slope[0]) < 1.0
-    top = maximise(TwoHills(), start, lambda z: z, Reporter())
-    assert top.value >= value
-    assert TwoHills()(top.theta)[0] == pytest.approx(top.value, abs=1e-9)
+    theta, most = maximise(TwoHills(), start, lambda z: z, Reporter())
+    assert most >= value
+    assert TwoHills()(theta)[0] == pytest.approx(most, abs=1e-9)
 
 
 def test_sites_of_a_bound_that_is_nan_are_refused():

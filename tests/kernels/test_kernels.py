@@ -12,11 +12,9 @@ from bayesvm.kernels import (
     RBF,
     Constant,
     Function,
-    Kernel,
     Linear,
     Matern,
     Polynomial,
-    Precomputed,
     Product,
     Scaled,
     SmoothLocal,
@@ -27,7 +25,6 @@ from bayesvm.kernels import (
     with_columns,
     with_groups,
 )
-from bayesvm.kernels.algebra import is_definite
 
 ARD = (0.7, 1.3, 2.1)
 GROUPS = (0, 1, 1)  # of columns that share a length scale
@@ -176,15 +173,6 @@ def test_a_large_mean_costs_no_digits(rows):
         np.testing.assert_allclose(
             kernel.pull(G, A + 1e6, B + 1e6), kernel.pull(G, A, B), atol=1e-7
         )
-
-
-def test_what_is_positive_definite_by_construction():
-    given = Function(lambda A, B: A @ B.T)
-    assert is_definite(Scaled(2.0, RBF() + Linear() * RBF(2.0)))
-    assert not is_definite(given)
-    assert not is_definite(2.0 * (RBF() + given))
-    assert not is_definite(Scaled(2.0, Precomputed(np.eye(2))))
-    assert not is_definite(2.0 * type("Users", (Kernel,), {"__call__": None})())
 
 
 @pytest.mark.parametrize("make", MAKERS)

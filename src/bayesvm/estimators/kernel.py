@@ -17,7 +17,7 @@ from ..data.labels import Training
 from ..gp.kernel_search import KernelSearch
 from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
 from ..gp.sites import merge
-from ..inference import SVI
+from ..inference import SVI, VB
 from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
@@ -293,16 +293,13 @@ class BayesianSVC(BayesianClassifier):
 
     def _check_stream(self) -> None:
         self._scheme()
-        if self.approximation not in ("variational", "fitc"):
-            raise ValueError(
-                f"approximation={self.approximation!r} is not known; choose 'variational' or "
-                "'fitc'."
-            )
         if self._precomputed:
             raise ValueError("a stream has no square matrix of kernel values.")
         if self.tune == "sample":
             raise ValueError("tune='sample' needs all rows at once; use tune='evidence'.")
-        check.check_streamed(check.choose_likelihood(self.likelihood, SVI(), {"auto": SoftHinge()}))
+        likelihood = check.choose_likelihood(self.likelihood, SVI(), {"auto": SoftHinge()})
+        check.check_streamed(likelihood)
+        check.check_approximation(self.approximation, VB(), likelihood)
 
     @available_if(streamable)
     def partial_fit(

@@ -16,7 +16,7 @@ from ..data.labels import Training, check_positive_weights
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import levelled, warped
 from ..gp.evidence import Evidence, Reporter, maximise, parameter_prior
-from ..gp.inducing import Enough, Projected, Whitened, inducing_points
+from ..gp.inducing import Enough, Smooth, Whitened, inducing_points
 from ..gp.kernel_search import KernelSearch, cross_validate, search_kernel
 from ..gp.mcmc import Sampled, machine_from_chains
 from ..gp.models import (
@@ -138,7 +138,7 @@ def learn_design(
         some = seen.subset(search.rows if process.Z is None else 20_000)
         prior = parameter_prior(kernel, extent, amplitude=4.0)
         score = Evidence(process, some, site, prior)
-        process = score.at(maximise(score, kernel.theta, prior.step, reporter).theta)
+        process = score.at(maximise(score, kernel.theta, score.step, reporter)[0])
     moves = isinstance(inducing, str) and inducing == "optimise"
     if several and moves and process.Z is not None:
         process = move_points(process, seen.subset(10_000), likelihood, site, rule, reporter)
@@ -160,14 +160,14 @@ def move_points(
         guide = likelihood if likelihood.normalised else Logistic()
         prior = parameter_prior(process.kernel, data.extent)
         score = Evidence(process, data.search_data(), guide.tight, prior, moves=True)
-        top = maximise(score, score.start(), score.step, reporter, 60, 1e-5, "points")
-        amplitude, process = process.kernel.weight, score.at(top.theta)
+        place, _ = maximise(score, score.start(), score.step, reporter, 60, 1e-5, "points")
+        amplitude, process = process.kernel.weight, score.at(place)
         if not likelihood.normalised:  # whose amplitude cross-validation has chosen
             process = replace(process, kernel=Scaled(amplitude, process.kernel.kernel))
     if reporter.stopped:
         return process
     score = Evidence(process, data, site, None, moves=True)
-    return score.at(maximise(score, score.start(), score.step, reporter, 60, 1e-5, "points").theta)
+    return score.at(maximise(score, score.start(), score.step, reporter, 60, 1e-5, "points")[0])
 
 
 class Prepared(NamedTuple):
@@ -177,10 +177,7 @@ class Prepared(NamedTuple):
     points: Array  # distinct rows, on the scale of the kernel
     labels: Labels  # of all machines
     design: Whitened
-
-    @property
-    def exact(self) -> bool:
-        return self.design.Z is self.points
+    exact: bool  # every distinct row is an inducing point
 
 
 def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
@@ -206,7 +203,8 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
         design = learn_design(settings, rows, inputs, points, rng, run, every)
     Y = np.stack(list(arrays.one_against_rest(rows.codes, len(data.classes))), axis=1)
     labels = Labels(Y, rows.c, rows.at, len(points), rows.unit * rows.copies)
-    ready, model = Prepared(rows, points, labels, design), settings.model(design)
+    ready = Prepared(rows, points, labels, design, exact=design.Z is points)
+    model = settings.model(design)
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
     if settings.rule == "sample" or (settings.fitc and isinstance(settings.scheme, Gibbs)):
         machines, known = _fit_chains(ready, model, settings, run, rng)
@@ -314,17 +312,6 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
     takes a few passes more.
     """
-    with one_blas_thread():  # more would wait for each other in the many small products
-        problem, model = _pose_blocks(data, settings, run)
-    machines, moments, _ = run.fit(problem, data.codes, data.n_classes, settings.scheme)
-    found = [replace(m, model=model) for m in machines]
-    link = settings.link(moments) if moments is not None else None
-    fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
-    return fit.judged(moments, far_variance(found))
-
-
-def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem, Model]:
-    """The problem with its kernel learned, and the model that predicts."""
     params, scheme = settings.params, settings.scheme
     if settings.rule == "sample" or settings.fitc:
         what = "approximation='fitc'" if settings.fitc else "tune='sample'"
@@ -340,13 +327,14 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
             "for more than 50,000 rows."
         )
     engine, blocks = in_blocks(params["engine"], data.X, p, params["n_jobs"], scheme)
-    inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
-    inputs = inputs.with_units(settings.units)
     few = rows_of_all_classes(data.codes, 20_000, np.random.default_rng(0))
-    X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
-    sample = merge(X, data.codes[few], data.c[few]).weighing(units[few])
-    points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
-    design = learn_design(settings, sample, inputs, points, rng, run, n=n)
+    with one_blas_thread():  # more would wait for each other in the many small products
+        inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
+        inputs = inputs.with_units(settings.units)
+        X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
+        sample = merge(X, data.codes[few], data.c[few]).weighing(units[few])
+        points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
+        design = learn_design(settings, sample, inputs, points, rng, run, n=n)
     # an exact mode needs more than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype
@@ -354,7 +342,8 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
     fitted = model
     if not isinstance(scheme, VB | SVI):
         level, gp = model.terms
-        fitted = replace(model, terms=(level, gp._replace(design=Projected(design))))
+        alone = Smooth(design.kernel, design.Z, design.inputs)
+        fitted = replace(model, terms=(level, gp._replace(design=alone)))
     size = block_rows(model.width, 0, engine.block_bytes)
     blocks, (c, unit) = cut(blocks.X, size), (data.c, data.unit)
     if arrays.is_foreign(blocks.X):
@@ -368,4 +357,10 @@ def _pose_blocks(data: Training, settings: Settings, run: Run) -> tuple[Problem,
             f"[bayesvm] {n} rows, {model.width} columns in {model.dtype}: "
             f"{needed / 2**30:.2f} GiB, {what} ({allowed / 2**30:.2f} GiB allowed)"
         )
-    return problem.assembled() if needed <= allowed else problem, model
+    with one_blas_thread():
+        problem = problem.assembled() if needed <= allowed else problem
+    machines, moments, _ = run.fit(problem, data.codes, data.n_classes, scheme)
+    found = [replace(m, model=model) for m in machines]
+    link = settings.link(moments) if moments is not None else None
+    fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
+    return fit.judged(moments, far_variance(found))

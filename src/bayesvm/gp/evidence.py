@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import minimize
@@ -117,26 +117,29 @@ class Evidence:
 
     def start(self) -> Array:
         theta = np.empty(0) if self.prior is None else self.process.kernel.theta
-        points = cast(Array, self.process.Z).ravel() if self.moves else np.empty(0)
-        return np.concatenate([theta, points])
+        return np.append(theta, cast(Array, self.process.Z)) if self.moves else theta
+
+    def split(self, place: Array) -> tuple[Array, Array]:
+        """Log parameters and coordinates of the inducing points in the argument."""
+        k = 0 if self.prior is None else self.process.kernel.theta.size
+        return place[:k], place[k:]
 
     def at(self, place: Array) -> Process:
         """The process with parameters and points from the argument."""
-        k, process = 0 if self.prior is None else self.process.kernel.theta.size, self.process
-        if self.moves:
-            process = replace(process, Z=place[k:].reshape(cast(Array, process.Z).shape))
-        return process.with_theta(place[:k]) if k else process
+        (theta, points), process = self.split(place), self.process
+        if points.size:
+            process = replace(process, Z=points.reshape(cast(Array, process.Z).shape))
+        return replace(process, kernel=process.kernel.with_theta(theta)) if theta.size else process
 
     def __call__(self, place: Array) -> tuple[float, Array]:
-        k, process = 0 if self.prior is None else self.process.kernel.theta.size, self.at(place)
-        at = process.at(self.data.X)
+        theta, at = self.split(place)[0], self.at(place).at(self.data.X)
         fit = fit_sites(at, self.data.labels, self.site, self.sites, self.tol, power=1.0)
         self.sites, share = fit.sites, 1.0 / min(2, fit.M.shape[1])
         value, slope = share * fit.bound, share * at.gradient(fit, self.moves)
-        slope = slope[self.process.kernel.theta.size - k :]
+        slope = slope[self.process.kernel.theta.size - theta.size :]
         if self.prior is not None:
-            log_prior, own = self.prior(place[:k])
-            value, slope[:k] = value + log_prior, slope[:k] + own
+            log_prior, own = self.prior(theta)
+            value, slope[: theta.size] = value + log_prior, slope[: theta.size] + own
         return value, slope
 
     def step(self, z: Array) -> Array:
@@ -144,22 +147,13 @@ class Evidence:
 
         Points move 0.3 length scales as easily as a parameter by the spread of its prior.
         """
-        k = z.size
-        out = z.copy()
-        if self.moves:
-            Z = cast(Array, self.process.Z)
-            k -= Z.size
-            out[k:] *= 0.3 * np.tile(column_scales(self.process.kernel, Z.shape[1]), len(Z))
+        theta, points = self.split(z)
         if self.prior is not None:
-            out[:k] = self.prior.step(z[:k])
-        return out
-
-
-class Optimum(NamedTuple):
-    """Where an ascent ended."""
-
-    theta: Array
-    value: float
+            theta = self.prior.step(theta)
+        if points.size:
+            Z = cast(Array, self.process.Z)
+            points = 0.3 * np.tile(column_scales(self.process.kernel, Z.shape[1]), len(Z)) * points
+        return np.append(theta, points)
 
 
 def maximise(
@@ -171,21 +165,21 @@ def maximise(
     small: float = 1e-3,
     stage: str = "kernel",
     farthest: float = 12.0,
-) -> Optimum:
-    """Maximise a score by L-BFGS until a step gains a ``small`` share.
+) -> tuple[Array, float]:
+    """The argument of largest score, by L-BFGS until a step gains a ``small`` share; its score.
 
     ``step`` is a symmetric map from coordinates in which the prior is round to steps of theta, so
     that a length scale shared by many columns moves as easily as one column's own.  Parameters stay
     within ``farthest`` of the start.
     """
-    unit, best, count = 0.0, Optimum(theta, -np.inf), 0
+    unit, best, count = 0.0, (theta, -np.inf), 0
 
     def minus(z: Array) -> tuple[float, Array]:
         nonlocal unit, best, count
         here = theta + np.clip(step(z), -farthest, farthest)
         value, slope = score(here)
-        count, gain, slope = count + 1, value - best.value, step(slope)
-        best = Optimum(here, value) if gain > 0.0 else best
+        count, gain, slope = count + 1, value - best[1], step(slope)
+        best = (here, value) if gain > 0.0 else best
         reporter.report(stage, count, evaluations, value, gain)
         unit = unit or max(1.0, float(np.linalg.norm(slope)))  # length of the first step
         return -value / unit, -slope / unit

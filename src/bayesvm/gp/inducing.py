@@ -57,16 +57,11 @@ class Whitened(Design):
         """L^-1: a product with it is twice as quick as a solve, and L is never worse than 1e4."""
         return solve_triangular(self.L, np.eye(self.width), lower=True, check_finite=False)
 
-    def values(self, X: Any) -> Array:
-        """Kernel values of rows with the points."""
-        inputs = self.inputs.columns(X)
-        out: Array = self.kernel(inputs, like(self.Z, inputs))
-        return out
-
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
-        cross = self.values(X)
-        C = cross @ like(self.inverse.T, cross)
+        inputs = self.inputs.columns(X)
+        cross = self.kernel(inputs, like(self.Z, inputs))
+        C: Columns = cross @ like(self.inverse.T, cross)
         if out is None:
             return C
         out[:, :] = like(C, out)
@@ -94,25 +89,8 @@ class Whitened(Design):
 
 
 @dataclass(frozen=True, eq=False)
-class Projected(Design):
-    """The whitened columns alone, without the variance they leave: for point estimates."""
-
-    design: Whitened
-
-    @property
-    def width(self) -> int:
-        return self.design.width
-
-    def columns(self, X: Any, out: Array | None = None) -> Columns:
-        return self.design.columns(X, out)
-
-
-@dataclass(frozen=True, eq=False)
 class Smooth(Whitened):
-    """Whitened kernel values without the variance of f that they leave.
-
-    That variance scales with an amplitude that the prior learns.
-    """
+    """Whitened kernel values alone: for point estimates, and amplitudes that the prior learns."""
 
     has_residual = False
 
@@ -143,7 +121,7 @@ class Enough(NamedTuple):
         m, most = self.first, max(self.least, int(np.sqrt(self.limit**3 / self.n)))
         while True:
             Z = choose_points(rows, m, how, kernel, rng)
-            rest = InducingProcess.of(kernel, Z, self.X, 1.0).rest
+            rest = InducingProcess.of(kernel, Z, self.X, 1.0).residual
             if 0.5 * float(np.mean(self.w * rest)) <= self.tol or 2 * m > most:
                 return Z
             m *= 2

@@ -91,7 +91,7 @@ def search_kernel(
     guide = likelihood if likelihood.normalised else Logistic()
     whole, p = data.search_data(), data.X.shape[1]
     few = whole.subset(search.first_rows)
-    many = whole.subset(max(search.rows, min(2 * search.rows, data.n // 10)))
+    many = whole.subset(max(search.rows, min(2 * search.rows, len(data.X) // 10)))
 
     def evidence(kernel: Scaled, rows: TrainingData, tol: float = 1e-4) -> Evidence:
         prior = parameter_prior(kernel, data.extent)
@@ -101,8 +101,8 @@ def search_kernel(
         if reporter.stopped:
             return kernel, -np.inf
         score = evidence(kernel, rows)
-        top = maximise(score, kernel.theta, score.step, reporter, most)
-        return kernel.with_theta(top.theta), top.value
+        theta, value = maximise(score, kernel.theta, score.step, reporter, most)
+        return kernel.with_theta(theta), value
 
     # From a common start the search stays where f is zero, if f bends little in many columns.
     scales, amplitude = is_scale(kernel), np.arange(kernel.theta.size) == 0

@@ -64,13 +64,13 @@ class Sampled:
         """The process at the points; without FITC the low-rank function itself is sampled."""
         kernel, how = self.process.kernel.with_theta(theta), self.process
         low = InducingProcess.of(kernel, cast(Array, how.Z), self.X, how.level, how.fitc)
-        return low if how.fitc else replace(low, rest=np.zeros_like(low.rest))
+        return replace(low, residual=np.zeros_like(low.d))
 
     def log_likelihood(self, likelihood: Any, f: Array) -> float:
         return float(self.labels.c @ likelihood.log_prob(self.labels.y, f[self.labels.at]))
 
 
-class At(NamedTuple):
+class ChainState(NamedTuple):
     """The state of a chain: log parameters, whitened coefficients, each row's own, likelihood."""
 
     theta: Array
@@ -83,7 +83,7 @@ class At(NamedTuple):
         """The process at the points; of another kernel with the same whitened values."""
         low = process or self.process
         out: Array = low.C @ self.z
-        return out + np.sqrt(low.rest) * self.e if low.fitc else out
+        return out + np.sqrt(low.d) * self.e
 
 
 class Chains(NamedTuple):
@@ -105,76 +105,76 @@ def factor_given(low: InducingProcess, sites: Sites) -> tuple[Array, Array, floa
     return q.L, mean, value
 
 
-def sweep(what: Sampled, at: At, rng: np.random.Generator) -> At:
+def sweep(target: Sampled, at: ChainState, rng: np.random.Generator) -> ChainState:
     """Weights, kernel, f, kernel again, and the scale of the likelihood if that is drawn."""
-    labels = what.labels
+    labels = target.labels
     f = at.f()[labels.at]
     local = at.likelihood.draw(labels.y, f, labels.c, rng)
     sites = Sites(labels.total(local.w), labels.total(local.g + local.w * f))
-    at = _move(what, at, lambda low: factor_given(low, sites)[2], rng)
+    at = _move(target, at, lambda low: factor_given(low, sites)[2], rng)
     low = at.process
     L, mean, _ = factor_given(low, sites)
     noise = rng.standard_normal(mean.size)
     z = mean + solve_triangular(L, noise, lower=True, trans=1, check_finite=False)
     e = at.e
     if low.fitc:  # f given the coefficients, row by row
-        a, tau = low.C @ z, 1.0 + low.rest * sites.w
+        a, tau = low.C @ z, 1.0 + low.d * sites.w
         own = rng.standard_normal(e.size)
-        e = np.sqrt(low.rest) * (sites.b - sites.w * a) / tau + own / np.sqrt(tau)
+        e = np.sqrt(low.d) * (sites.b - sites.w * a) / tau + own / np.sqrt(tau)
     now = at._replace(z=z, e=e)
-    at = _move(what, now, lambda low: what.log_likelihood(now.likelihood, now.f(low)), rng)
-    if what.likelihood.is_learned:
+    at = _move(target, now, lambda low: target.log_likelihood(now.likelihood, now.f(low)), rng)
+    if target.likelihood.is_learned:
         f = at.f()
         lean = float(labels.c @ (1.0 - labels.y * f[labels.at]))
-        fit = what.log_likelihood(at.likelihood, f)
+        fit = target.log_likelihood(at.likelihood, f)
         at = at._replace(likelihood=at.likelihood.redraw(fit, lean, float(labels.c.sum()), rng))
     return at
 
 
 def _move(
-    what: Sampled, at: At, value: Callable[[InducingProcess], float], rng: np.random.Generator
-) -> At:
+    target: Sampled,
+    at: ChainState,
+    value: Callable[[InducingProcess], float],
+    rng: np.random.Generator,
+) -> ChainState:
     """Each parameter in turn, by a slice of ``value`` and the prior."""
-    prior = what.prior
-    for j in range(0 if prior is None else at.theta.size):
-        made = {float(at.theta[j]): (at.theta, at.process)}
+    prior = target.prior
+    if prior is None:
+        return at
+    theta, mean = at.theta.copy(), prior.mean
 
-        def log_density(x: float, theta: Array, j: int, made: Any) -> float:
-            assert prior is not None
-            there = theta.copy()
-            there[j] = x
-            if np.max(np.abs(there - prior.mean)) > 12.0:
-                return -np.inf
-            try:
-                made[x] = made.get(x) or (there, what.at(there))
-            except np.linalg.LinAlgError:  # a kernel that is no longer one in floating point
-                return -np.inf
-            return float(value(made[x][1]) + prior(there)[0])
+    def log_density(x: float, j: int) -> float:
+        there = np.where(np.arange(theta.size) == j, x, theta)
+        if np.max(np.abs(there - mean)) > 12.0:
+            return -np.inf
+        try:
+            return float(value(target.at(there)) + prior(there)[0])
+        except np.linalg.LinAlgError:  # a kernel that is no longer one in floating point
+            return -np.inf
 
-        density = partial(log_density, theta=at.theta, j=j, made=made)
-        theta, low = made[slice_sample(density, float(at.theta[j]), rng, 1.5)]
-        at = at._replace(theta=theta, process=low)
-    return at
+    for j in range(theta.size):
+        theta[j] = slice_sample(partial(log_density, j=j), float(theta[j]), rng, 1.5)
+    return at._replace(theta=theta, process=target.at(theta))
 
 
 def run_chain(
-    what: Sampled, scheme: Gibbs, seed: int, start: Array, k: int, watch: Watch = silent
+    target: Sampled, scheme: Gibbs, seed: int, start: Array, k: int, watch: Watch = silent
 ) -> tuple[Chains, bool]:
     """One chain, from coefficients drawn around ``start``'s, and whether a callback stopped it."""
     rng = stream(seed, "process chain", k)
-    theta = what.process.kernel.theta
-    low = what.at(theta)
-    e: Array = rng.standard_normal((what.X.shape[0],))
+    theta = target.process.kernel.theta
+    low = target.at(theta)
+    e: Array = rng.standard_normal((target.X.shape[0],))
     z = start + 0.3 * rng.standard_normal(start.size)
-    at = At(theta, z, e, what.likelihood, low)
+    at = ChainState(theta, z, e, target.likelihood, low)
     total = scheme.burn_in + scheme.draws * scheme.thin
     every = max(1, -(-scheme.draws * scheme.chains // 1000))  # f at the rows is kept of so many
     kept: dict[str, list[Any]] = {name: [] for name in Chains._fields}
     stop = False
     for t in range(total):
-        at = sweep(what, at, rng)
+        at = sweep(target, at, rng)
         now = at.f()
-        value = what.log_likelihood(at.likelihood, now)
+        value = target.log_likelihood(at.likelihood, now)
         progress = Progress(f"gibbs, chain {k + 1}", t + 1, total, value, np.nan)
         stop = watch(progress, at)
         due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
@@ -184,7 +184,7 @@ def run_chain(
             kept["theta"].append(at.theta)
             kept["z"].append(at.z)
             kept["fit"].append(value)
-            if what.likelihood.is_learned:
+            if target.likelihood.is_learned:
                 kept["scale"].append(at.likelihood.numbers)
         if stop:
             break
@@ -236,7 +236,7 @@ class Mixture(Design):
 
 
 def machine_from_chains(
-    what: Sampled,
+    target: Sampled,
     model: Model,
     scheme: Any,
     probability: str,
@@ -246,11 +246,11 @@ def machine_from_chains(
     n_jobs: int | None = None,
 ) -> tuple[Machine, TrainingMoments]:
     """Run chains over f, and over the kernel if it has a prior, from near the variational fit."""
-    labels, likelihood, level = what.labels, what.likelihood, what.process.level
-    process = what.at(what.process.kernel.theta)
+    labels, likelihood, level = target.labels, target.likelihood, target.process.level
+    process = target.at(target.process.kernel.theta)
     near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
     start = factor_given(process, Sites(near.w, near.sites.b[:, 0]))[1]
-    chain = partial(run_chain, what, scheme, int(rng.integers(2**32)), start)
+    chain = partial(run_chain, target, scheme, int(rng.integers(2**32)), start)
     parts = run_chains(chain, scheme.chains, n_jobs, watch)
     parts = worth_keeping(parts, [part.fit.size for part in parts])
     least = [min(map(len, field)) for field in zip(*parts, strict=True)]  # some may be stopped
@@ -261,7 +261,7 @@ def machine_from_chains(
         hyper[LIKELIHOOD] = chains.scale
         likelihood = likelihood.with_numbers(np.exp(np.log(chains.scale).mean(axis=(0, 1))))
     model = replace(model, likelihood=likelihood)
-    if what.prior is None:
+    if target.prior is None:
         theta = chains.z.copy()
         theta[..., 0] *= np.sqrt(level)
         post: Posterior = DrawsPosterior(theta)
@@ -278,7 +278,8 @@ def machine_from_chains(
         beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
         compared = np.concatenate([chains.f, beside], axis=2)
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
-    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), labels.gone)
+    gone = np.minimum(labels.c, labels.unit)
+    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), gone)
     link = plain_link(probability, likelihood)
     if link is None:
         link = CalibratedLink.fit(labels.y, *left_out, labels.effective)

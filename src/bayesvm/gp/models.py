@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtr, ndtri
 
 from ..core.arrays import double, like
@@ -28,7 +29,7 @@ from ..predictive.robust_covariance import RobustCovariance
 from ..predictive.robust_covariance import factor as width_factor
 from ..priors import Fixed
 from .inducing import Whitened
-from .posterior import ExactProcess, InducingProcess, factor, finite_values, lower_inverse
+from .posterior import ExactProcess, InducingProcess, factor
 from .sites import Labels, SiteFit
 
 
@@ -62,7 +63,7 @@ def level_of(model: Model) -> float:
 def exact_process(model: Model) -> ExactProcess:
     """The exact process of a model at its own points, with the jitter of its factor."""
     design = model.terms[-1].design
-    K = finite_values(design.kernel, design.Z) + level_of(model)
+    K = design.kernel(design.Z) + level_of(model)
     K[np.diag_indices_from(K)] += design.factor[1]
     return ExactProcess(K)
 
@@ -117,7 +118,7 @@ class ExactVariance:
         """An upper triangle F: the sites take ``|F' k|^2`` from the variance."""
         R = self.R
         if R is None:
-            R = lower_inverse(factor(exact_process(self.model).K, self.w))
+            R = dtrtri(factor(exact_process(self.model).K, self.w), lower=1)[0]
         return np.ascontiguousarray(np.sqrt(self.w)[:, None] * R.T, dtype=self.model.dtype)
 
     def __call__(self, rows: Rows) -> Array:

@@ -30,7 +30,7 @@ With :math:`\tau = 1 + dw`, :math:`\tilde w = w/\tau` and :math:`B = I + \Phi^\t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -53,9 +53,6 @@ class Process:
     Z: Array | None = None
     fitc: bool = False
 
-    def with_theta(self, theta: Array) -> Process:
-        return replace(self, kernel=self.kernel.with_theta(theta))
-
     def at(self, X: Array) -> ExactProcess | InducingProcess:
         """The process at points ``X`` of shape (n, p), on the scale of the kernel."""
         if self.Z is not None:
@@ -63,22 +60,16 @@ class Process:
         return ExactProcess.of(self.kernel, X, self.level)
 
 
-def finite_values(kernel: Any, Z: Array) -> Array:
-    """Kernel values of points with each other."""
-    K: Array = kernel(Z)
-    if not np.isfinite(K).all():
-        raise ValueError(
-            f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
-        )
-    return K
-
-
 def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
     """Cholesky factor of the kernel matrix of points, and the jitter on its diagonal.
 
     The jitter grows tenfold until the factorisation succeeds.
     """
-    K = finite_values(kernel, Z)
+    K: Array = kernel(Z)
+    if not np.isfinite(K).all():
+        raise ValueError(
+            f"the kernel {kernel} is not finite at the data; check its parameters and the inputs."
+        )
     share, mean = JITTER, float(np.diag(K).mean())
     while share <= MOST_JITTER:
         propped = K + 0.0
@@ -114,11 +105,6 @@ def factor(K: Array, w: Array) -> Array:
 def inner(A: Array, M: Array) -> Array:
     """Inner products of the columns of two matrices."""
     return np.asarray(np.einsum("ij,ij->j", A, M))
-
-
-def lower_inverse(L: Array) -> Array:
-    """The inverse of a lower triangle."""
-    return np.asarray(lapack.dtrtri(L, lower=1)[0])
 
 
 def gram_of_lower(R: Array) -> Array:
@@ -171,7 +157,7 @@ class ExactPosterior:
     def __init__(self, K: Array, w: Array) -> None:
         self.K, self.w, self.s = K, w, np.sqrt(w)
         self.L = factor(K, w)
-        self.R, own = lower_inverse(self.L), np.diag(K)
+        self.R, own = lapack.dtrtri(self.L, lower=1)[0], np.diag(K)
         # share of the prior variance that the sites remove
         share = 1.0 - np.einsum("ij,ij->j", self.R, self.R)
         self.v = share / np.maximum(w, np.finfo(float).tiny)
@@ -220,7 +206,8 @@ class InducingProcess:
     Z: Array
     L: Array  # factor of the kernel matrix of Z
     C: Array  # (n, 1 + m), whitened columns, the level's first
-    rest: Array  # (n,), variance that the columns leave
+    d: Array  # (n,), variance of each point by itself, which its site informs
+    residual: Array  # (n,), variance that no row can reduce
     fitc: bool
 
     @staticmethod
@@ -230,17 +217,8 @@ class InducingProcess:
         C[:, 0] = np.sqrt(level)
         C[:, 1:] = solve_triangular(L, kernel(Z, X), lower=True, check_finite=False).T
         rest = np.maximum(kernel.diag(X) - np.einsum("ij,ij->i", C[:, 1:], C[:, 1:]), 0.0)
-        return InducingProcess(kernel, X, Z, L, C, rest, fitc)
-
-    @property
-    def residual(self) -> Array | float:
-        """Variance that no row can reduce."""
-        return 0.0 if self.fitc else self.rest
-
-    @property
-    def d(self) -> Array:
-        """Variance of each point by itself, which its site informs."""
-        return self.rest if self.fitc else np.zeros_like(self.rest)
+        own = (rest, np.zeros_like(rest)) if fitc else (np.zeros_like(rest), rest)
+        return InducingProcess(kernel, X, Z, L, C, *own, fitc)
 
     def given(self, w: Array) -> InducingPosterior:
         return InducingPosterior(self, w)
@@ -302,7 +280,7 @@ class InducingPosterior:
 
     @cached_property
     def inverse(self) -> Array:
-        return gram_of_lower(lower_inverse(self.L))
+        return gram_of_lower(lapack.dtrtri(self.L, lower=1)[0])
 
     def kl(self, A: Array, M: Array) -> Array:
         return np.asarray(self.half_log_det + 0.5 * (inner(A, M) - self.w @ self.informed))

@@ -48,19 +48,12 @@ class Labels:
         return self.y if self.y.ndim == 2 else self.y[:, None]
 
     @property
-    def gone(self) -> Array:
-        """What leaving one row out takes from its weight."""
-        return np.minimum(self.c, self.unit)
-
-    @property
     def effective(self) -> Array:
         """Weights by which losses are compared; see :func:`.effective`."""
         return effective(self.c, self.unit)
 
     def total(self, x: Array) -> Array:
         """Sums over the rows at each point, of a vector or of columns."""
-        if self.points == self.at.size and np.array_equal(self.at, np.arange(self.points)):
-            return x
         if x.ndim == 1:
             return np.bincount(self.at, x, self.points)
         return np.stack([np.bincount(self.at, column, self.points) for column in x.T], axis=1)
@@ -129,11 +122,7 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
 
 
 def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
-    """The same for rows known by their kernel values with each other, a symmetric matrix.
-
-    Points are again kernel values, of the distinct rows with each other, in an order that does not
-    depend on that of the rows.
-    """
+    """The same for rows known by their kernel values with each other, and so are the points."""
     K = np.asarray(K, dtype=float) + 0.0
     _, first, at = np.unique(K, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort(np.sort(K[np.ix_(first, first)], axis=1).T[::-1])
@@ -167,10 +156,6 @@ class TrainingData:
         labels = Labels(Y, data.c, data.at, len(points), data.unit * copies)
         return TrainingData(points, labels, codes, level, extent, copies)
 
-    @property
-    def n(self) -> int:
-        return len(self.X)
-
     def search_data(self) -> TrainingData:
         """Labels for the evidence of kernels: copies count once, and classes are binary digits.
 
@@ -188,7 +173,7 @@ class TrainingData:
 
     def take(self, points: Array) -> TrainingData:
         """Some of the points, in their order, and the rows there."""
-        keep = np.zeros(self.n, dtype=bool)
+        keep = np.zeros(len(self.X), dtype=bool)
         keep[points] = True
         rows = np.flatnonzero(keep[self.labels.at])
         copies = np.broadcast_to(self.copies, self.codes.shape)[rows]
@@ -201,7 +186,7 @@ class TrainingData:
         Classes in other proportions than they have change the level of the log odds and nothing
         else (Prentice & Pyke 1979), so rows keep the weights they have.
         """
-        if self.n <= most:
+        if len(self.X) <= most:
             return self
         return self.take(rows_of_all_classes(self.point_codes, most, np.random.default_rng(0)))
 
@@ -211,7 +196,7 @@ class TrainingData:
         A few points of many are far apart and show nothing of how f varies between neighbours.
         ``reach`` is the unit of distance along each column.
         """
-        if self.n <= most:
+        if len(self.X) <= most:
             return self
         rng = np.random.default_rng(0)
         centres = rows_of_all_classes(self.point_codes, most // size, rng)
@@ -222,7 +207,7 @@ class TrainingData:
     def point_codes(self) -> Array:
         """The class of each point, the rarest if it has several."""
         size = np.bincount(self.codes, self.labels.c)
-        out = np.empty(self.n, dtype=int)
+        out = np.empty(len(self.X), dtype=int)
         order = np.argsort(-size[self.codes], kind="stable")
         out[self.labels.at[order]] = self.codes[order]
         return out
@@ -290,7 +275,8 @@ class SiteFit:
         now = labels.total(labels.c[:, None] * local.w)
         share = np.divide(self.w[:, None], now, out=np.ones_like(now), where=now > 0.0)
         local = local._replace(w=local.w * share[labels.at])
-        m, v = leave_one_out(m, v - rest, local, labels.gone[:, None])
+        gone = np.minimum(labels.c, labels.unit)  # what leaving one row out takes from its weight
+        m, v = leave_one_out(m, v - rest, local, gone[:, None])
         return m, v + rest
 
 

@@ -26,7 +26,6 @@ class Kernel:
     parameters: ClassVar[tuple[str, ...]] = ()  # positive numbers; a length_scale may be a tuple
     parts: ClassVar[tuple[str, ...]] = ()  # fields that are kernels
     prefixed: ClassVar[bool] = True  # names of a part's parameters begin with the part's
-    given: ClassVar[bool] = True  # values are the user's, who may err in their being definite
 
     def __post_init__(self) -> None:
         for name in self.parameters:
@@ -143,11 +142,6 @@ def column_scales(kernel: Any, p: int) -> Array:
     return np.min(parts, axis=0) if parts else np.ones(p)
 
 
-def is_definite(kernel: Any) -> bool:
-    """Whether a kernel is positive definite by construction."""
-    return not kernel.given and all(is_definite(vars(kernel)[k]) for k in kernel.parts)
-
-
 def _changed(kernel: Any, change: Callable[[Any], Any]) -> Any:
     """The kernel with a change of every kernel in it that has length scales."""
     if "length_scale" in kernel.parameters:
@@ -210,7 +204,6 @@ class Scaled(Kernel):
     """A kernel times a positive weight, its variance: ``4.0 * RBF()``."""
 
     parameters = ("weight",)
-    given = False
     parts = ("kernel",)
     prefixed = False
 
@@ -245,7 +238,6 @@ class _Pair(Kernel):
     """Two kernels; a member gives the gradient in the values of either."""
 
     parts = ("left", "right")
-    given = False
 
     left: Any
     right: Any
@@ -327,8 +319,6 @@ class Product(_Pair):
 
 class _Level(Kernel):
     """A kernel whose values do not depend on the rows, with one variance."""
-
-    given = False
 
     def diag(self, A: Array) -> Array:
         return arrays.constant(A, vars(self)[self.parameters[0]])

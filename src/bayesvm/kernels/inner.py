@@ -32,7 +32,6 @@ class Linear(Kernel):
     """
 
     parameters = ("length_scale",)
-    given = False
 
     length_scale: Any = 1.0
     groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
@@ -83,7 +82,6 @@ class Polynomial(Kernel):
     """
 
     parameters = ("length_scale", "offset")
-    given = False
 
     degree: int = 3
     length_scale: Any = 1.0

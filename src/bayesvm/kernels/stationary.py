@@ -55,7 +55,6 @@ class _Stationary(Kernel):
     """
 
     parameters = ("length_scale",)
-    given = False
 
     length_scale: Any = 1.0
     groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
