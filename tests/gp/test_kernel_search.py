@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
-from bayesvm.gp.evidence import Reporter
+from bayesvm.gp.evidence import Reporter, maximise
 from bayesvm.gp.inducing import Enough, choose_points, inducing_points, pivots
 from bayesvm.gp.kernel_search import (
     FoldLoss,
@@ -153,3 +153,31 @@ def test_pivots_explain_a_kernel_of_low_rank():
     kernel = Precomputed(A @ A.T)
     chosen = pivots(kernel, np.arange(40.0)[:, None], 10)
     assert len(chosen) == 3
+
+
+def test_every_class_of_many_is_in_a_sample():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(4), [900, 900, 4, 1])
+    X = rng.standard_normal((codes.size, 2))
+    up = np.bincount(data_of(X, codes).subset(200).codes)
+    assert up[2:].tolist() == [4, 1]
+    assert abs(up[0] - up[1]) <= 1  # the others alike
+
+
+class TwoHills:
+    """A start near the top of one hill, with slope 0.9, and a hill ten lower farther on."""
+
+    def __call__(self, theta):
+        near = 15.0 * np.exp(-0.5 * (theta / 0.2) ** 2)
+        far = 5.0 * np.exp(-0.5 * (theta - 2.5) ** 2)
+        slope = -near * theta / 0.04 - far * (theta - 2.5)
+        return float((near + far)[0]) - 515.0, slope
+
+
+def test_the_search_never_ends_below_its_start():
+    start = np.array([-0.001])
+    value, slope = TwoHills()(start)
+    assert abs(slope[0]) < 1.0
+    theta, most = maximise(TwoHills(), start, lambda z: z, Reporter())
+    assert most >= value
+    assert TwoHills()(theta)[0] == pytest.approx(most, abs=1e-9)

@@ -170,3 +170,12 @@ def test_copies_are_rows_that_chance_does_not_explain():
     assert np.all(copies(X, codes, few) == 1.0)
     levels = np.array([[i, j] for i in range(3) for j in range(3)], float)
     assert np.all(copies(levels, np.zeros(9, int), np.full(9, 4.0)) == 1.0)
+
+
+def test_sites_of_a_bound_that_is_nan_are_refused():
+    def site(y, m, v):
+        local = Hinge().tight(y, m, v)
+        return local._replace(bound=np.nan * local.bound)
+
+    with pytest.raises(ValueError, match=r"bound \(ELBO\) is nan"):
+        fit_sites(Process(KERNEL, LEVEL).at(X), labels(), site)

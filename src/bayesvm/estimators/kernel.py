@@ -104,8 +104,8 @@ class BayesianSVC(BayesianClassifier):
         missing cells.
     standardize : bool, default=True
         Centre and scale columns inside.  For a kernel given by name and rows in memory, columns far
-        from Gaussian are transformed towards their ranks, numbers of 3 to 10 values are levels too,
-        and columns of one unit keep it where that has more evidence.
+        from Gaussian are transformed towards their ranks, and numbers of 3 to 10 values are levels
+        too.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
         than two classes a softmax of all, with an offset for each), the pseudo-likelihood
@@ -400,11 +400,8 @@ class BayesianSVC(BayesianClassifier):
     def feature_importances_(self) -> Array:
         """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
 
-        How much f changes along the column: the root mean square of its slope at the points, times
-        the standard deviation of the column (both on the scale of the kernel), averaged over
-        classes; of a column that became several, such as indicators of categories, the largest.
-        They sum to one.  Not defined for precomputed kernels, functions and kernels that were
-        drawn.
+        Root mean square of the slope of f at the points, times the standard deviation of the
+        column, averaged over classes.  Not for precomputed, drawn and other functions as kernels.
         """
         return self._report.importances(self.encoding_.made)
 
