@@ -179,8 +179,8 @@ def scale_of(kernel: Any) -> Array:
         return scale
     if scale.size != max(groups) + 1:
         raise ValueError(
-            f"the kernel has {scale.size} length scales but the rows have {max(groups) + 1} columns "
-            "or groups of columns; give one length scale or one for each."
+            f"the kernel has {scale.size} length scales but the rows have {max(groups) + 1} "
+            "columns or groups of columns; give one length scale or one for each."
         )
     return scale[list(groups)]
 
