@@ -234,10 +234,3 @@ def plain(C: Columns) -> Array:
     """The dense columns; those of groups come after them."""
     out: Array = C if isinstance(C, np.ndarray) else C.A
     return out
-
-
-def unit(K: int, some: Array) -> Array:
-    """Columns of the identity matrix."""
-    out = np.zeros((K, len(some)))
-    out[some, np.arange(len(some))] = 1.0
-    return out

@@ -19,7 +19,7 @@ from scipy import sparse
 from ..core import arrays
 from ..core.arrays import double, like, sums_by, to_numpy
 from ..core.types import Array, Cells, Columns
-from .columns import Arrow, Centred, squared, unit
+from .columns import Arrow, Centred, squared
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,8 @@ class Bordered:
         return np.concatenate([np.diag(self.M), np.einsum("gjj->gj", self.D).ravel()])
 
     def rows(self, some: Array) -> Array:
-        return (self @ unit(self.M.shape[0] + self.D[..., 0].size, some)).T
+        K = self.M.shape[0] + self.D[..., 0].size
+        return (self @ (np.arange(K)[:, None] == some).astype(float)).T
 
     def plus(self, where: slice, M: Array) -> Bordered:
         """With a matrix added at some dense columns."""

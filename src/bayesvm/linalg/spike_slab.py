@@ -18,7 +18,6 @@ from scipy.special import expit, logit
 from ..core.precision import Precision, add_precision, scaled_cholesky, split
 from ..core.types import Array, Coef, Stats
 from .arrow import eliminate
-from .columns import unit
 from .covariances import GatedCovariance
 from .forms import Bordered, Dense, Factored
 
@@ -51,7 +50,8 @@ def update_gates(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array)
     if isinstance(stats.S, Factored):
         return _update_by_rows(stats, old, coef, odds, gate)
     h, free = stats.g + stats.S @ old, np.flatnonzero(np.isfinite(odds))
-    second = coef.cov.solve(unit(gate.size, free)).T + np.outer(coef.mean[free], coef.mean)
+    units = (np.arange(gate.size)[:, None] == free).astype(float)
+    second = coef.cov.solve(units).T + np.outer(coef.mean[free], coef.mean)
     A, pull = stats.S.rows(free) * second, coef.mean * h
     gate, eta = gate.copy(), np.full(gate.size, np.inf)
     for a, k in zip(A, free, strict=True):

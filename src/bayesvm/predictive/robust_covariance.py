@@ -48,7 +48,6 @@ from ..inference.model import State, shift
 from ..inference.problem import Problem
 from ..likelihoods import Likelihood
 from ..linalg.arrow import ArrowCovariance
-from ..linalg.columns import unit
 from ..linalg.covariances import FullCovariance, RootCovariance
 from .leave_one_out import LooMoments
 from .posterior import DrawsPosterior, GaussianPosterior
@@ -184,7 +183,7 @@ def _by_rows(
     whole = (1.0 + 2.0 / max(rare, 1.0)) * (spread + shrinkage)
     terms = zip(problem.model.terms, problem.model.slices, strict=True)
     level = np.array([at.start for term, at in terms if term.name == "intercept"], dtype=int)
-    B = np.column_stack([mean, unit(P.size, level)])
+    B = np.column_stack([mean, np.eye(P.size)[:, level]])
     free = np.eye(P.size) - B @ np.linalg.pinv(B.T @ A @ B, hermitian=True) @ (B.T @ A)
     pull = np.linalg.solve(A + np.diag(P), np.diag(P))  # shrinkage is -pull theta
     square = coef.cov.dense() + np.outer(coef.mean, coef.mean)
