@@ -390,9 +390,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         names = () if fit.converged else self._names()
         if text := fit.unfinished(type(self).__name__, names):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        elif data is None or fit.stopped:
-            pass
-        elif text := baseline_warning(type(self).__name__, fit):
+        elif data and not fit.stopped and (text := baseline_warning(type(self).__name__, fit)):
             warn(text)
         return self
 

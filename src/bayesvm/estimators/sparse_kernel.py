@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -47,29 +47,18 @@ from .base import BayesianClassifier
 from .options import check_positive, choose, choose_kernel
 from .predictions import draw_f
 
-
-def number(low: float, *, above: bool = False, none: bool = False) -> Rule:
-    """Numbers of at least ``low``, or above it; whole ones if ``low`` is an int; or ``None``."""
-    kind, whole = (Integral, "whole ") if isinstance(low, int) else (Real, "")
-
-    def is_right(x: Any) -> bool:
-        if x is None:
-            return none
-        return is_number(x, low, kind=kind) and not (above and x == low)
-
-    what = f"a {whole}number {'above' if above else 'of at least'} {low:g}"
-    return is_right, what + (" or None" if none else "")
-
-
 RULES: Mapping[str, Rule] = {
     "tune": SWITCH,
-    "n_folds": number(2),
-    "max_iter": number(1, none=True),
-    "tol": number(0.0, none=True),
-    "rate": number(0.0, above=True, none=True),
-    "norm_penalty": number(0.0, none=True),
+    "n_folds": (lambda x: is_number(x, 2, kind=Integral), "a whole number of at least 2"),
+    "max_iter": (
+        lambda x: x is None or is_number(x, 1, kind=Integral),
+        "a whole number of at least 1 or None",
+    ),
+    "tol": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
+    "rate": (lambda x: x is None or (is_number(x, 0) and x > 0), "a number above 0 or None"),
+    "norm_penalty": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
     "n_candidates": (
-        lambda x: is_among(x, ("auto",)) or number(2)[0](x),
+        lambda x: is_among(x, ("auto",)) or is_number(x, 2, kind=Integral),
         "'auto' or a whole number of at least 2",
     ),
 }
