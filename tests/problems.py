@@ -18,7 +18,6 @@ from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge
 from bayesvm.linalg.covariances import DiagonalCovariance, DualCovariance, FullCovariance
-from bayesvm.predictive import fitting
 from bayesvm.priors import Fixed
 
 Z = 4.5  # bound on a z-score: P(|z| > 4.5) = 7e-6 for one comparison of a right answer
@@ -150,19 +149,6 @@ def z_score(draws, expected):
     """How many standard errors the mean of independent draws (first axis) is from ``expected``."""
     draws = np.asarray(draws, float)
     return (draws.mean(axis=0) - expected) / (draws.std(axis=0, ddof=1) / np.sqrt(len(draws)))
-
-
-def fitted_problem(model, X, y):
-    """A model fitted, and the problem that it was fitted to with its penalty chosen."""
-    found, plain = [], fitting.machine_of
-
-    def keep(problem, ascent):
-        found.append(problem)
-        return plain(problem, ascent)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "machine_of", keep)
-        return model.fit(X, y), found[0]
 
 
 @contextmanager
