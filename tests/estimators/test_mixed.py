@@ -1,6 +1,7 @@
 """The machine with groups: input of every kind, predictions, reports, routing, variances."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,7 @@ def simulate(n=400, G=30, seed=0, slope=0.0, classes=2):
     return X, (f > 0).astype(int), g, u
 
 
+same = partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-9)
 X, Y, G, U = simulate()
 NEW = simulate(seed=9)[0][:50]
 
@@ -45,10 +47,8 @@ def model():
 
 def test_without_groups_it_is_the_linear_machine():
     mixed, plain = MixedSVC().fit(X, Y), BayesianLinearSVC().fit(X, Y)
-    np.testing.assert_allclose(mixed.coef_, plain.coef_, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(
-        mixed.predict_proba(NEW), plain.predict_proba(NEW), rtol=1e-6, atol=1e-9
-    )
+    same(mixed.coef_, plain.coef_)
+    same(mixed.predict_proba(NEW), plain.predict_proba(NEW))
     assert mixed.factors_ == []
     assert mixed.random_effects_.empty
     assert mixed.variance_components_.empty
@@ -79,16 +79,12 @@ def test_known_unseen_absent_and_missing_groups(model):
     known = model.decision_function(NEW, groups=G[:50], return_std=True)
     for nobody in (None, np.full(50, 999), np.full(50, np.nan), [None] * 50):
         _, std = model.decision_function(NEW, groups=nobody, return_std=True)
-        np.testing.assert_allclose(
-            model.predict_proba(NEW, groups=nobody), model.predict_proba(NEW), rtol=1e-6, atol=1e-9
-        )
+        same(model.predict_proba(NEW, groups=nobody), model.predict_proba(NEW))
         assert (std > known[1]).all()
     mixed = np.where(np.arange(50) % 2 == 0, G[:50], 999)
     p = model.predict_proba(NEW, groups=mixed)
-    np.testing.assert_allclose(
-        p[::2], model.predict_proba(NEW, groups=G[:50])[::2], rtol=1e-6, atol=1e-9
-    )
-    np.testing.assert_allclose(p[1::2], model.predict_proba(NEW)[1::2], rtol=1e-6, atol=1e-9)
+    same(p[::2], model.predict_proba(NEW, groups=G[:50])[::2])
+    same(p[1::2], model.predict_proba(NEW)[1::2])
 
 
 def test_the_variance_of_an_unseen_group_is_added(model):
@@ -138,9 +134,7 @@ def test_bad_groups_of_new_rows_are_refused(model):
         two.predict(NEW, groups=pd.DataFrame({"a": G[:50], "c": G[:50]}))
     swapped = pd.DataFrame({"b": G[:50] % 4, "a": G[:50]})
     expected = two.predict_proba(NEW, groups=pd.DataFrame({"a": G[:50], "b": G[:50] % 4}))
-    np.testing.assert_allclose(
-        two.predict_proba(NEW, groups=swapped), expected, rtol=1e-6, atol=1e-9
-    )
+    same(two.predict_proba(NEW, groups=swapped), expected)
 
 
 # ----- slopes, several factors, priors
@@ -171,7 +165,7 @@ def test_what_groups_have_is_said_in_many_ways():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     by_name = MixedSVC(random=["c", "a"]).fit(frame, Y, groups=G)
     by_number = MixedSVC(random=[2, -3]).fit(frame, Y, groups=G)
-    np.testing.assert_allclose(by_name.coef_, by_number.coef_, rtol=1e-6, atol=1e-9)
+    same(by_name.coef_, by_number.coef_)
     assert list(by_name.random_effects_.loc[("group", 0)].index) == ["intercept", "c", "a"]
     every = MixedSVC(random="slope").fit(frame, Y, groups=G)
     assert len(every.random_effects_) == 4 * 30
@@ -280,7 +274,7 @@ def test_checkpoint_is_gone_on_from(tmp_path):
     how["checkpoint"] = tmp_path / "other.npz"
     for _ in range(2):
         found = MixedSVC(**how).fit(X, Y, groups=G)
-        np.testing.assert_allclose(found.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
+        same(found.coef_, whole.coef_)
         assert found.n_iter_ == whole.n_iter_
 
 
@@ -416,7 +410,7 @@ def test_the_third_argument_is_the_weights_as_in_scikit_learn():
     found = MixedSVC().fit(X, Y, weights)
     assert found.factors_ == []
     want = MixedSVC().fit(X, Y, sample_weight=weights)
-    np.testing.assert_allclose(found.coef_, want.coef_, rtol=1e-6, atol=1e-9)
+    same(found.coef_, want.coef_)
     grouped = MixedSVC().fit(X, Y, weights, groups=G)
     wrong = grouped.predict(X, groups=G) != Y
     score = grouped.score(X, Y, weights, groups=G)
