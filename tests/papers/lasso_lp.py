@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from .convex import Solution
+from .convex import make_feasible as restore_flat
 
 
 def objective(beta, Xs, c, lam):
@@ -21,12 +22,7 @@ def objective(beta, Xs, c, lam):
 
 def make_feasible(phi, Xs, c, lam):
     """Clip, restore Xs_j' phi = 0 on flat columns, then shrink until |Xs_j' phi| <= lambda_j."""
-    phi, flat = np.clip(phi, 0, 2 * c), lam == 0
-    for _ in range(3 if flat.any() else 0):
-        room = phi * (2 * c - phi) / (2 * c)
-        F = Xs[:, flat]
-        step = np.linalg.lstsq(F.T @ (room[:, None] * F), F.T @ phi, rcond=None)[0]
-        phi = np.clip(phi - room * (F @ step), 0, 2 * c)
+    phi, flat = restore_flat(np.clip(phi, 0, 2 * c), Xs, c, lam), lam == 0
     worst = (np.abs(Xs[:, ~flat].T @ phi) / lam[~flat]).max(initial=1.0)
     return phi / worst  # shrinking keeps the box and the flat columns
 
