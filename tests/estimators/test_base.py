@@ -1,4 +1,4 @@
-"""What estimators share: callbacks, random streams, notes, draws."""
+"""What estimators share: callbacks, random streams, notes, draws, warnings."""
 
 import json
 import warnings
@@ -242,3 +242,33 @@ def test_a_checkpoint_belongs_to_a_precision(tmp_path):
     model.fit(X, Y)
     with pytest.raises(ValueError, match="checkpoint"):
         model.set_params(engine=Serial(dtype="float64")).fit(X, Y)
+
+
+# ----- a fit that predicts nothing says so
+
+
+def told(model, *args, **kwargs):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", "MixedSVC has effects of groups")
+        model.fit(*args, **kwargs)
+    return [str(w.message) for w in found]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [BayesianLinearSVC(), BayesianSVC(random_state=0), MixedSVC(), BayesianSVC("precomputed")],
+    ids=["linear", "kernel", "mixed", "kernel values"],
+)
+def test_good_fits_are_silent_and_shuffled_labels_are_not(model):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 4)) * np.arange(1, 5)
+    f = rows @ rng.standard_normal((4, 2)) / 2.5
+    y = (f + rng.gumbel(size=f.shape)).argmax(axis=1)
+    rows = rows @ rows.T if model.get_params().get("kernel") == "precomputed" else rows
+    assert told(model, rows, y) == []
+    shuffled = np.random.default_rng(5).permutation(y)
+    (text,) = told(model, rows, shuffled)
+    assert "no better than the shares" in text
+    few = rows[:90, :90]
+    assert told(model, few, shuffled[:90]) == []  # too few to tell
