@@ -230,12 +230,12 @@ def fit_vb(
 ) -> MultinomialFit:
     """Variational posterior of all classes, with one factorisation a class and round.
 
-    Further rounds would raise the bound by less than ``sqrt(scheme.tol * d)`` for d coefficients:
-    the log posterior density varies by ``sqrt(d / 2)`` over the posterior.
+    The d coefficients end within ``scheme.tol ** 0.25`` posterior standard deviations of their
+    optimum on average: further rounds would raise the bound by less than ``d * sqrt(tol) / 2``.
     """
     together = of_classes(problem.kept(), n_classes)
     start, scale = start_of(together, starts), problem.weight * math.log(n_classes)
-    tol = math.sqrt(scheme.tol * start.coef.mean.size) / max(1.0, scale)
+    tol = 0.5 * math.sqrt(scheme.tol) * start.coef.mean.size / max(1.0, scale)
     run = fit_gaussian(together, start, scheme.max_iter, tol, watch, rounds=1)
     coef, priors, _ = run.state
     coef = centred(coef, together.model.precision(priors), n_classes)

@@ -168,6 +168,7 @@ def fit_gaussian(
         sums = problem.expectations(Coef(mean, coef.cov), v, gram=True)
         floor = sums.bound + model.bound(Coef(mean, coef.cov), priors)
         slack = max(1e-11, np.finfo(model.dtype).eps) * max(1.0, abs(floor))
+        tried = rate
         while True:
             if rate == 1.0:
                 new, new_priors = settle_hyperparameters(
@@ -190,7 +191,7 @@ def fit_gaussian(
         share = min(gain / last, 0.99) if 0.0 < last < np.inf else 0.99
         left = gain * share / (1.0 - share) / rate
         converged = bool(left <= tol * max(1.0, abs(elbo))) and gtol <= max(np.sqrt(tol), 1e-10)
-        rate = min(1.0, 2.0 * rate)
+        rate = min(1.0, 2.0 * rate) if rate == tried else rate
         state = State(coef, priors)
         stop = watch(Progress("vb", n_iter, max_iter, elbo, gain), state)
         run = Ascent(state, elbo, path, n_iter, converged, gain, stop)

@@ -229,7 +229,7 @@ def with_link(
     probability: str,
     width: str = "data",
     curved: bool = True,
-    max_rows: int = 50_000,
+    max_rows: int = 20_000,
 ) -> tuple[Machine, LooMoments]:
     """The machine with its link and width, and leave-one-out moments of at most ``max_rows`` rows.
 
@@ -341,7 +341,7 @@ def fit_classes(
         link = SoftmaxLink(1.0, np.zeros(K), weight, averaged=True)
         if probability == "calibrated":
             # each row has an exponential for every pair of classes, and two numbers need few rows
-            few = moments.thinned(max(2000, 2**20 // K**2))
+            few = moments.thinned(max(500, 2**20 // K**2))
             link = SoftmaxLink.fit(*few, averaged=True)
             if not problem.model.grouped:
                 proba = softmax(link.logs(inside, moments.v), axis=1)
