@@ -14,11 +14,9 @@ from tests.problems import frozen
 
 from bayesvm.core.types import Block
 from bayesvm.data import Blocks, Serial, Threads
-from bayesvm.designs import (
-    Intercept,
-    fit_columns,
-)
+from bayesvm.designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from bayesvm.designs.columns import spread
+from bayesvm.kernels import RBF
 
 N, P = 24, 3
 RNG = np.random.default_rng(0)
@@ -195,3 +193,20 @@ def test_coefficients_return_to_the_scale_of_the_input():
     beta, shift = design.to_user(theta)
     f = design.columns(X) @ theta.T
     np.testing.assert_allclose(X @ beta.T + shift, f, rtol=1e-9, atol=1e-9)
+
+
+def test_kernel_values_on_the_scale_of_the_inputs():
+    inputs = Standardised(np.array([1.0, -1.0, 0.0]), np.array([2.0, 0.5, 1.0]))
+    Z = inputs.columns(X[:3])
+    basis, want = Basis(inputs, RBF(0.7), Z), RBF(0.7)(inputs.columns(X), Z)
+    out = np.empty((N, 3))
+    assert basis.width == 3
+    assert basis.columns(X, out=out) is out
+    for found in (out, basis.columns(X)):
+        np.testing.assert_allclose(found, want)
+    assert Basis(inputs, RBF(), np.empty((0, 3))).columns(X).shape == (N, 0)
+
+
+def test_chosen_columns():
+    np.testing.assert_array_equal(Chosen(np.array([1])).columns(X)[:, 0], X[:, 1])
+    assert Chosen(np.empty(0, dtype=int)).columns(X).shape == (N, 0)

@@ -177,9 +177,9 @@ class LinearFit(Fitted):
         if self.chains:
             return [pair.params[-1] for pair in self.machine.posterior.pairs]
         state = self.machine.state
-        return [
-            state.latents[-1].params if state.latents else self.machine.model.terms[-1].design.q
-        ]
+        if state.latents:
+            return [state.latents[-1].params]
+        return [self.machine.model.terms[-1].design.q]
 
     def slopes(self) -> Array:
         if self.chains:
@@ -199,15 +199,9 @@ class LinearFit(Fitted):
         else:
             theta = self.machine.posterior.sample(n, rng)
             intercept, coef = theta[:, 0], theta[:, 1:]
-        chains = max(self.chains, 1)
-        return (
-            super()
-            .sample(n, rng)
-            ._replace(
-                intercept=intercept.reshape(chains, -1),
-                coef=coef.reshape(chains, -1, coef.shape[1]),
-            )
-        )
+        found, chains = super().sample(n, rng), max(self.chains, 1)
+        coef = coef.reshape(chains, -1, coef.shape[1])
+        return found._replace(intercept=intercept.reshape(chains, -1), coef=coef)
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
         theta = self.machine.posterior.sample(n, rng)
