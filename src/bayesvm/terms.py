@@ -138,9 +138,8 @@ class Missing(Part):
     def bind(self, rows: TrainingRows) -> latent.Missing | latent.Filled:
         inner = self.part.bind(rows)
         seen = Columns(self.part.columns).bind(rows._replace(centred=True), distances=True)
-        level, spread = (seen.center - inner.center) / inner.scale, seen.scale / inner.scale
         imputer = rows.choose_imputer(self.imputer, len(rows.c), inner.width)
-        return latent.incomplete(inner, level, spread, imputer, rows.X, rows.c)
+        return latent.incomplete(inner, seen, imputer, rows.X, rows.c)
 
 
 @dataclass(frozen=True)

@@ -163,13 +163,13 @@ class Filled(Incomplete):
         return out
 
 
-def incomplete(
-    inner: Any, level: Array, spread: Array, imputer: Any, X: Any, count: Array
-) -> Missing | Filled:
+def incomplete(inner: Any, seen: Any, imputer: Any, X: Any, count: Array) -> Missing | Filled:
     """The design of columns with missing entries: latent, or filled in where there are many.
 
-    ``X`` are the training rows, each counted ``count`` times; the rest as of :class:`Missing`.
+    ``X`` are the training rows, each counted ``count`` times; ``seen`` are the same columns on the
+    scale of their observed entries.
     """
+    level, spread = (seen.center - inner.center) / inner.scale, seen.scale / inner.scale
     if level.size > imputer.max_joint:
         return Filled.learned(inner, level, spread, imputer, X, count)
     return Missing(inner, level, spread, imputer)

@@ -314,9 +314,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     def _latent(self, columns: Any, blocks: Any, engine: Any, c: Array, copies: Array) -> Any:
         """Columns with a distribution for cells that are missing."""
         seen = fit_columns(blocks, c, engine, standardize=True, distances=True)
-        level, spread = (seen.center - columns.center) / columns.scale, seen.scale / columns.scale
         imputer = check.choose_imputer(self.missing, blocks.n, columns.width)
-        return incomplete(columns, level, spread, imputer, blocks.X, copies)
+        return incomplete(columns, seen, imputer, blocks.X, copies)
 
     def _with_cells(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
         """Machines fitted on complete rows ``X``, with the distribution of these beside.
