@@ -189,12 +189,15 @@ def centred(machine: Machine, k: int, X: Any, around: Any) -> tuple[Array, Array
 
     The level of a smooth function is hardly known beside an intercept; its shape is.
     """
-    where, post, design = machine.model.slices[k], machine.reported, machine.model.terms[k].design
-    C = np.asarray(design.columns(X)) - np.asarray(design.columns(around)).mean(axis=0)
-    m: Array = C @ post.mean[where]
-    if not post.has_spread:
-        return m, None
-    return m, np.maximum(np.einsum("ij,jk,ik->i", C, post.covariance(where), C), 0.0)
+    m, v = _partial(machine, X, k, _average(machine, k, around))
+    return m, v if machine.reported.has_spread else None
+
+
+def _average(machine: Machine, k: int, X: Any) -> Array:
+    """Averages of the columns of term ``k`` over rows, zero for other terms."""
+    where, out = machine.model.slices[k], np.zeros(machine.model.width)
+    out[where] = plain(_alone(machine, X, k)[0])[:, where].mean(axis=0)
+    return out
 
 
 def _levels(machine: Machine, X: Any) -> dict[int, Array]:
@@ -202,12 +205,10 @@ def _levels(machine: Machine, X: Any) -> dict[int, Array]:
 
     Of the first intercept they are those of all smooth functions, with the opposite sign.
     """
-    model, out = machine.model, {}
-    for k, (term, where) in enumerate(zip(model.terms, model.slices, strict=True)):
-        if not (term.design.has_labels or term.design.is_grouped):
-            out[k] = np.zeros(model.width)
-            out[k][where] = plain(_alone(machine, X, k)[0])[:, where].mean(axis=0)
-    first = [k for k, term in enumerate(model.terms) if term.design.is_intercept]
+    terms = machine.model.terms
+    smooth = [k for k, t in enumerate(terms) if not (t.design.has_labels or t.design.is_grouped)]
+    out = {k: _average(machine, k, X) for k in smooth}
+    first = [k for k, term in enumerate(terms) if term.design.is_intercept]
     if out and first:
         out[first[0]] = -np.sum(list(out.values()), axis=0)
     return out

@@ -17,8 +17,6 @@ from ..inspection.tables import pandas_for, tails
 from ..inspection.terms import centred
 from .coefficients import NAMED, draw_intervals, error_bars, group_effects, parts_of
 
-GRID = 40  # values of each of two columns
-
 
 @dataclass(repr=False)
 class TermPanel(Display):
@@ -152,8 +150,13 @@ class TermDisplay(Display):
         return self
 
 
-def _smooth(model: Any, X: Any, j: int, name: str, level: float, points: int) -> TermPanel:
-    """What a smooth term adds to f of machine ``j``, less its average over the rows ``X``."""
+def _smooth(
+    model: Any, X: Any, j: int, name: str, level: float, points: int, side: int = 40
+) -> TermPanel:
+    """What a smooth term adds to f of machine ``j``, less its average over the rows ``X``.
+
+    A curve has ``points``, a surface ``side`` values of each column.
+    """
     table = model._table
     reads = set(table.reads[[term.name for term in table.terms].index(name)].tolist())
     made = model.encoding_.made
@@ -169,7 +172,7 @@ def _smooth(model: Any, X: Any, j: int, name: str, level: float, points: int) ->
         kind, values = "levels", [np.array(coded[0], dtype=object)]
         x = list(map(str, values[0]))
     else:
-        kind, count = ("curve", points) if len(columns) == 1 else ("surface", GRID)
+        kind, count = ("curve", points) if len(columns) == 1 else ("surface", side)
         cells = [np.asarray(cells_of(column_of(X, k)), dtype=float) for k in columns]
         spans = [np.linspace(np.nanmin(own), np.nanmax(own), count) for own in cells]
         values, x = np.meshgrid(*spans), spans[0] if kind == "curve" else tuple(spans)
@@ -187,6 +190,6 @@ def _smooth(model: Any, X: Any, j: int, name: str, level: float, points: int) ->
     if kind == "rows":
         order, x = np.argsort(mean, kind="stable"), order
     elif kind == "surface":
-        order = order.reshape(GRID, GRID)
+        order = order.reshape(side, side)
     lower, upper = (None if end is None else end[order] for end in ends)
     return TermPanel(name, kind, x, mean[order], lower, upper, names)
