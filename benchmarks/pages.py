@@ -1,9 +1,9 @@
-"""Tables and figure of docs/benchmarks.md, filled from the newest results.
+"""Tables and figure of docs/benchmarks.md and docs/decisions.md, filled from the newest results.
 
     python benchmarks/pages.py
 
-The page marks the place of a table by ``<!-- table: name -->`` and ``<!-- end -->``; what stands
-between is replaced.  So no number of the page is typed by hand.  A table whose CSV is not there
+A page marks the place of a table by ``<!-- table: name -->`` and ``<!-- end -->``; what stands
+between is replaced.  So no number of these pages is typed by hand.  A table whose CSV is not there
 stays as it is, and so do those beside published scores where the data are not at hand.
 """
 
@@ -16,13 +16,15 @@ from pathlib import Path
 import pandas as pd
 
 import grouped_scores
+import novelty
+import prediction_sets
 import rare
 import tabular_tables as tabular
 from tabular_tables import decimals, table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGES = [ROOT / "docs" / name for name in ("benchmarks.md", "decisions.md")]
 FIGURE = "tabular.png"
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -130,11 +132,13 @@ TABLES: dict[str, Callable[[], str | None]] = {
     "grouped": _simple("grouped_scores.csv", grouped_scores.score_table),
     "millions": millions,
     "classes": _simple("classes.csv", classes),
+    "prediction_sets": _simple("prediction_sets.csv", prediction_sets.score_table),
+    "novelty_uniform": _simple("novelty.csv", novelty.uniform_table),
 }
 
 
 def filled(text: str) -> str:
-    """The page with its tables made anew."""
+    """A page with its tables made anew."""
 
     def place(found: re.Match[str]) -> str:
         told = TABLES[found[2]]()
@@ -148,7 +152,8 @@ def main() -> None:
     rows, path = _scores(), latest("tabular.csv")
     if rows is not None and path is not None:
         tabular.draw(rows, tabular.published(), path.with_name(FIGURE))
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

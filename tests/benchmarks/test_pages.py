@@ -2,22 +2,15 @@
 
 import pytest
 
-import decision_pages
 import pages
 import raetsch_pages
 
 
-def test_tables_of_the_benchmarks_are_those_of_the_files():
-    text = pages.PAGE.read_text(encoding="utf-8")
-    places = [m[2] for m in pages.PLACE.finditer(text)]
-    assert set(places) == set(pages.TABLES)
-    assert pages.filled(text) == text
-
-
-def test_tables_of_decisions_are_those_of_the_files():
-    text = decision_pages.PAGE.read_text(encoding="utf-8")
-    assert {m[2] for m in pages.PLACE.finditer(text)} == set(decision_pages.TABLES)
-    assert decision_pages.filled(text) == text
+def test_tables_of_the_pages_are_those_of_the_files():
+    texts = [page.read_text(encoding="utf-8") for page in pages.PAGES]
+    assert {m[2] for text in texts for m in pages.PLACE.finditer(text)} == set(pages.TABLES)
+    for text in texts:
+        assert pages.filled(text) == text
 
 
 @pytest.mark.parametrize("page", raetsch_pages.PAGES)
