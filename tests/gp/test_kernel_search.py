@@ -35,7 +35,7 @@ def data_of(X, y):
 
 
 def searched(X, y, length_scale, reporter=None, **options):
-    kernel, data = RBF(length_scale), data_of(X, y)
+    kernel, data = Scaled(1.0, RBF(length_scale)), data_of(X, y)
     return search_kernel(kernel, data, Logistic(), QUICK, reporter=reporter, **options)
 
 

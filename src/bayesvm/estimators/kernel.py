@@ -336,7 +336,7 @@ class BayesianSVC(BayesianClassifier):
         def pose(data: Training) -> Problem:
             settings = replace(self._settings(scheme, SoftHinge()), fitc=False)
             X, codes, c, unit = data.X, data.codes, data.c, data.unit
-            rows, params = merge(X, codes, c).weighing(unit), settings.params
+            rows, params = merge(X, codes, c, unit), settings.params
             inputs = input_columns(settings, rows)
             rng = Run(type(self).__name__, params).generator("places")
             points = np.asarray(inputs.columns(rows.X))

@@ -185,8 +185,8 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # few: on the host
     choose_engine(settings.params["engine"], X, X.shape[1], 1)  # refuses names that are not known
     kept, name, rng = np.flatnonzero(data.c > 0), settings.params["kernel"], run.generator("places")
-    rows = merge(X[kept], data.codes[kept], data.c[kept])
-    rows = rows.weighing(np.broadcast_to(data.unit, data.c.shape)[kept])
+    unit = np.broadcast_to(data.unit, data.c.shape)[kept]
+    rows = merge(X[kept], data.codes[kept], data.c[kept], unit)
     if isinstance(name, str) and name == "precomputed":
         K, inputs = check_gram(X), Standardised(np.zeros(1), np.ones(1))
         # rows with the same kernel values are the same row; from here on a row is its number
@@ -332,7 +332,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
         inputs = inputs.with_units(settings.units)
         X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
-        sample = merge(X, data.codes[few], data.c[few]).weighing(units[few])
+        sample = merge(X, data.codes[few], data.c[few], units[few])
         points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
         design = learn_design(settings, sample, inputs, points, rng, run, n=n)
     # an exact mode needs more than a posterior

@@ -171,6 +171,7 @@ class VectorClassifier(BayesianClassifier):
         """Merge equal rows, choose candidates and the first kernel."""
         kept = np.flatnonzero(training.c > 0)
         codes, c = training.codes[kept], training.c[kept]
+        unit = np.broadcast_to(training.unit, training.c.shape)[kept]
         inputs, kernel, named = None, None, False
         if is_among(self.kernel, ("precomputed",)):
             K = check_square(training.X)
@@ -182,12 +183,12 @@ class VectorClassifier(BayesianClassifier):
                     "which need not be symmetric; if it should be, give (K + K.T) / 2."
                 )
                 each = np.arange(kept.size)  # the columns of equal rows may differ
-                data = Distinct(values, each, codes, c, each)
+                data = Distinct(values, each, codes, c, each, unit)
             else:
-                data = merge_values(values, codes, c)
+                data = merge_values(values, codes, c, unit)
             points = data.X
         else:
-            data, encoding = merge(training.X[kept], codes, c), self.encoding_
+            data, encoding = merge(training.X[kept], codes, c, unit), self.encoding_
             blocks = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
             inputs = fit_columns(blocks, data.c, Serial(), self.standardize, distances=True)
             inputs = inputs.with_units(encoding.scales if self.standardize else None)
@@ -200,7 +201,6 @@ class VectorClassifier(BayesianClassifier):
             wide = with_columns(kernel, data.X.shape[1])
             if type(last) is type(kernel) and last.names in (kernel.names, wide.names):
                 kernel, named = last, False
-        data = data.weighing(np.broadcast_to(training.unit, training.c.shape)[kept])
         candidates = choose_candidates(data, self.n_candidates, self._by_label, rng)
         labels = list(one_against_rest(data.codes, training.n_classes))
         merged = (points, data.at, data.c, data.codes, labels, candidates)

@@ -73,7 +73,7 @@ class KernelSearch:
 
 
 def search_kernel(
-    kernel: Any,
+    kernel: Scaled,
     data: TrainingData,
     likelihood: Any,
     search: KernelSearch,
@@ -86,7 +86,6 @@ def search_kernel(
     ``likelihood`` is that of the fit to come.  Columns may have length scales of their own with
     ``per_column``, and the kernel a local part with ``local``.
     """
-    kernel = kernel if isinstance(kernel, Scaled) else Scaled(1.0, kernel)
     reporter = reporter or Reporter()
     guide = likelihood if likelihood.normalised else Logistic()
     whole, p = data.search_data(), data.X.shape[1]

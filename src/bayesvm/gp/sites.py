@@ -79,12 +79,6 @@ class Distinct(NamedTuple):
     back: Array  # (n,) merged row of each row given
     unit: Array | float = 1.0  # (rows,) weight of one row, that of its class
 
-    def weighing(self, unit: Array | float) -> Distinct:
-        """With the class weights of the rows given."""
-        own = np.empty_like(self.c)
-        own[self.back] = unit
-        return self._replace(unit=own)
-
     @property
     def copies(self) -> Array:
         """How often each merged row was copied, ``(rows,)``; one where equal rows are observations.
@@ -103,9 +97,10 @@ class Distinct(NamedTuple):
         return np.maximum(count, 1.0) if once < 0.5 and pairs < 1.0 else np.ones_like(count)
 
 
-def merge(X: Array, codes: Array, c: Array) -> Distinct:
+def merge(X: Array, codes: Array, c: Array, unit: Array | float = 1.0) -> Distinct:
     """Merge equal rows of equal class; points are sorted by their distance from the mean.
 
+    Weights are ``c``, in which class weights are ``unit``.
     A row of weight two and the row twice are the same data, and become the same arrays.  Another
     order of the rows, or another unit of a column, leaves the order of points as it is, so that
     folds stay the same.  Points at the same distance are in the order of their classes, then of
@@ -118,23 +113,24 @@ def merge(X: Array, codes: Array, c: Array) -> Distinct:
     square = np.square(gap / np.where(largest > 0.0, largest, 1.0)).sum(axis=1)
     label = np.bincount(at.reshape(-1), c * codes) / np.bincount(at.reshape(-1), c)
     order = np.lexsort((label, np.round(square, 9)))
-    return _paired(points[order], np.argsort(order)[at.reshape(-1)], codes, c)
+    return _paired(points[order], np.argsort(order)[at.reshape(-1)], codes, c, unit)
 
 
-def merge_values(K: Array, codes: Array, c: Array) -> Distinct:
+def merge_values(K: Array, codes: Array, c: Array, unit: Array | float = 1.0) -> Distinct:
     """The same for rows known by their kernel values with each other, and so are the points."""
     K = np.asarray(K, dtype=float) + 0.0
     _, first, at = np.unique(K, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort(np.sort(K[np.ix_(first, first)], axis=1).T[::-1])
     first, at = first[order], np.argsort(order)[at.reshape(-1)]
-    return _paired(K[np.ix_(first, first)], at, codes, c)
+    return _paired(K[np.ix_(first, first)], at, codes, c, unit)
 
 
-def _paired(points: Array, point: Array, codes: Array, c: Array) -> Distinct:
+def _paired(points: Array, point: Array, codes: Array, c: Array, unit: Array | float) -> Distinct:
     classes = int(codes.max()) + 1
     pairs, back = np.unique(point * classes + codes, return_inverse=True)
-    weight = np.bincount(back, c, pairs.size)
-    return Distinct(points, pairs // classes, pairs % classes, weight, back)
+    weight, own = np.bincount(back, c, pairs.size), np.empty(pairs.size)
+    own[back] = unit
+    return Distinct(points, pairs // classes, pairs % classes, weight, back, own)
 
 
 @dataclass(frozen=True, eq=False)

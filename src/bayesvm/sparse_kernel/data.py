@@ -217,7 +217,7 @@ def tune_kernel(
         rows = Distinct(data.points, data.at, data.codes, data.c, np.empty(0), data.unit)
         seen = TrainingData.of(data.points, rows, 9.0, extent)  # sd 3 of the level of f
         how, reporter = (seen, Logistic(), KernelSearch()), KernelReporter(journal)
-        found = search_kernel(plain, *how, per_column, reporter=reporter)
+        found = search_kernel(Scaled(1.0, plain), *how, per_column, reporter=reporter)
         return {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
 
     found = journal.cached("kernel", search)
