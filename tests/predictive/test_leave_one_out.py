@@ -10,7 +10,7 @@ from tests.problems import Z, simulate, site
 
 from bayesvm.inference import VB
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.predictive.fitting import machine_of
+from bayesvm.predictive.fitting import binary_model
 from bayesvm.predictive.leave_one_out import leave_one_out, leave_one_out_draws
 from bayesvm.priors import Fixed, InverseWishart
 
@@ -91,7 +91,7 @@ def test_left_out_means_are_those_of_fits_without_the_row(lik, slopes):
     prior = Fixed(0.5) if not slopes else InverseWishart(2, freedom=1e6, scale=2e6)
     problem = make_grouped(X, y, c, groups=[(design, prior)], prior=Fixed(1.0), likelihood=lik)
     scheme, rng = VB(tol=1e-9, warm_rows=0), np.random.default_rng(0)
-    post = machine_of(problem, scheme.fit(problem, rng)).posterior
+    post = binary_model(problem, scheme.fit(problem, rng)).posterior
     m = problem.moments(post.coef)[0]
     left = post.left_out(problem)[0]
     by_covariance = replace(post, response=None).left_out(problem)[0]

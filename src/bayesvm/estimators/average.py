@@ -17,7 +17,7 @@ from ..core.types import Array
 from ..data.tables import cells_of, column_names, column_of
 from ..inference.latent import predict_rows
 from ..inspection.tables import pandas_for, stacked, tails
-from ..predictive.fitted import DRAWS, Machine
+from ..predictive.fitted import DRAWS, BinaryModel
 from ..predictive.links import CalibratedLink
 from .predictions import pieces, proba
 
@@ -132,7 +132,7 @@ def average_proba(model: Any, X: Any, groups: Any) -> Average:
 
 def has_spread(fit: Any) -> bool:
     """Whether there is a posterior of coefficients."""
-    return isinstance(fit.machines[0], Machine) and fit.machines[0].posterior.has_spread
+    return isinstance(fit.machines[0], BinaryModel) and fit.machines[0].posterior.has_spread
 
 
 def fitted_link(fit: Any) -> CalibratedLink | None:

@@ -34,7 +34,7 @@ from ..data.labels import SoftLabels, Training, read_labels
 from ..data.sources import kind_of
 from ..inference import Gibbs
 from ..inspection import arviz
-from ..predictive.fitted import Fit, Machine
+from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.posterior import GaussianPosterior
 from . import average, predictions
 from .fit import Run, generator
@@ -238,7 +238,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         return np.array(self._names(), dtype=object)
 
     @property
-    def machines_(self) -> list[Machine]:
+    def machines_(self) -> list[BinaryModel]:
         """Fitted machines: one for two classes, else one for each class against the rest."""
         return self.fit_.machines
 
@@ -288,7 +288,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     def _width_note(self) -> str:
         """A note if standard errors are the posterior's although ``width`` is ``"data"``."""
         first, why = self.machines_[0], ""
-        if not isinstance(first, Machine) or getattr(self, "width", "") != "data":
+        if not isinstance(first, BinaryModel) or getattr(self, "width", "") != "data":
             return ""
         if first.model.has_gates:
             why = "under a selection prior"

@@ -25,7 +25,7 @@ from ..inference.model import Model, State
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from ..predictive.fitting import (
     can_join,
     find_posterior,
@@ -257,7 +257,7 @@ class Run(Reporter):
         scheme: Any,
         starts: Sequence[State | None] = (),
         joint: bool = False,
-    ) -> tuple[list[Machine], LooMoments | None, ClassLink | None]:
+    ) -> tuple[list[BinaryModel], LooMoments | None, ClassLink | None]:
         """Machines of classes ``y``, their leave-one-out moments, and the link of a joint fit.
 
         One machine of two classes, else one for each against the rest, or with ``joint`` by the
@@ -270,7 +270,7 @@ class Run(Reporter):
         # than the mean of the classes it does not determine which is the likeliest.
         joint = joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme)
         place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
-        machines: list[Machine] = []
+        machines: list[BinaryModel] = []
         left_out: list[LooMoments] = []
         with self.checkpoint(lambda: content(problem, y, starts)) as store:
             if joint:  # the bound is a guide to penalties

@@ -15,7 +15,7 @@ from ..core.types import Array
 from ..data import block_rows, cut, tables
 from ..data.labels import Training
 from ..gp.kernel_search import KernelSearch
-from ..gp.models import ExactMachine, KernelFit, far_variance, joint_draws
+from ..gp.models import ExactBinaryModel, KernelFit, far_variance, joint_draws
 from ..gp.sites import merge
 from ..inference import SVI, VB
 from ..inference.problem import Problem
@@ -351,7 +351,7 @@ class BayesianSVC(BayesianClassifier):
     # ----- predictions
 
     def _on_device(self) -> bool:
-        exact = any(isinstance(m, ExactMachine) for m in self.machines_)
+        exact = any(isinstance(m, ExactBinaryModel) for m in self.machines_)
         return not exact and super()._on_device()
 
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:

@@ -23,7 +23,7 @@ from ..gp.models import (
     KernelFit,
     TrainingMoments,
     columns_at_points,
-    exact_machine,
+    exact_binary_model,
     exact_process,
     far_variance,
     machines_from_sites,
@@ -38,7 +38,7 @@ from ..inference.progress import Monitor, Watch, silent
 from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.precomputed import check_gram
 from ..likelihoods import Logistic
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
 from . import options as check
@@ -221,7 +221,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     return result.judged(moments, far_variance(machines))
 
 
-Machines = tuple[list[Machine], TrainingMoments]
+Machines = tuple[list[BinaryModel], TrainingMoments]
 
 
 def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> Machines:
@@ -298,7 +298,7 @@ def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) ->
             m, v = machine.posterior.moments(rows.C)
             sd = np.sqrt(np.maximum(v + rows.extra, np.finfo(float).tiny))
             support.append(ndtr((1.0 - y * m) / sd))
-    machines = [exact_machine(m) for m in machines] if dual else machines
+    machines = [exact_binary_model(m) for m in machines] if dual else machines
     return machines, TrainingMoments(np.stack(support, axis=1), moments.m, moments.v)
 
 

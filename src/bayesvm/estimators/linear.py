@@ -28,7 +28,7 @@ from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.cells import NO_CELLS, Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
-from ..predictive.fitted import Fit, Machine
+from ..predictive.fitted import BinaryModel, Fit
 from . import options as check
 from .base import BayesianClassifier
 from .fit import Run, build_problem, in_blocks, warm_starts
@@ -317,7 +317,9 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         imputer = check.choose_imputer(self.missing, blocks.n, columns.width)
         return incomplete(columns, seen, imputer, blocks.X, copies)
 
-    def _with_cells(self, machines: list[Machine], problem: Problem, X: Any) -> list[Machine]:
+    def _with_cells(
+        self, machines: list[BinaryModel], problem: Problem, X: Any
+    ) -> list[BinaryModel]:
         """Machines fitted on complete rows ``X``, with the distribution of these beside.
 
         With no cell missing in training, neither depends on the other.

@@ -24,7 +24,7 @@ from ..data.sources import is_dask, is_source, kind_of
 from ..data.tables import blank_rows
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from ..predictive.leave_one_out import LooPredictions
 from .fit import choose_engine
 
@@ -80,7 +80,7 @@ def by_blocks(
     ``on_host`` where the function is of NumPy arrays only.
     """
     first, how = model.machines_[0], model.engine
-    if not isinstance(first, Machine):  # factor models have their rows in memory
+    if not isinstance(first, BinaryModel):  # factor models have their rows in memory
         return list(visit(X))
     if on_host or not model._on_device():  # draws and exact processes are evaluated on the host
         X = arrays.to_numpy(X)

@@ -27,7 +27,7 @@ from ..inspection.kernels import VectorReport
 from ..kernels import Kernel, Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Logistic, Probit
-from ..predictive.fitted import Fit, Machine
+from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, ProbitLink, plain_link
 from ..predictive.posterior import GaussianPosterior
@@ -228,7 +228,9 @@ class VectorClassifier(BayesianClassifier):
             if link is None:
                 link = ProbitLink() if held_out is None else CalibratedLink.fit(*held_out)
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
-            machines.append(Machine(model, GaussianPosterior(coef), State(coef, ()), link, *ended))
+            machines.append(
+                BinaryModel(model, GaussianPosterior(coef), State(coef, ()), link, *ended)
+            )
         told = training.classes, training.masses, training.chosen, stopped
         fit = Fit(machines, *told, self._maximised)
         moments = [part for part in result.held_out if part is not None]

@@ -29,7 +29,7 @@ from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inference.streaming import update_posterior
 from ..linalg.covariances import DiagonalCovariance, RootCovariance
-from ..predictive.fitted import Fit, Machine
+from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.fitting import Found, against_rest, find_posterior, with_link
 from ..predictive.leave_one_out import LooMoments, effective, masses
 from ..predictive.links import CalibratedLink, ProbitLink, SoftmaxLink
@@ -46,7 +46,7 @@ class Setup:
     softmax: bool  # whether one link is fitted to more than two classes
     growth: float = 1.0  # factor by which rows must have grown before the model is made anew
     # the largest variance of f, or infinity
-    limit: Callable[[Sequence[Machine]], float | None] = field(default=lambda _: np.inf)
+    limit: Callable[[Sequence[BinaryModel]], float | None] = field(default=lambda _: np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def learn(
         stream = replace(stream, made=made)
 
     scheme = replace(setup.scheme, bound="tight" if is_full else "auto")
-    machines: list[Machine] = []
+    machines: list[BinaryModel] = []
     left_out: list[LooMoments] = []
     met = list(stream.sequential)
     labels = [one_against_rest(some.codes, n_classes) for some in (rows, new, held)]
@@ -221,7 +221,9 @@ def problem_of(rows: Training, model: Model, y: Array, n_jobs: int | None) -> Pr
     return Problem(model, blocks, engine, y, rows.c, rows.unit)
 
 
-def updated(machine: Machine, problem: Problem, scheme: VB, rng: np.random.Generator) -> Machine:
+def updated(
+    machine: BinaryModel, problem: Problem, scheme: VB, rng: np.random.Generator
+) -> BinaryModel:
     """A machine after new rows, for which its posterior is the prior."""
     post: Any = machine.posterior
     bound = machine.bound if isinstance(post, GaussianPosterior) else np.nan
@@ -236,17 +238,19 @@ def updated(machine: Machine, problem: Problem, scheme: VB, rng: np.random.Gener
     run = update_posterior(problem, prior, scheme, rng)
     state, path = State(run.state.coef, machine.state.priors), [bound + x for x in run.path]
     end = (bound + run.bound, path, run.n_iter, run.converged, run.change)
-    return Machine(problem.model, GaussianPosterior(state.coef), state, machine.link, *end)
+    return BinaryModel(problem.model, GaussianPosterior(state.coef), state, machine.link, *end)
 
 
-def unmet(problem: Problem) -> Machine:
+def unmet(problem: Problem) -> BinaryModel:
     """A machine whose labels are all alike: its coefficients have their prior."""
     model = problem.model
     P: Any = model.precision(model.init())
     cov = DiagonalCovariance(1.0 / np.maximum(P, 1e-8))  # flat priors have a precision of zero
     state = State(Coef(np.zeros(model.width), cov), model.init())
     bound = bound_of(problem, state)
-    return Machine(model, GaussianPosterior(state.coef), state, ProbitLink(), bound, [], 0, True)
+    return BinaryModel(
+        model, GaussianPosterior(state.coef), state, ProbitLink(), bound, [], 0, True
+    )
 
 
 def variational(scheme: Any, bound: str = "auto") -> VB:

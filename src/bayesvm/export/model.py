@@ -16,7 +16,7 @@ from ..designs.input_warping import SAME
 from ..designs.missing import Incomplete
 from ..estimators.base import BayesianClassifier
 from ..gp.inducing import Whitened
-from ..gp.models import ExactMachine, level_of
+from ..gp.models import ExactBinaryModel, level_of
 from ..inspection.tables import tails
 from ..kernels import RBF, Constant, Linear, Matern, Polynomial, Product, Scaled, Sum
 from ..kernels.algebra import White, scale_of
@@ -247,7 +247,7 @@ def _kernel(kernel: Any, A: Columns, Z: Array | None = None) -> Columns:
 def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
     """Mean and variance of f, the part of the variance outside coefficients, and columns."""
     model, post, rest = machine.model, machine.posterior, 0.0
-    if isinstance(machine, ExactMachine):
+    if isinstance(machine, ExactBinaryModel):
         design, level = model.terms[-1].design, level_of(model)
         inputs = _standardised(design.inputs, X)
         C = _kernel(design.kernel, inputs, design.Z) + level
@@ -298,7 +298,7 @@ def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
     if not fit.is_joint and machine.width is not None:
         of_link = fit.is_binary and isinstance(machine.link, CalibratedLink)
         post = machine.width.posterior(post, "link_root" if of_link else "root")
-    if isinstance(machine, ExactMachine):
+    if isinstance(machine, ExactBinaryModel):
         v = v if machine.width is None else machine.width.by * v
     elif post is not machine.posterior:
         v = post.scale * _variance(post, C) + rest

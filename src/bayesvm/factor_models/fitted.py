@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from ..predictive.links import Link
 from .kernel import (
     KernelDraw,
@@ -165,7 +165,7 @@ class Fitted(ABC):
 class LinearFit(Fitted):
     """By variational inference, by draws, or on scores that do not depend on labels."""
 
-    machine: Machine
+    machine: BinaryModel
 
     @property
     def chains(self) -> int:  # type: ignore[override]

@@ -33,7 +33,7 @@ from ..inference.model import Model, State
 from ..inference.progress import Progress, Watch, silent
 from ..linalg.covariances import Point
 from ..predictive.diagnostics import r_hat
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import LooMoments, leave_one_out_draws
 from ..predictive.links import CalibratedLink, plain_link
@@ -244,7 +244,7 @@ def machine_from_chains(
     rng: np.random.Generator,
     watch: Watch = silent,
     n_jobs: int | None = None,
-) -> tuple[Machine, TrainingMoments]:
+) -> tuple[BinaryModel, TrainingMoments]:
     """Run chains over f, and over the kernel if it has a prior, from near the variational fit."""
     labels, likelihood, level = target.labels, target.likelihood, target.process.level
     process = target.at(target.process.kernel.theta)
@@ -286,7 +286,7 @@ def machine_from_chains(
     held = LooMoments(labels.y, *left_out, labels.c)
     by = factor(likelihood, held, f.mean(axis=1), f.var(axis=1), unit=labels.unit)
     worst = float(np.max(r_hat(compared)))
-    machine = Machine(
+    machine = BinaryModel(
         model,
         post,
         State(Coef(post.mean, Point(model.width)), model.init()),

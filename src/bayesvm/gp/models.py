@@ -21,7 +21,7 @@ from ..core.types import Array, Coef, Rows, Term
 from ..designs import Intercept
 from ..inference.model import Model, State
 from ..linalg.covariances import DualCovariance, FullCovariance
-from ..predictive.fitted import Fit, Machine
+from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import GaussianPosterior, PointPosterior
@@ -134,7 +134,7 @@ class ExactVariance:
 
 
 @dataclass(frozen=True)
-class ExactMachine(Machine):
+class ExactBinaryModel(BinaryModel):
     """A machine of an exact process: it predicts from kernel values with the points."""
 
     alpha: Array = field(default_factory=lambda: np.empty(0))
@@ -163,7 +163,7 @@ class ExactMachine(Machine):
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
 
-def exact_machine(machine: Machine) -> Machine:
+def exact_binary_model(machine: BinaryModel) -> BinaryModel:
     """A machine fitted with one row for each point of an exact process, without its columns."""
     design, level = machine.model.terms[-1].design, level_of(machine.model)
     post, (mean, cov) = machine.posterior, machine.state.coef
@@ -176,7 +176,7 @@ def exact_machine(machine: Machine) -> Machine:
     coef = Coef(mean, ExactCovariance(design, cov.w, level))
     changes = {"posterior": GaussianPosterior(coef), "state": machine.state._replace(coef=coef)}
     variance = ExactVariance(machine.model, cov.w)
-    return ExactMachine(**{**machine.__dict__, **changes}, alpha=alpha, variance=variance)
+    return ExactBinaryModel(**{**machine.__dict__, **changes}, alpha=alpha, variance=variance)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -200,12 +200,12 @@ def machines_from_sites(
     fit: SiteFit,
     probability: str,
     width: str,
-) -> tuple[list[Machine], TrainingMoments]:
+) -> tuple[list[BinaryModel], TrainingMoments]:
     """The machines of all classes with their links, and moments at the training rows."""
     likelihood, site = model.likelihood, model.likelihood.expected
     left_m, left_v = fit.leave_one_out(labels, site)
     M, v = fit.M[labels.at], fit.v[labels.at]
-    level, machines = level_of(model), list[Machine]()
+    level, machines = level_of(model), list[BinaryModel]()
     # means of the whitened coefficients, the level's first; classes share the covariance
     if isinstance(process, ExactProcess):
         design = model.terms[-1].design
@@ -227,19 +227,19 @@ def machines_from_sites(
             held = LooMoments(y, *left_out, labels.c)
             by = width_factor(likelihood, held, M[:, k], v, rest, chosen=True, unit=labels.unit)
             wide = RobustCovariance(by)
-        made = Machine(
+        made = BinaryModel(
             model, GaussianPosterior(coef), State(coef, model.init()), link,
             float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,
             fit.converged, fit.change, width=wide,
         )  # fmt: skip
         if isinstance(process, ExactProcess):
-            made = ExactMachine(**made.__dict__, alpha=fit.A[:, k], variance=variance)
+            made = ExactBinaryModel(**made.__dict__, alpha=fit.A[:, k], variance=variance)
         machines.append(made)
     support = ndtr((1.0 - labels.Y * M) / np.sqrt(v)[:, None])
     return machines, TrainingMoments(support, left_m, left_v)
 
 
-def far_variance(machines: Sequence[Machine]) -> float | None:
+def far_variance(machines: Sequence[BinaryModel]) -> float | None:
     """The variance of f at rows without correlation with any training row, averaged over machines.
 
     Infinity for kernels whose variance grows; ``None`` where draws have a kernel each.
@@ -255,14 +255,14 @@ def far_variance(machines: Sequence[Machine]) -> float | None:
     C[0, 0] = 1.0
     rows = Rows(np.full((1, design.width), level), own[:1] + level)  # kernel values of zero
     for machine in machines:
-        if isinstance(machine, ExactMachine):
+        if isinstance(machine, ExactBinaryModel):
             found.append(machine.moments(None, rows)[1][0])
         else:
             found.append(machine.posterior.moments(C)[1][0] + own[0])
     return float(np.mean(found))
 
 
-def joint_draws(machine: Machine, X: Any, theta: Array, rng: np.random.Generator) -> Array:
+def joint_draws(machine: BinaryModel, X: Any, theta: Array, rng: np.random.Generator) -> Array:
     """f jointly at rows, for draws of the coefficients."""
     model, wider = machine.model, machine.width
     by = 1.0 if wider is None else np.sqrt(wider.by)  # of what is drawn here, too

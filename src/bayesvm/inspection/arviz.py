@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from ..core import arrays
 from ..core.types import Array
-from ..predictive.fitted import Fit, Machine, covariances
+from ..predictive.fitted import BinaryModel, Fit, covariances
 from ..predictive.posterior import DrawsPosterior
 
 # variables by name, names of their axes, and labels along these
@@ -106,7 +106,7 @@ def _classic() -> bool:
 def plain(model: Any) -> Any:
     """The estimator with the width of its posterior, not that of the data."""
     out, fit = copy(model), model._fitted()
-    if isinstance(fit.machines[0], Machine):
+    if isinstance(fit.machines[0], BinaryModel):
         out.fit_ = replace(fit, machines=[replace(m, width=None) for m in fit.machines])
     return out
 
@@ -140,7 +140,7 @@ def has_prior(fit: Fit) -> bool:
     return not mixed and all(t.prior.is_isotropic or t.prior.is_blocked for t in model.terms)
 
 
-def from_prior(machine: Machine, n: int, rng: np.random.Generator) -> Array:
+def from_prior(machine: BinaryModel, n: int, rng: np.random.Generator) -> Array:
     """Draws of the coefficients from their Gaussian prior, with its scale as it was learned."""
     model, held = machine.model, machine.draws
     out = rng.standard_normal((n, model.width))

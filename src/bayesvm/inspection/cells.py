@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import inner
 from ..core.types import Array
 from ..designs import Filled, Missing
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from ..predictive.posterior import mixture
 
 NO_CELLS = "missing cells are modelled with missing='model' only."
@@ -28,7 +28,7 @@ class Imputed(NamedTuple):
 class ImputedCells:
     """Report on the missing cells of the rows of fitted machines; ``none`` is the error if none."""
 
-    def __init__(self, machines: Sequence[Machine], none: str = NO_CELLS) -> None:
+    def __init__(self, machines: Sequence[BinaryModel], none: str = NO_CELLS) -> None:
         self.machines = machines
         self.terms: list[tuple[int, Missing | Filled, Array]] = [
             (k, t.design, getattr(t.design.inner, "where", np.arange(t.design.width)))

@@ -11,13 +11,13 @@ from scipy import sparse
 from scipy.special import ndtr
 
 from ..core.types import Array
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from .arviz import Draws
 from .tables import contrasts, convergence, pandas_for, stacked, tails
 
 
 def coefficient_table(
-    machine: Machine,
+    machine: BinaryModel,
     T: Any,
     ends: tuple[float, float],
     more: dict[str, Array],
@@ -48,7 +48,7 @@ class Coefficients:
 
     def __init__(
         self,
-        machines: Sequence[Machine],
+        machines: Sequence[BinaryModel],
         names: Sequence[str],
         classes: Array,
         level: float = 0.0,
@@ -122,7 +122,9 @@ class Coefficients:
         ends = np.stack([self._ends(m, tails(level))[:, 1:] for m in self.machines], axis=1)
         return ends[0], ends[1]
 
-    def _ends(self, machine: Machine, levels: tuple[float, float], given: bool = False) -> Array:
+    def _ends(
+        self, machine: BinaryModel, levels: tuple[float, float], given: bool = False
+    ) -> Array:
         """Quantiles of (intercept, coefficients), ``(2, 1 + p)``.
 
         ``given`` inclusion, if the prior selects; otherwise with the mass at zero.

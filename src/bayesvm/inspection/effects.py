@@ -13,7 +13,7 @@ from ..core.distributions import stream
 from ..core.types import Array, Block, Term
 from ..data.levels import Levels
 from ..inference.problem import Problem
-from ..predictive.fitted import Fit, Machine
+from ..predictive.fitted import BinaryModel, Fit
 from .arviz import Draws
 from .tables import draws_table, gaussian_table, pandas_for, stacked, tails
 
@@ -56,7 +56,7 @@ class GroupEffects:
         """Labels of the groups, by factor."""
         return dict(zip(self.levels.names, self.levels.labels, strict=True))
 
-    def _terms(self, machine: Machine) -> list[tuple[int, Term, str]]:
+    def _terms(self, machine: BinaryModel) -> list[tuple[int, Term, str]]:
         """Number, term and factor of the effects of groups, in the order of the user's factors."""
         terms, factors = machine.model.terms, self.levels.names
         order = sorted(machine.model.grouped, key=lambda k: terms[k].design.factor)
@@ -157,7 +157,7 @@ class GroupEffects:
                 coords[axes[2]] = names
         return group, dims, coords
 
-    def _covariances(self, machine: Machine, k: int) -> Array:
+    def _covariances(self, machine: BinaryModel, k: int) -> Array:
         """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
         term, held, known = machine.model.terms[k], machine.draws, machine.drawn_covariances(k)
         if known is not None:
@@ -169,7 +169,7 @@ class GroupEffects:
             draws = draws[np.arange(held.log_prob.size) % VARIANCES]
         return draws if draws.ndim == 3 else draws[:, None, None] * np.eye(term.design.r)
 
-    def _note(self, machine: Machine, k: int) -> str:
+    def _note(self, machine: BinaryModel, k: int) -> str:
         """The note beside a learned variance that was not drawn; else empty."""
         term = machine.model.terms[k]
         if machine.drawn_covariances(k) is not None or not term.prior.is_learned:
@@ -194,7 +194,7 @@ class GroupEffects:
         return frame
 
 
-def _effects(machine: Machine, k: int, level: float) -> dict[str, Array]:
+def _effects(machine: BinaryModel, k: int, level: float) -> dict[str, Array]:
     """Columns of the report of one term's effects."""
     where, design = machine.model.slices[k], machine.model.terms[k].design
     T, held = design.to_user(), machine.draws

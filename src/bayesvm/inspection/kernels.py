@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.types import Array
 from ..kernels import Precomputed, Scaled
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from .arviz import Draws
 from .display import Inside
 from .tables import convergence, draws_table, gaussian_table, pandas_for, stacked
@@ -20,7 +20,7 @@ from .tables import convergence, draws_table, gaussian_table, pandas_for, stacke
 class KernelReport:
     """Tables and exports of machines whose last term is a Gaussian process."""
 
-    machines: list[Machine]  # one for two classes, else one for each class
+    machines: list[BinaryModel]  # one for two classes, else one for each class
     classes: Array  # labels
 
     @property
@@ -128,7 +128,9 @@ def relevances(inside: Inside) -> tuple[list[str], list[Array]]:
 class VectorReport:
     """The vectors of all machines with their weights; the first coefficient is the bias."""
 
-    machines: Sequence[Machine]  # one for two classes, else one per class; their columns are shared
+    machines: Sequence[
+        BinaryModel
+    ]  # one for two classes, else one per class; their columns are shared
     classes: Array  # labels
     support: Array  # (n_vectors,) rows of the vectors in the training data
 

@@ -12,7 +12,7 @@ from ..core.types import Array, Coef, Rows
 from ..inference.latent import predict_rows
 from ..inference.problem import moments
 from ..linalg.columns import Arrow, plain
-from ..predictive.fitted import Machine
+from ..predictive.fitted import BinaryModel
 from ..predictive.posterior import GaussianPosterior
 from .arviz import Draws
 from .coefficients import coefficient_table
@@ -27,14 +27,14 @@ class Terms:
 
     def __init__(
         self,
-        machines: Sequence[Machine],
+        machines: Sequence[BinaryModel],
         classes: Array,
         names: Sequence[str],
         levels: Sequence[Sequence[int]] = (),
     ) -> None:
         self.machines, self.classes, self.names, self.levels = machines, classes, names, levels
 
-    def _named(self, machine: Machine) -> tuple[list[tuple[str, str]], Array, Any]:
+    def _named(self, machine: BinaryModel) -> tuple[list[tuple[str, str]], Array, Any]:
         """Names of coefficients, their positions, and the matrix from theta to the user's scale.
 
         Columns are scaled back; their centres are moved to the intercept.
@@ -165,7 +165,7 @@ class Terms:
         return mean, std
 
 
-def _degrees_of_freedom(machine: Machine) -> dict[str, float]:
+def _degrees_of_freedom(machine: BinaryModel) -> dict[str, float]:
     r"""Effective degrees of freedom of the smooth terms of a variational posterior, by name.
 
     The trace of the smoother: with precisions S of the rows, P of the prior, and
@@ -184,7 +184,7 @@ def _degrees_of_freedom(machine: Machine) -> dict[str, float]:
     return out
 
 
-def centred(machine: Machine, k: int, X: Any, around: Any) -> tuple[Array, Array | None]:
+def centred(machine: BinaryModel, k: int, X: Any, around: Any) -> tuple[Array, Array | None]:
     """Mean and variance of what term ``k`` adds to f, less its average over the rows ``around``.
 
     The level of a smooth function is hardly known beside an intercept; its shape is.
@@ -193,14 +193,14 @@ def centred(machine: Machine, k: int, X: Any, around: Any) -> tuple[Array, Array
     return m, v if machine.reported.has_spread else None
 
 
-def _average(machine: Machine, k: int, X: Any) -> Array:
+def _average(machine: BinaryModel, k: int, X: Any) -> Array:
     """Averages of the columns of term ``k`` over rows, zero for other terms."""
     where, out = machine.model.slices[k], np.zeros(machine.model.width)
     out[where] = plain(_alone(machine, X, k)[0])[:, where].mean(axis=0)
     return out
 
 
-def _levels(machine: Machine, X: Any) -> dict[int, Array]:
+def _levels(machine: BinaryModel, X: Any) -> dict[int, Array]:
     """By the number of a term, what its columns are to be less: averages of smooth functions.
 
     Of the first intercept they are those of all smooth functions, with the opposite sign.
@@ -214,7 +214,7 @@ def _levels(machine: Machine, X: Any) -> dict[int, Array]:
     return out
 
 
-def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
+def _alone(machine: BinaryModel, X: Any, k: int) -> tuple[Any, Rows]:
     """Columns of term ``k`` at rows, those of others zero; and the rows."""
     model, where = machine.model, machine.model.slices[k]
     rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
@@ -225,7 +225,7 @@ def _alone(machine: Machine, X: Any, k: int) -> tuple[Any, Rows]:
     return C, rows
 
 
-def _partial(machine: Machine, X: Any, k: int, level: Array | None) -> tuple[Array, Array]:
+def _partial(machine: BinaryModel, X: Any, k: int, level: Array | None) -> tuple[Array, Array]:
     """Mean and variance of what term ``k`` adds to f, with columns less a ``level``."""
     model, post, where = machine.model, machine.reported, machine.model.slices[k]
     C, rows = _alone(machine, X, k)

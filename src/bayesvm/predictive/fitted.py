@@ -38,7 +38,7 @@ DRAWS = 2000  # joint draws of several classes from which an interval is taken, 
 
 
 @dataclass(frozen=True)
-class Machine:
+class BinaryModel:
     """Result of a fit for one pair of classes, or of numbers.
 
     ``change`` is the last change of the bound, or the largest R-hat of draws.
@@ -270,7 +270,7 @@ def covariances(term: Term, hyper: Array) -> Array:
 class Fit:
     """Fitted machines: one for two classes, else one for each class against the rest."""
 
-    machines: list[Machine]  # in the order of the classes
+    machines: list[BinaryModel]  # in the order of the classes
     classes: Array  # labels, sorted
     masses: Array = field(default_factory=lambda: np.empty(0))  # weight of each class's rows
     rows: Array | None = None  # numbers of the training rows, unless they are all in order
@@ -353,7 +353,11 @@ class Fit:
     def _least_agreed(self, columns: Sequence[str]) -> str:
         """Which coefficient has the largest R-hat, in words; empty if that is not known."""
         machine = max(self.machines, key=lambda m: abs(m.change))
-        if not isinstance(machine, Machine) or machine.draws is None or np.isnan(machine.change):
+        if (
+            not isinstance(machine, BinaryModel)
+            or machine.draws is None
+            or np.isnan(machine.change)
+        ):
             return ""
         each = r_hat_of(machine.draws)
         if each.size != machine.model.width or not np.any(np.isfinite(each)):

@@ -30,7 +30,7 @@ from ..linalg.covariances import FullCovariance, Point, covariance
 from ..linalg.spike_slab import gated_coef
 from ..priors import Fixed, Ridge
 from .diagnostics import r_hat_of
-from .fitted import Fit, Machine
+from .fitted import BinaryModel, Fit
 from .leave_one_out import (
     LooMoments,
     effect_scale,
@@ -69,7 +69,7 @@ AGREED = 1.1  # largest R-hat at which chains are taken to agree
 class Found(NamedTuple):
     """A machine without a link, and the problem with its final latent entries and sums."""
 
-    machine: Machine
+    machine: BinaryModel
     problem: Problem
     marginal: Marginal | None = None  # derivatives with the groups integrated out, if they were
 
@@ -112,7 +112,7 @@ def find_posterior(
             bound = bound_of(problem, whole.state)
             ascent = replace(whole.ascent, state=whole.state, bound=bound, path=[bound])
             own = {problem.model.terms[-1].name: whole.variances}
-            machine = replace(machine_of(problem, ascent), variances=own)
+            machine = replace(binary_model(problem, ascent), variances=own)
             return Found(machine, problem, whole.marginal)
     found = scheme.fit(small, rng, start=start, watch=watch, **options)
     if isinstance(found, Draws):
@@ -121,19 +121,19 @@ def find_posterior(
         machine = from_draws(problem, draws, float(np.max(r_hat_of(found))))
     else:
         ascent = found if turn is None else replace(found, state=turn.state(found.state))
-        machine = machine_of(problem, ascent)
+        machine = binary_model(problem, ascent)
     return Found(machine, replace(problem, latents=machine.state.latents))
 
 
-def from_draws(problem: Problem, draws: Draws, worst: float) -> Machine:
+def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
     """The machine of a sampler, with the largest R-hat of its coefficients."""
     post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
     path = list(draws.log_prob.mean(axis=0))
     end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
-    return Machine(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
+    return BinaryModel(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
 
 
-def machine_of(problem: Problem, ascent: Ascent) -> Machine:
+def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
     """The machine of a deterministic scheme."""
     coef, priors = ascent.state.coef, ascent.state.priors
     if coef.cov.is_point:
@@ -148,7 +148,9 @@ def machine_of(problem: Problem, ascent: Ascent) -> Machine:
             at_rows = response(problem, ascent.state)
         post = GaussianPosterior(coef, at_rows)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
-    machine = Machine(problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape)
+    machine = BinaryModel(
+        problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape
+    )
     if isinstance(ascent, Mode):
         return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
     return machine
@@ -230,7 +232,7 @@ def with_link(
     width: str = "data",
     curved: bool = True,
     max_rows: int = 20_000,
-) -> tuple[Machine, LooMoments]:
+) -> tuple[BinaryModel, LooMoments]:
     """The machine with its link and width, and leave-one-out moments of at most ``max_rows`` rows.
 
     ``curved`` links are for two classes: those of a class against the rest are normalised over
@@ -264,7 +266,9 @@ def with_link(
     return replace(machine, link=link, width=wide, effect_scale=scale), held
 
 
-def moments_of_classes(machines: Sequence[Machine], problem: Problem, codes: Array) -> LooMoments:
+def moments_of_classes(
+    machines: Sequence[BinaryModel], problem: Problem, codes: Array
+) -> LooMoments:
     """Leave-one-out moments of machines of each class against the rest, of classes ``codes``."""
     problem, rows, weight = _rows_of_classes(problem, codes, len(machines))
     codes = codes[rows]
@@ -307,7 +311,7 @@ def fit_classes(
     starts: Sequence[State | None] = (),
     watch: Watch = silent,
     **options: Any,
-) -> tuple[list[Machine], ClassLink, LooMoments]:
+) -> tuple[list[BinaryModel], ClassLink, LooMoments]:
     """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
 
     Returned with their link and moments at rows left out.
@@ -327,7 +331,7 @@ def fit_classes(
             if coefs[k].cov.is_point:
                 post = PointPosterior(coefs[k].mean, covs[k])
             machines.append(
-                Machine(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
+                BinaryModel(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
             )
     moments, inside = left_out_classes(machines, problem, weights)
     own: Link = ProbitLink()  # of each class as a function of its own f, that of the others fixed
@@ -351,7 +355,7 @@ def fit_classes(
 
 
 def left_out_classes(
-    machines: Sequence[Machine], problem: Problem, weights: Array | None
+    machines: Sequence[BinaryModel], problem: Problem, weights: Array | None
 ) -> tuple[LooMoments, Array]:
     """Moments of f of all classes at some rows, each left out; and means with all rows.
 

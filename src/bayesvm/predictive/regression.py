@@ -24,7 +24,7 @@ from ..core.types import Array
 from ..inference.problem import Problem
 from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
-from .fitted import Fit, Machine
+from .fitted import BinaryModel, Fit
 from .fitting import Found, find_posterior
 from .leave_one_out import LooMoments, value_at
 from .robust_covariance import robust_covariance
@@ -137,7 +137,7 @@ def choose_epsilon(
 
 def with_residuals(
     found: Found, width: str = "data", max_rows: int = 10_000
-) -> tuple[Machine, LeftOutResiduals]:
+) -> tuple[BinaryModel, LeftOutResiduals]:
     """The machine of a regression with its width, and leave-one-out residuals of some rows.
 
     Quantiles at 5 % of 10,000 rows vary by 0.2 % of the rows.
