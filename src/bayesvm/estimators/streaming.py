@@ -44,7 +44,6 @@ class Setup:
     scheme: VB
     pose: Callable[[Training], Problem]
     softmax: bool  # whether one link is fitted to more than two classes
-    growth: float = 1.0  # factor by which rows must have grown before the model is made anew
     # the largest variance of f, or infinity
     limit: Callable[[Sequence[BinaryModel]], float | None] = field(default=lambda _: np.inf)
 
@@ -56,7 +55,6 @@ class Stream:
     rows: Training | None  # all of them, or the most recent ones
     rng: np.random.Generator
     sequential: tuple[bool, ...]  # machines whose posterior is the prior of the next rows
-    made: tuple[int, int] = (0, 0)  # rows and classes that the model was made from
     fitted: float = 0.0  # weight of the rows that ``fit`` has seen, which are not held
     calls: int = 0
 
@@ -113,37 +111,26 @@ def advance(
         weight = 0.0 if fit is None else fit.weight
         stream = Stream(None, estimator._generator(), fitted, fitted=weight)
     before = Fit([], known, np.zeros(len(known))) if fit is None else fit
-    how = setup, run, estimator.probability, estimator.n_jobs
     with run:
-        estimator._stream, result = learn(stream, before, new, int(buffer), *how)
+        estimator._stream, result = learn(stream, before, new, int(buffer), setup, run)
     return estimator._keep(result)
 
 
 def learn(
-    stream: Stream,
-    fit: Fit,
-    new: Training,
-    buffer: int,
-    setup: Setup,
-    run: Run,
-    probability: str,
-    n_jobs: int | None,
+    stream: Stream, fit: Fit, new: Training, buffer: int, setup: Setup, run: Run
 ) -> tuple[Stream, Fit]:
     """The stream and the fit after more rows, all of positive weight."""
     n_classes, rows = new.n_classes, new if stream.rows is None else joined(stream.rows, new)
+    probability, n_jobs = run.params["probability"], run.params["n_jobs"]
     seen = fit.masses + new.masses
     is_full = len(rows.c) > buffer
     held = recent(rows, buffer) if is_full else rows
     share = held.masses / np.maximum(seen, 1e-300)
-
-    # While all rows are held, the model is made anew from them as they grow.
-    made, posed = (len(rows.c), np.unique(rows.codes).size), None
-    grown = made[0] >= setup.growth * stream.made[0] or made[1] > stream.made[1]
-    if grown and not any(stream.sequential):
+    posed = None
+    if not any(stream.sequential):  # the model is made anew from all rows
         posed = setup.pose(rows)
         if posed.engine.on_device:
             posed = problem_of(rows, posed.model, rows.codes, n_jobs)
-        stream = replace(stream, made=made)
 
     scheme = replace(setup.scheme, bound="tight" if is_full else "auto")
     machines: list[BinaryModel] = []
