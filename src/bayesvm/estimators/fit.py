@@ -27,6 +27,7 @@ from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
 from ..predictive.fitted import BinaryModel
 from ..predictive.fitting import (
+    Found,
     can_join,
     find_posterior,
     fit_classes,
@@ -249,6 +250,20 @@ class Run(Reporter):
         }
         return opened(self.path, about)
 
+    def posteriors(
+        self, problem: Problem, labels: Any, targets: Iterable[Any], scheme: Any, starts: Any = ()
+    ) -> Iterator[Found]:
+        """One posterior for each of the ``targets``, which are made of ``labels``."""
+        rng = self.generator("machines")
+        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
+        rotation = bases(problem, scheme) if problem.form == "factored" else ()
+        with self.checkpoint(lambda: content(problem, labels, starts)) as store:
+            for j, y in enumerate(targets):
+                part = None if store is None or self.stopped else store.part(f"machine{j}")
+                start, watch = starts[j] if starts else None, Monitor(self, part)
+                one = replace(problem, y=y)
+                yield find_posterior(one, scheme, rng, start, watch, rotation, **options)
+
     def fit(
         self,
         problem: Problem,
@@ -258,41 +273,36 @@ class Run(Reporter):
         starts: Sequence[State | None] = (),
         joint: bool = False,
     ) -> tuple[list[BinaryModel], LooMoments | None, ClassLink | None]:
-        """Machines of classes ``y``, their leave-one-out moments, and the link of a joint fit.
+        """Models of classes ``y``, their leave-one-out moments, and the link of a joint fit.
 
-        One machine of two classes, else one for each against the rest, or with ``joint`` by the
-        likelihood of all classes where there is one.
+        One binary model for two classes, else one for each against the rest, or with ``joint`` by
+        the likelihood of all classes where there is one.
         """
-        probability, rng = self.params["probability"], self.generator("machines")
-        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-        starts = [*starts] or [None] * n_classes
+        probability, n_jobs = self.params["probability"], self.params["n_jobs"]
+        place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
         # A probit link is one of each class against the rest: of classes that are all likelier
         # than the mean of the classes it does not determine which is the likeliest.
-        joint = joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme)
-        place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
-        machines: list[BinaryModel] = []
-        left_out: list[LooMoments] = []
-        with self.checkpoint(lambda: content(problem, y, starts)) as store:
-            if joint:  # the bound is a guide to penalties
-                problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
+        if joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme):
+            # the bound is a guide to penalties
+            problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
+            options = {"n_jobs": n_jobs} if isinstance(scheme, Gibbs) else {}
+            rng = self.generator("machines")
+            with self.checkpoint(lambda: content(problem, y, starts)) as store:
                 watch = Monitor(self, store and store.part("classes"))
-                how = (scheme, probability, rng, starts, watch)
-                machines, link, moments = fit_classes(problem, n_classes, *how, **options)
-                return machines, moments, link
-            rotation = bases(problem, scheme) if problem.form == "factored" else ()
-            for j, target in enumerate(arrays.one_against_rest(y, n_classes)):
-                one = replace(problem, y=place(target))
-                part = None if store is None or self.stopped else store.part(f"machine{j}")
-                watch = Monitor(self, part)
-                found = find_posterior(one, scheme, rng, starts[j], watch, rotation, **options)
-                width = self.params.get("width", "model")
-                machine, own = with_link(found, probability, width, curved=n_classes == 2)
-                machines.append(machine)
-                left_out.append(own)
-            found_moments = LooMoments.of(left_out)
-            if found_moments is None and not problem.model.is_latent:
-                # each class has chosen other rows
-                found_moments = moments_of_classes(machines, problem, y)
+                machines, link, moments = fit_classes(
+                    problem, n_classes, scheme, probability, rng, starts, watch, **options
+                )
+            return machines, moments, link
+        targets = map(place, arrays.one_against_rest(y, n_classes))
+        width, machines, left_out = self.params.get("width", "model"), [], []
+        for found in self.posteriors(problem, y, targets, scheme, starts):
+            machine, own = with_link(found, probability, width, curved=n_classes == 2)
+            machines.append(machine)
+            left_out.append(own)
+        found_moments = LooMoments.of(left_out)
+        if found_moments is None and not problem.model.is_latent:
+            # each class has chosen other rows
+            found_moments = moments_of_classes(machines, problem, y)
         return machines, found_moments, None
 
 

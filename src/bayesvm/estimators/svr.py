@@ -16,18 +16,17 @@ from ..core.types import Array, Term
 from ..data import Serial, cut
 from ..data.labels import Numbered, read_numbers
 from ..designs import Intercept, fit_columns
-from ..inference import SVI, Gibbs
+from ..inference import SVI
 from ..inference.model import Model
 from ..inference.problem import Problem
-from ..inference.progress import Monitor, Progress
+from ..inference.progress import Progress
 from ..inspection.coefficients import Coefficients
 from ..inspection.tables import tails
 from ..likelihoods import EpsilonInsensitive
-from ..predictive.fitting import find_posterior
 from ..predictive.regression import Regression, Unit, choose_epsilon, with_residuals
 from ..priors.intercept import intercept_prior
 from .base import BayesianEstimator
-from .fit import build_problem, content, in_blocks, warm_starts
+from .fit import build_problem, in_blocks, warm_starts
 from .linear import LinearReports
 from .options import check_positive, choose_prior, choose_scheme
 from .predictions import moments
@@ -177,12 +176,8 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
                 noise: Any = problem.model.likelihood
                 noise = replace(noise, epsilon=choose_epsilon(problem, run.generator("tube")))
                 problem = problem.with_likelihood(noise)
-            [start] = warm_starts(self, problem, 1) or [None]
-            rng = run.generator("machines")
-            options: Any = {"n_jobs": self.n_jobs} if isinstance(scheme, Gibbs) else {}
-            with run.checkpoint(lambda: content(problem, problem.y, [start])) as store:
-                watch = Monitor(run, store and store.part("machine0"))
-                found = find_posterior(problem, scheme, rng, start, watch, **options)
+            y, starts = problem.y, warm_starts(self, problem, 1)
+            [found] = run.posteriors(problem, y, [y], scheme, starts)
             machine, residuals = with_residuals(found, self.width)
         made = ([machine], np.empty(0), np.array([data.c.sum()]), data.rows, run.stopped)
         self.fit_ = Regression(*made, unit=unit, residuals=residuals)
