@@ -68,9 +68,6 @@ def test_logs_are_those_of_the_probabilities(model):
         (lambda: BayesianSVC().fit(sparse.csr_array(X), Y), TypeError, "BayesianLinearSVC takes"),
         (lambda: BayesianSVC().fit(sparse.csr_array(X), Y), TypeError, "sparse_output=False"),
         (lambda: BayesianSVC().fit(X, np.ones((60, 3))), ValueError, "MultiOutputClassifier"),
-        (lambda: BayesianSVC().support_vectors_, AttributeError, "support_"),
-        (lambda: BayesianSVC().n_support_, AttributeError, "bincount"),
-        (lambda: BayesianSVC().dual_coef_, AttributeError, "inducing_points_"),
     ],
 )
 def test_what_is_different_is_said_in_words(work, error, told):

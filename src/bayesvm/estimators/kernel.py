@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from ..core.parameters import PAGE
 from ..core.types import Array
 from ..data import block_rows, cut, tables
 from ..data.labels import Training
@@ -31,20 +30,6 @@ from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
 
 LEVEL = 3.0  # prior standard deviation of the level of f
-GROWTH = 1.05  # of a stream's rows, before kernel and points are chosen anew
-
-
-class Absent:
-    """An attribute of ``sklearn.svm.SVC`` that does not exist: the error says what does."""
-
-    def __init__(self, instead: str) -> None:
-        self.instead, self.name = instead, ""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        raise AttributeError(f"BayesianSVC has no {self.name}. {self.instead} See {PAGE}.")
 
 
 @dataclass(eq=False, repr=False)
@@ -283,11 +268,17 @@ class BayesianSVC(BayesianClassifier):
         scale = LEVEL if self.intercept_scale is None else self.intercept_scale
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
-        params = BaseEstimator.get_params(self, deep=False)
-        search = self.tune if isinstance(self.tune, KernelSearch) else KernelSearch()
-        units = self.encoding_.scales if self.standardize else None
-        chosen = (params, scheme, likelihood, rule, search, fitc, float(scale) ** 2)
-        return Settings(*chosen, self.encoding_.groups, units)
+        return Settings(
+            params=BaseEstimator.get_params(self, deep=False),
+            scheme=scheme,
+            likelihood=likelihood,
+            rule=rule,
+            search=self.tune if isinstance(self.tune, KernelSearch) else KernelSearch(),
+            fitc=fitc,
+            level=float(scale) ** 2,
+            groups=self.encoding_.groups,
+            units=self.encoding_.scales if self.standardize else None,
+        )
 
     # ----- streams
 
@@ -308,9 +299,8 @@ class BayesianSVC(BayesianClassifier):
         """Learn from the next rows of a stream, as :meth:`BayesianLinearSVC.partial_fit` does.
 
         Up to ``buffer`` rows a call is a fit to all rows so far (of more than two classes, each
-        with a covariance of its own); kernel and inducing points are chosen anew whenever the rows
-        have grown by a twentieth, or a class occurs for the first time.  Later they stay as they
-        are, and so they do from the first call if ``fit`` came before.
+        with a covariance of its own), for which kernel and inducing points are chosen anew.  Later
+        they stay as they are, and so they do from the first call if ``fit`` came before.
 
         Parameters
         ----------
@@ -345,7 +335,7 @@ class BayesianSVC(BayesianClassifier):
             return Problem(model, cut(X, block_rows(model.width)), engine, codes, c, unit)
 
         softmax = self.probability == "calibrated"
-        setup = Setup(scheme, pose, softmax, GROWTH, far_variance)
+        setup = Setup(scheme, pose, softmax, far_variance)
         return advance(self, setup, X, y, classes, sample_weight, buffer)
 
     # ----- predictions
@@ -430,13 +420,6 @@ class BayesianSVC(BayesianClassifier):
     def support_(self) -> Array:
         """Rows whose margin is more likely violated than not."""
         return np.flatnonzero(self._support().max(axis=1) > 0.5)
-
-    support_vectors_ = Absent(
-        "All rows have a part in f; X[model.support_] are those whose margin is more likely "
-        "violated than not."
-    )
-    n_support_ = Absent("np.bincount(y[model.support_]) counts rows of support_ by class.")
-    dual_coef_ = Absent("f is known at inducing_points_, without weights of single rows.")
 
     @property
     def support_proba_(self) -> Array:
