@@ -18,8 +18,9 @@ def _parts(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return {key: each for key, each in value.items() if isinstance(key, str)}
     if _is_term(value):
-        return _parts(value[1]) | {"prior": _prior(value)}
-    if isinstance(value, list | tuple) and value and all(map(_is_term, value)):
+        prior = value[2] if len(value) == 3 else value[1].default_prior
+        return _parts(value[1]) | {"prior": prior}
+    if isinstance(value, list | tuple) and all(map(_is_term, value)):
         return {term[0]: term for term in value}
     return {}
 
@@ -31,10 +32,6 @@ def _is_term(value: Any) -> bool:
     if not isinstance(value, list | tuple) or len(value) not in (2, 3):
         return False
     return isinstance(value[0], str) and isinstance(value[1], Part)
-
-
-def _prior(term: Any) -> Any:
-    return term[2] if len(term) == 3 else term[1].default_prior
 
 
 def flat(name: str, value: Any) -> dict[str, Any]:
@@ -63,7 +60,7 @@ def changed(name: str, value: Any, path: str, new: Any) -> Any:
     if _is_term(value):
         if head == "prior":
             return (value[0], value[1], part)
-        return (value[0], replace(value[1], **{head: part}), _prior(value))
+        return (value[0], replace(value[1], **{head: part}), *value[2:])
     if isinstance(value, list | tuple):
         return type(value)(part if term[0] == head else term for term in value)
     return replace(value, **{head: part})
