@@ -31,6 +31,18 @@ RULES: Mapping[str, Rule] = {
         lambda x: isinstance(x, bool | np.bool_) or is_number(x, 0, kind=Integral),
         "a whole number of at least 0",
     ),
+    "max_iter": (
+        lambda x: x is None or is_number(x, 1, kind=Integral),
+        "a whole number of at least 1 or None",
+    ),
+    "tol": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
+    "n_folds": (lambda x: is_number(x, 2, kind=Integral), "a whole number of at least 2"),
+    "rate": (lambda x: x is None or (is_number(x, 0) and x > 0), "a number above 0 or None"),
+    "norm_penalty": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
+    "n_candidates": (
+        lambda x: is_among(x, ("auto",)) or is_number(x, 2, kind=Integral),
+        "'auto' or a whole number of at least 2",
+    ),
     "memory": (
         lambda x: x is None or is_number(x, 0),
         "a number of bytes, at least 0, or None",
@@ -56,7 +68,14 @@ RULES: Mapping[str, Rule] = {
         "a whole number from 0 to 2**32 - 1",
     ),
 }
-WORDS = {"probability": ("calibrated", "normalised", "probit"), "width": ("data", "model")}
+WORDS = {
+    "probability": ("calibrated", "normalised", "probit"),
+    "width": ("data", "model"),
+    "approximation": ("variational", "fitc"),
+    "classifier": ("kernel", "linear"),
+    "selection": ("best", "one_standard_error"),
+    "solver": ("sequential", "em"),
+}
 
 PAGE = "the page 'From SVC to BayesianSVC' (docs/replacing_svc.md)"
 

@@ -26,7 +26,7 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..core.arrays import one_against_rest
-from ..core.parameters import is_among, is_number
+from ..core.parameters import SWITCH, check_rule, is_among, is_number
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, tables
 from ..data.labels import Training, whole
@@ -233,9 +233,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self : FactorSVC
             The fitted estimator.
         """
-        settings = prepare(self.get_params(deep=False))
         tables.check_in_memory(X, "FactorSVC")
         with self._run() as run:
+            settings = prepare(dict(run.params))
             data = self._read_training(X, y, sample_weight).weighted()
             data = data._replace(X=data.X.astype(float))
             distinct = merged(data)
@@ -448,15 +448,12 @@ class Settings:
 def prepare(params: dict[str, Any]) -> Settings:
     """The settings, and everything that can be checked before data are seen."""
     classifier, kernel, nu = params["classifier"], params["kernel"], params["nu"]
-    if not is_among(classifier, SCHEMES):
-        raise ValueError(f"classifier={classifier!r} is not known; choose 'kernel' or 'linear'.")
     if isinstance(kernel, str) and kernel == "precomputed":
         raise ValueError(
             "kernel='precomputed' has no meaning for FactorSVC, whose kernel is a function of "
             "learned factors; use BayesianSVC."
         )
-    if not isinstance(params["tune"], bool):
-        raise ValueError(f"tune must be True or False; got {params['tune']!r}.")
+    check_rule("tune", params["tune"], SWITCH)
     given = params["inference"]
     named = {"vb": SCHEMES[classifier], "gibbs": CHAINS[classifier]}
     scheme = named.get(given, given) if isinstance(given, str) else given
@@ -526,8 +523,8 @@ def learn_table(
         raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
     # variational EM stops before factors have converged that had not when it began
     rough = settings.is_drawn or (settings.is_linear and joint)
-    how = (20, 1e-4) if rough else (500, 1e-6)
-    q, scores, _ = learn(prior, sheet, min(int(K), rank(sheet)), *how)
+    passes, tol = (20, 1e-4) if rough else (500, 1e-6)
+    q, scores, _ = learn(prior, sheet, min(int(K), rank(sheet)), passes, tol)
     if not settings.is_linear:
         Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
         kernel, _ = check.choose_kernel(params["kernel"], q.mean.shape[1])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.arrays import one_against_rest
 from ..core.distributions import stream
-from ..core.parameters import SWITCH, Rule, check_rule, is_among, is_number, warn
+from ..core.parameters import SWITCH, check_rule, is_among, warn
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, tables
 from ..data.labels import Training
@@ -46,28 +45,6 @@ from ..sparse_kernel.newton import PROBIT
 from .base import BayesianClassifier
 from .options import check_positive, choose, choose_kernel
 from .predictions import draw_f
-
-RULES: Mapping[str, Rule] = {
-    "tune": SWITCH,
-    "n_folds": (lambda x: is_number(x, 2, kind=Integral), "a whole number of at least 2"),
-    "max_iter": (
-        lambda x: x is None or is_number(x, 1, kind=Integral),
-        "a whole number of at least 1 or None",
-    ),
-    "tol": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
-    "rate": (lambda x: x is None or (is_number(x, 0) and x > 0), "a number above 0 or None"),
-    "norm_penalty": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
-    "n_candidates": (
-        lambda x: is_among(x, ("auto",)) or is_number(x, 2, kind=Integral),
-        "'auto' or a whole number of at least 2",
-    ),
-}
-
-
-def check_choice(name: str, value: Any, known: Iterable[str]) -> None:
-    if not is_among(value, tuple(known)):
-        words = ", ".join(map(repr, known))
-        raise ValueError(f"{name}={value!r} is not known; choose one of {words}.")
 
 
 class VectorData(NamedTuple):
@@ -134,12 +111,8 @@ class VectorClassifier(BayesianClassifier):
         self : PCVC or RVC
             The fitted estimator.
         """
-        for name, rule in RULES.items():
-            if hasattr(self, name):
-                check_rule(name, getattr(self, name), rule)
-        settings = self._check()
         tables.check_in_memory(X, type(self).__name__, ("memory", "device"))
-        run = self._run()
+        run, settings = self._run(), self._check()
         training = self._read_training(X, y, sample_weight)
         rng = stream(0, "vectors") if self.random_state is None else run.generator("vectors")
         data = self._merge(training, rng)
@@ -153,8 +126,9 @@ class VectorClassifier(BayesianClassifier):
         with run, run.checkpoint(content) as store:
             journal = Journal(run, store)
             if self.tune and has_length_scale(kernel):
-                how = (data.per_column, rows, self.standardize, journal)
-                kernel, amplitude = tune_kernel(kernel, *how)
+                kernel, amplitude = tune_kernel(
+                    kernel, data.per_column, rows, self.standardize, journal
+                )
             result = self._solve(settings, rows, (kernel, amplitude), journal, rng)
         return self._keep(self._describe(result, data, training, run.stopped), training)
 
@@ -438,10 +412,9 @@ class PCVC(VectorClassifier):
 
     def _power(self) -> Power | None:
         """The power prior; ``None`` for the Laplace prior."""
-        if isinstance(self.weight_prior, Power):
-            return self.weight_prior
-        check_choice("weight_prior", self.weight_prior, ("laplace", "power"))
-        return Power() if self.weight_prior == "power" else None
+        table = {"laplace": None, "power": Power()}
+        prior: Power | None = choose("weight_prior", self.weight_prior, table, Power)
+        return prior
 
     def _idle(self) -> dict[str, str]:
         if (power := self._power()) is not None:
@@ -461,8 +434,8 @@ class PCVC(VectorClassifier):
 
     def _check(self) -> Any:
         """The settings of the solver of the prior."""
+        check_rule("tune", self.tune, SWITCH)
         power, bias = self._power(), self._bias_precision
-        check_choice("selection", self.selection, ("best", "one_standard_error"))
         if self.norm_penalty:
             check_positive("norm_penalty", self.norm_penalty, 1e-12, 1e12)
         if power is None:
@@ -595,7 +568,7 @@ class RVC(VectorClassifier):
         return {"n_folds": why}
 
     def _check(self) -> rvm.Settings:
-        check_choice("solver", self.solver, rvm.SOLVERS)
+        check_rule("tune", self.tune, SWITCH)
         return rvm.Settings(
             self.solver,
             self._likelihood,
