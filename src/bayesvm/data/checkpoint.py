@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-import glob
 import json
+import marshal
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
 from pathlib import Path
 from pickle import PicklingError
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import joblib
@@ -23,7 +21,6 @@ from ..core.types import Array
 from .atomic import check_archive, replace_file, target_of
 
 FORMAT = 6  # of what is held
-SAVE_SECONDS = 5.0  # from one writing to the next
 
 
 class Checkpoint:
@@ -33,26 +30,30 @@ class Checkpoint:
     """
 
     prefix = ""
+    seconds = 5.0  # from one writing to the next
 
     def __init__(self, path: str | os.PathLike[str], about: Mapping[str, str]) -> None:
         self.path = os.fspath(path)
         self.about = {"format": str(FORMAT), **about}
         self.arrays: dict[str, Array] = {}  # one dictionary for all parts
-        self._last, self._took = time.monotonic(), 0.0
-        if target_of(path).exists():
-            found, self.arrays = _read(self.path)
-            if found != self.about:
-                differences = "; ".join(
-                    f"{name} {found.get(name, 'none')} there and {self.about.get(name, 'none')} "
-                    "here"
-                    for name in dict.fromkeys([*self.about, *found])
-                    if self.about.get(name) != found.get(name)
-                )
-                raise ValueError(
-                    f"checkpoint {self.path!r} belongs to another fit: {differences}. Delete the "
-                    "file or choose another name; in cross-validation, where every fold is another "
-                    "fit, leave checkpoint out."
-                )
+        self._written = time.monotonic()
+        target = target_of(path)
+        if not target.parent.is_dir():
+            raise ValueError(f"checkpoint {self.path!r} is in a folder that does not exist.")
+        if not target.exists():
+            return
+        found, self.arrays = _read(self.path)
+        differences = "; ".join(
+            f"{name} {found.get(name, 'none')} there and {self.about.get(name, 'none')} here"
+            for name in dict.fromkeys([*self.about, *found])
+            if self.about.get(name) != found.get(name)
+        )
+        if differences:
+            raise ValueError(
+                f"checkpoint {self.path!r} belongs to another fit: {differences}. Delete the file "
+                "or choose another name; in cross-validation, where every fold is another fit, "
+                "leave checkpoint out."
+            )
 
     def part(self, name: str) -> Checkpoint:
         """The same file with keys that begin with a name."""
@@ -66,80 +67,19 @@ class Checkpoint:
         return {k[len(mark) :]: v for k, v in list(self.arrays.items()) if k.startswith(mark)}
 
     def put(self, key: str, make: Callable[[], dict[str, Array]], now: bool = False) -> None:
-        """Replace the arrays under a key.
-
-        The file is written every few seconds, or ``now``; writing takes at most a twentieth of the
-        time.
-        """
-        begun = time.monotonic()
-        if not now and begun - self._last < SAVE_SECONDS * max(1.0, 4.0 * self._took):
+        """Replace the arrays under a key; the file is written every few seconds, or ``now``."""
+        if not now and time.monotonic() - self._written < self.seconds:
             return
         for name in self.get(key):
             del self.arrays[f"{self.prefix}{key}/{name}"]
         self.arrays |= {f"{self.prefix}{key}/{k}": np.asarray(v) for k, v in make().items()}
-        record = {"about": json.dumps(self.about), "names": json.dumps(sorted(self.arrays))}
-        held = {**{k: np.array(text) for k, text in record.items()}, **self.arrays}
+        held = {
+            "about": np.array(json.dumps(self.about)),
+            "names": np.array(json.dumps(sorted(self.arrays))),
+            **self.arrays,
+        }
         replace_file(self.path, lambda handle: np.savez(handle, **held))  # type: ignore[arg-type]
-        self._last = time.monotonic()
-        self._took = self._last - begun
-
-
-@contextmanager
-def opened(path: str | os.PathLike[str], about: Mapping[str, str]) -> Iterator[Checkpoint]:
-    """The checkpoint of a fit, which no other fit may use in the meantime.
-
-    The operating system locks a second file.  That lock ends with the process, however it ends: a
-    file left by a killed process locks nothing.
-    """
-    target = target_of(path)
-    if not target.parent.is_dir():
-        raise ValueError(f"checkpoint {os.fspath(path)!r} is in a folder that does not exist.")
-    lock = target.with_name(target.name + ".lock")
-    handle = None
-    while handle is None:
-        handle = _lock(lock, os.fspath(path))
-    try:
-        for part in target.parent.glob(f"{glob.escape(target.name)}.*-*.part"):  # of killed fits
-            with suppress(OSError):
-                part.unlink()
-        yield Checkpoint(path, about)
-    finally:
-        if os.name == "nt":  # an open file cannot be removed there
-            os.close(handle)
-        with suppress(OSError):
-            lock.unlink()
-        if os.name != "nt":
-            os.close(handle)
-
-
-def _lock(lock: Path, path: str) -> int | None:
-    """A handle of the locked file; ``None`` if its last holder has removed it in between."""
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-    kept = False
-    try:
-        if os.name == "nt":
-            import msvcrt
-
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        else:
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        kept = lock.exists() and os.path.samestat(os.fstat(handle), os.stat(lock))
-        if kept:
-            os.ftruncate(handle, 0)
-            os.write(handle, f"{os.getpid()}\n".encode())
-        return handle if kept else None
-    except (BlockingIOError, PermissionError):
-        holder = os.read(handle, 32).decode(errors="replace").strip() if os.name != "nt" else ""
-        by = f" (process {holder})" if holder else ""
-        raise ValueError(
-            f"checkpoint {path!r} is in use by another fit{by}. Wait until that has ended, or give "
-            "each fit a separate file."
-        ) from None
-    finally:
-        if not kept:
-            os.close(handle)
+        self._written = time.monotonic()
 
 
 def seed_in(path: str | os.PathLike[str]) -> int | None:
@@ -172,27 +112,25 @@ def fingerprint(*values: Any) -> str:
     """A short text that is the same for the same values.
 
     Estimators are known by class and parameters, whether fitted or not; arrays by every number in
-    them; functions by what they do and what they have been given to do it with.  (``repr`` would
-    leave out the middle of a long array and give the address of a function.)
+    them; functions by their code.
     """
-    return joblib.hash(_content(values))[:12]
+    return str(joblib.hash(_content(values)))[:12]
 
 
 def _content(value: Any) -> Any:
     """Plain parts that make a value what it is."""
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if hasattr(value, "get_params") and not isinstance(value, type):
-        return _class(value), _content(value.get_params(deep=False))
+        return kind, _content(value.get_params(deep=False))
     if is_dataclass(value) and not isinstance(value, type):
         # what it has computed and kept is no part of it
-        return _class(value), [_content(getattr(value, field.name)) for field in fields(value)]
-    if isinstance(value, partial):
-        return _content((value.func, value.args, value.keywords))
+        return kind, [_content(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, FunctionType):
-        held = [cell.cell_contents for cell in value.__closure__ or ()]
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
         # a function that is held may hold this one
-        held = [_body(h.__code__) if isinstance(h, FunctionType) else _content(h) for h in held]
+        held = [h.__qualname__ if isinstance(h, FunctionType) else _content(h) for h in cells]
         given = _content((value.__defaults__, value.__kwdefaults__))
-        return value.__module__, _body(value.__code__), given, held
+        return marshal.dumps(value.__code__, 2), given, held
     if isinstance(value, dict):
         return {repr(name): _content(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -200,19 +138,4 @@ def _content(value: Any) -> Any:
     try:
         return joblib.hash(value)
     except (PicklingError, TypeError, AttributeError):  # a function somewhere inside
-        return _class(value), _content(vars(value)) if hasattr(value, "__dict__") else repr(value)
-
-
-def _class(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
-
-
-def _body(code: CodeType) -> Any:
-    """What a function does, without the file and the lines it stands in."""
-    return code.co_code, code.co_names, [_constant(c) for c in code.co_consts]
-
-
-def _constant(value: Any) -> Any:
-    if isinstance(value, frozenset):  # of no fixed order
-        return sorted(map(repr, value))
-    return _body(value) if isinstance(value, CodeType) else repr(value)
+        return _content(value.__reduce_ex__(2))

@@ -530,9 +530,9 @@ def learn_table(
         kernel, _ = check.choose_kernel(params["kernel"], q.mean.shape[1])
         options = (settings.level**-0.5, params["tune"], joint)
         problem = KernelFactors(sheet, Y, c, likelihood, prior, kernel, *options)
-        with run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c]) as store:
-            end = (params["probability"], run.generator("factors"), params["n_jobs"], run, store)
-            found = fit_kernel(problem, (q, scores), scheme, *end)
+        store = run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c])
+        end = (params["probability"], run.generator("factors"), params["n_jobs"], run, store)
+        found = fit_kernel(problem, (q, scores), scheme, *end)
         return Learned(found, [found[0].fitted], columns, None)
     # scores are a design with latent entries
     design: Any = FactorScores(prior, q) if joint else ProjectedScores(q)

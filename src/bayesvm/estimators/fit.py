@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -17,7 +16,7 @@ from ..core.distributions import stream
 from ..core.precision import Blocked, flat
 from ..core.tree import leaves
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
-from ..data.checkpoint import Checkpoint, fingerprint, opened, seed_in
+from ..data.checkpoint import Checkpoint, fingerprint, seed_in
 from ..data.sources import DaskRows, is_source, kind_of
 from ..designs import Table
 from ..inference import EM, SVI, VB, Gibbs
@@ -229,15 +228,13 @@ class Run(Reporter):
             return self.seed
         return stream(int(check_random_state(self.seed).randint(2**31 - 1)), purpose)
 
-    def checkpoint(
-        self, data: Callable[[], Iterable[Any]]
-    ) -> AbstractContextManager[Checkpoint | None]:
-        """The open checkpoint, or ``None``; it belongs to a fit of equal parameters and ``data``.
+    def checkpoint(self, data: Callable[[], Iterable[Any]]) -> Checkpoint | None:
+        """The checkpoint, if there is one; it belongs to a fit of equal parameters and ``data``.
 
         After a stop there is none: the rest of the fit is not what it would have been.
         """
         if self.path is None or self.stopped:
-            return nullcontext()
+            return None
         # the seed is held apart; other parameters that do not change the result are left out
         no_matter = {"verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine"}
         given = {k: self.params[k] for k in self.params.keys() - no_matter - {"random_state"}}
@@ -248,7 +245,7 @@ class Run(Reporter):
             "data": fingerprint(*data()),
             "seed": str(int(self.seed)),
         }
-        return opened(self.path, about)
+        return Checkpoint(self.path, about)
 
     def posteriors(
         self, problem: Problem, labels: Any, targets: Iterable[Any], scheme: Any, starts: Any = ()
@@ -257,12 +254,12 @@ class Run(Reporter):
         rng = self.generator("machines")
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         rotation = bases(problem, scheme) if problem.form == "factored" else ()
-        with self.checkpoint(lambda: content(problem, labels, starts)) as store:
-            for j, y in enumerate(targets):
-                part = None if store is None or self.stopped else store.part(f"machine{j}")
-                start, watch = starts[j] if starts else None, Monitor(self, part)
-                one = replace(problem, y=y)
-                yield find_posterior(one, scheme, rng, start, watch, rotation, **options)
+        store = self.checkpoint(lambda: content(problem, labels, starts))
+        for j, y in enumerate(targets):
+            part = None if store is None or self.stopped else store.part(f"machine{j}")
+            start, watch = starts[j] if starts else None, Monitor(self, part)
+            one = replace(problem, y=y)
+            yield find_posterior(one, scheme, rng, start, watch, rotation, **options)
 
     def fit(
         self,
@@ -287,11 +284,11 @@ class Run(Reporter):
             problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
             options = {"n_jobs": n_jobs} if isinstance(scheme, Gibbs) else {}
             rng = self.generator("machines")
-            with self.checkpoint(lambda: content(problem, y, starts)) as store:
-                watch = Monitor(self, store and store.part("classes"))
-                machines, link, moments = fit_classes(
-                    problem, n_classes, scheme, probability, rng, starts, watch, **options
-                )
+            store = self.checkpoint(lambda: content(problem, y, starts))
+            watch = Monitor(self, store and store.part("classes"))
+            machines, link, moments = fit_classes(
+                problem, n_classes, scheme, probability, rng, starts, watch, **options
+            )
             return machines, moments, link
         targets = map(place, arrays.one_against_rest(y, n_classes))
         width, machines, left_out = self.params.get("width", "model"), [], []

@@ -228,18 +228,18 @@ def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> M
     """Variational fits by sites at the points, exact or through inducing points."""
     design, params = ready.design, settings.params
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
-    with run.checkpoint(lambda: about) as store:
-        process: ExactProcess | InducingProcess
-        if ready.exact:
-            process = exact_process(model)
-        else:
-            how = (settings.level, settings.fitc)
-            process = InducingProcess.of(design.kernel, design.Z, ready.points, *how)
-        watch = Monitor(run, None if store is None or run.stopped else store.part("machine0"))
-        # a pass gains about a thousand times what the next leaves undone in coefficients
-        until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
-        site = model.likelihood.expected
-        fit = fit_sites(process, ready.labels, site, **until, watch=watch)
+    store = run.checkpoint(lambda: about)
+    process: ExactProcess | InducingProcess
+    if ready.exact:
+        process = exact_process(model)
+    else:
+        how = (settings.level, settings.fitc)
+        process = InducingProcess.of(design.kernel, design.Z, ready.points, *how)
+    watch = Monitor(run, None if store is None or run.stopped else store.part("machine0"))
+    # a pass gains about a thousand times what the next leaves undone in coefficients
+    until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
+    site = model.likelihood.expected
+    fit = fit_sites(process, ready.labels, site, **until, watch=watch)
     link = (params["probability"], params["width"])
     return machines_from_sites(process, ready.labels, model, fit, *link)
 

@@ -123,8 +123,8 @@ class VectorClassifier(BayesianClassifier):
             some = rows.points if kernel is None else kernel(rows.points[:50])
             return [rows.points, rows.at, rows.c, rows.codes, some]
 
-        with run, run.checkpoint(content) as store:
-            journal = Journal(run, store)
+        with run:
+            journal = Journal(run, run.checkpoint(content))
             if self.tune and has_length_scale(kernel):
                 kernel, amplitude = tune_kernel(
                     kernel, data.per_column, rows, self.standardize, journal
