@@ -326,7 +326,7 @@ def test_what_cannot_be_done_is_said():
     halves[1] = (X[800:], Y[800:], at(TWO, slice(800, N)))
     with pytest.raises(ValueError, match="all parts must have the same"):
         MixedSVC().fit(from_iterable(lambda: iter(halves)))
-    with pytest.raises(ValueError, match="groups 'group' has shape"):
+    with pytest.raises(ValueError, match="one label for each of 1600 rows"):
         MixedSVC().fit(da.from_array(X), Y, groups=da.from_array(SITE[:70]))
     with pytest.raises(ValueError, match="missing='model'"):
         MixedSVC(missing="model").fit(filed(X, Y, ONE))

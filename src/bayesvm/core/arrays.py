@@ -183,13 +183,3 @@ def one_against_rest(codes: Array, n_classes: int) -> Iterator[Array]:
 def special(xp: Any) -> Any:
     """The functions ``ndtr``, ``log_ndtr`` and ``erfcx`` for arrays of a namespace."""
     return scipy.special if xp is np else xp.special
-
-
-def npy_header(handle: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether in Fortran order, and type of the array in an open ``.npy`` file."""
-    version = np.lib.format.read_magic(handle)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(handle)
-    if version == (2, 0):
-        return np.lib.format.read_array_header_2_0(handle)
-    raise ValueError(f"an array is of version {version}")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..core.arrays import npy_header
+import numpy as np
 
 # Compressed arrays (SciPy's sparse ones) may be a hundred times as large as their bytes in the
 # file, or 64 MiB: numbers of a fit compress by less than ten.
@@ -84,3 +84,13 @@ def _check_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
             raise ValueError("an array holds Python objects")
         if math.prod(map(int, shape)) * dtype.itemsize != member.file_size - handle.tell():
             raise ValueError(f"an array of shape {shape} has not as many bytes")
+
+
+def npy_header(handle: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran order, and type of the array in an open ``.npy`` file."""
+    version = np.lib.format.read_magic(handle)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(handle)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(handle)
+    raise ValueError(f"an array is of version {version}")

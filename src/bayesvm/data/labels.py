@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from ..core import arrays
 from ..core.types import Array
 from .levels import absent
-from .sources import DaskRows, Source, is_dask, kind_of
+from .sources import Source, computed, kind_of
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
 LARGEST = 1e150  # number to predict, whose square can be computed
@@ -113,7 +113,7 @@ class Training(NamedTuple):
 def labels_of(X: Any, y: Any) -> Any:
     """Labels to score predictions with: those given, else those of the source."""
     if y is not None:
-        return y if is_dask(y) or arrays.is_foreign(y) else plain_labels(y)
+        return y if arrays.is_foreign(y) else plain_labels(computed(y))
     if not (isinstance(X, Source) and X.labelled):
         raise ValueError(
             "score needs y, one label for each row, unless X is a source that has labels (target= "
@@ -135,8 +135,7 @@ def read_labels(y: Any, X: Any) -> Array:
             "A source may have them: target= of from_parquet, pairs of rows and labels for "
             "from_iterable."
         )
-    if isinstance(X, DaskRows):  # a number for each row is held here
-        y = X.aligned(y).compute()
+    y = computed(y)  # a label for each row is held here
     given = kind_of(X) == "device" and arrays.is_foreign(y)
     y = plain_labels(arrays.to_numpy(y) if given else y)
     check_consistent_length(X, y)
@@ -191,9 +190,7 @@ def encode(y: Array) -> tuple[Array, Array]:
 
 def check_weights(sample_weight: Any, rows: Any) -> Array:
     """Weights of rows as floats, one for each, checked."""
-    if isinstance(rows, DaskRows) and np.ndim(sample_weight):
-        sample_weight = rows.aligned(sample_weight, "sample_weight").compute()
-    n = rows.shape[0]
+    sample_weight, n = computed(sample_weight), rows.shape[0]
     if sample_weight is None:
         return np.ones(n)
     if isinstance(sample_weight, np.ma.MaskedArray) and np.ma.is_masked(sample_weight):

@@ -9,13 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
-from .levels import Placed, is_named
-from .sources import DaskRows, is_dask, lazy_columns, plain_column
-
-
-def computed(*arrays: Any) -> tuple[Any, ...]:
-    """Arrays, those of Dask computed."""
-    return tuple(x.compute() if is_dask(x) else x for x in arrays)
+from .levels import Placed, is_named, read
+from .sources import computed
 
 
 def lazily(
@@ -29,16 +24,20 @@ def lazily(
     """A Dask array of the results of a function for each partition.
 
     ``work`` returns an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
-    given the number of the partition.
+    given the number of the partition.  Groups, of which each partition gets its own, are computed
+    at once, and so are lengths of partitions that are not known then.
     """
     import dask.array as da
 
     if X.ndim != 2:
         raise ValueError(f"X must have rows and columns; got shape {X.shape}.")
-    members = {} if groups is None else _lazy_groups(X, groups)
     names = list(X.columns) if hasattr(X, "to_dask_array") else None
     X = X if names is None else X.to_dask_array()
+    if groups is not None and any(np.isnan(k) for k in X.chunks[0]):
+        X = X.compute_chunk_sizes()
     X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+    members = {} if groups is None else read(computed(groups), X.shape[0])
+    group_names, group_kind = list(members), dict if is_named(groups) else Placed
 
     def of_partition(
         rows: Any, *columns: Array, block_id: tuple[int, ...] = (0,), empty: Array | None = None
@@ -50,9 +49,9 @@ def lazily(
             import pandas as pd
 
             rows = pd.DataFrame(rows, columns=names)
-        if members:
-            own = {name: column[:, 0] for name, column in zip(members, columns, strict=True)}
-            arguments["groups"] = own if is_named(groups) else Placed(own)
+        if columns:
+            cells = (column[:, 0] for column in columns)
+            arguments["groups"] = group_kind(zip(group_names, cells, strict=True))
         return work(rows, **options, **arguments)
 
     row = np.zeros((1, X.shape[1]), dtype=X.dtype)
@@ -64,30 +63,9 @@ def lazily(
     return da.map_blocks(
         partial(of_partition, empty=few[:0]),
         X,
-        *(column[:, None] for column in members.values()),
+        *(da.from_array(each[:, None], chunks=(X.chunks[0], 1)) for each in members.values()),
         dtype=few.dtype,
         meta=few[:0],
         drop_axis=1 if one else None,
         **kept,
     )
-
-
-def _lazy_groups(X: Any, groups: Any) -> dict[str, Any]:
-    """Columns of groups in the partitions of rows whose lengths need not be known."""
-    held = lazy_columns(groups)
-    if held is None or not all(map(is_dask, held.values())):
-        return DaskRows.of(X).columns_of(groups)
-    found = {
-        name: plain_column(x).to_dask_array() if hasattr(x, "to_dask_array") else x
-        for name, x in held.items()
-    }
-    chunks = (None,) * X.npartitions if hasattr(X, "to_dask_array") else X.chunks[0]
-    if all(_may_match(chunks, x.chunks[0]) for x in found.values()):
-        return found
-    return DaskRows.of(X).columns_of(groups)
-
-
-def _may_match(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether partitions are of the same lengths, as far as these are known."""
-    known = (x == y for x, y in zip(a, b, strict=False) if x is not None and x == x and y == y)
-    return len(a) == len(b) and all(known)

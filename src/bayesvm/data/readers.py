@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ..core.arrays import npy_header
+from .atomic import npy_header
 from .levels import some_of
-from .sources import EXPECTED, Chunk, Source, as_floats
+from .sources import Chunk, Source, as_floats
 from .tables import check_table
 
 CHUNK_BYTES = 2**24  # read at once
+EXPECTED = (
+    "every item must be rows of shape (k, p), or a tuple of rows and k labels, or a tuple of rows, "
+    "labels and groups"
+)
 
 
 def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
@@ -50,52 +55,47 @@ def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
     >>> model.predict_proba(from_memmap(path)).shape
     (500, 2)
     """
-    path, dtype, shape, offset = _located(X)
-    if len(shape) != 2:
-        raise ValueError(f"X must have rows and columns; {str(path)!r} has shape {shape}.")
-    if dtype.kind not in "fiub":
-        raise ValueError(f"X must be real numbers; {str(path)!r} has type {dtype}.")
-    if path.stat().st_size < offset + dtype.itemsize * shape[0] * shape[1]:
-        raise ValueError(f"{str(path)!r} ends before its {shape[0]} rows do; write it again.")
-    y, groups = (np.load(x) if isinstance(x, str | os.PathLike) else x for x in (y, groups))
-    labels = None if y is None else np.asarray(y)
-    if labels is not None and labels.shape != shape[:1]:
-        raise ValueError(f"y must have one label for each of {shape[0]} rows; got {labels.shape}.")
-    members = None if groups is None else some_of(groups, slice(None), shape[0])
-    n, p = shape
-    rows = max(1, CHUNK_BYTES // (8 * p))
-
-    def read() -> Iterator[Chunk]:
-        for i in range(0, n, rows):
-            part = slice(i, min(i + rows, n))
-            at = offset + i * p * dtype.itemsize
-            held = np.fromfile(path, dtype, (part.stop - i) * p, offset=at).reshape(-1, p)
-            y = None if labels is None else labels[part]
-            yield Chunk(as_floats(held), y, members and some_of(members, part, n))
-
-    return Source(read, (n, p), None, labels is not None, members is not None)
-
-
-def _located(X: Any) -> tuple[Path, np.dtype[Any], tuple[int, ...], int]:
-    """Where in which file the numbers are."""
-    if isinstance(X, np.memmap):
-        if not X.flags.c_contiguous or X.filename is None:
-            raise ValueError("the memory map must be in C order and backed by a named file.")
-        # a view keeps the offset of the map it is cut from: count from where the map begins
-        began = X.offset - X.offset % ALLOCATIONGRANULARITY
-        first = X.ctypes.data - np.frombuffer(X._mmap, dtype=np.uint8).ctypes.data  # type: ignore[attr-defined]
-        return Path(X.filename), X.dtype, X.shape, int(began + first)
-    if not isinstance(X, str | os.PathLike):
+    if not isinstance(X, str | os.PathLike | np.memmap):
         raise TypeError(
             f"from_memmap needs a file or a numpy.memmap; got {type(X).__name__}, which fit takes "
             "as it is."
         )
-    path = Path(X)
-    with path.open("rb") as file:
-        shape, fortran, dtype = npy_header(file)
-        if fortran and len(shape) > 1:
+    path, offset = Path(str(getattr(X, "filename", X))), 0
+    if isinstance(X, np.memmap):
+        shape, dtype = X.shape, X.dtype
+    else:
+        with path.open("rb") as file:
+            shape, is_fortran, dtype = npy_header(file)
+            offset = file.tell()
+        if is_fortran and len(shape) > 1:
             raise ValueError(f"{str(path)!r} is in Fortran order; save it in C order.")
-        return path, dtype, shape, file.tell()
+        if path.stat().st_size < offset + dtype.itemsize * math.prod(shape):
+            raise ValueError(f"{str(path)!r} ends before its {shape[0]} rows do; write it again.")
+    if len(shape) != 2:
+        raise ValueError(f"X must have rows and columns; {str(path)!r} has shape {shape}.")
+    if dtype.kind not in "fiub":
+        raise ValueError(f"X must be real numbers; {str(path)!r} has type {dtype}.")
+    y, groups = (np.load(x) if isinstance(x, str | os.PathLike) else x for x in (y, groups))
+    labels = None if y is None else np.asarray(y)
+    n, p = shape
+    if labels is not None and labels.shape != (n,):
+        raise ValueError(f"y must have one label for each of {n} rows; got {labels.shape}.")
+    members = None if groups is None else some_of(groups, slice(None), n)
+    size = max(1, CHUNK_BYTES // (8 * p))
+
+    def read() -> Iterator[Chunk]:
+        for first in range(0, n, size):
+            part = slice(first, min(first + size, n))
+            if isinstance(X, np.memmap):
+                rows = np.array(X[part])
+            else:  # a map of the whole file would take as much of the address space
+                start = offset + first * p * dtype.itemsize
+                count = (part.stop - first) * p
+                rows = np.fromfile(path, dtype, count, offset=start).reshape(-1, p)
+            own = None if labels is None else labels[part]
+            yield Chunk(as_floats(rows), own, members and some_of(members, part, n))
+
+    return Source(read, (n, p), None, labels is not None, members is not None)
 
 
 def from_parquet(
@@ -209,31 +209,40 @@ def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
 
     def read() -> Iterator[Chunk]:
         for item in make():
-            chunk = Chunk.of(item)
+            parts = item if isinstance(item, tuple) else (item,)
+            if not 1 <= len(parts) <= 3:
+                raise ValueError(
+                    f"{EXPECTED}; got a tuple of {len(parts)}. Weights of rows are given to fit, "
+                    "as sample_weight."
+                )
+            if sparse.issparse(parts[0]):
+                raise ValueError(
+                    f"the rows of a source must be dense; got a {type(parts[0]).__name__} of shape "
+                    f"{parts[0].shape}. Give its toarray(), a chunk at a time; or give fit all "
+                    "rows as one sparse matrix."
+                )
             try:
-                rows = as_floats(np.asarray(check_table(chunk.X)))
+                rows = as_floats(np.asarray(check_table(parts[0])))
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"{EXPECTED}; got a {type(chunk.X).__name__} that cannot be read as rows of "
+                    f"{EXPECTED}; got a {type(parts[0]).__name__} that cannot be read as rows of "
                     f"numbers ({error}). Encode text as numbers; rows and labels together are a "
                     "tuple, not a list."
                 ) from error
-            y = None if chunk.y is None else np.asarray(chunk.y)
+            y = None if len(parts) == 1 or parts[1] is None else np.asarray(parts[1])
             if rows.ndim != 2 or (y is not None and y.shape != rows.shape[:1]):
-                raise ValueError(
-                    f"{EXPECTED}; got rows of shape {rows.shape}"
-                    + ("." if y is None else f" and labels of shape {y.shape}.")
-                )
-            yield Chunk(rows, y, chunk.groups)
+                of_labels = "" if y is None else f" and labels of shape {y.shape}"
+                raise ValueError(f"{EXPECTED}; got rows of shape {rows.shape}{of_labels}.")
+            yield Chunk(rows, y, parts[2] if len(parts) == 3 else None)
 
     found = [(X.shape, y is not None, groups is not None) for X, y, groups in read()]
-    shapes, labelled, grouped = zip(*found, strict=True) if found else ([], [], [])
+    shapes, *have = zip(*found, strict=True) if found else ([], [], [])
     n, widths = sum(shape[0] for shape in shapes), {shape[1] for shape in shapes}
     if not n:
         raise ValueError("the iterator gave no rows.")
     if len(widths) > 1:
         raise ValueError(f"all items must have the same columns; got widths {sorted(widths)}.")
-    for what, some in (("labels", labelled), ("groups", grouped)):
+    for what, some in zip(("labels", "groups"), have, strict=True):
         if len(set(some)) > 1:
             raise ValueError(f"some items have {what} and some have none; give them with all.")
-    return Source(read, (n, widths.pop()), None, labelled[0], grouped[0])
+    return Source(read, (n, widths.pop()), None, have[0][0], have[1][0])

@@ -9,18 +9,12 @@ from operator import add
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ..core import arrays
 from ..core.arrays import inner
 from ..core.types import Array
-from .levels import read
 
 FAN = 8  # sums that are added up in one task
-EXPECTED = (
-    "every item must be rows of shape (k, p), or a tuple of rows and k labels, or a tuple of rows, "
-    "labels and groups"
-)
 
 
 class Chunk(NamedTuple):
@@ -29,23 +23,6 @@ class Chunk(NamedTuple):
     X: Any
     y: Array | None = None
     groups: Any = None
-
-    @classmethod
-    def of(cls, item: Any) -> Chunk:
-        """From an item of a reader: rows, rows with labels, or rows with labels and groups."""
-        parts = item if isinstance(item, tuple) else (item,)
-        if not 1 <= len(parts) <= 3:
-            raise ValueError(
-                f"{EXPECTED}; got a tuple of {len(parts)}. Weights of rows are given to fit, as "
-                "sample_weight."
-            )
-        if sparse.issparse(parts[0]):
-            raise ValueError(
-                f"the rows of a source must be dense; got a {type(parts[0]).__name__} of shape "
-                f"{parts[0].shape}. Give its toarray(), a chunk at a time; or give fit all rows as "
-                "one sparse matrix."
-            )
-        return cls(*parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +35,7 @@ class Source:
     Parameters
     ----------
     read : callable
-        Gives a new iterator of chunks, each a tuple of rows ``(k, p)``, labels ``(k,)`` or
-        ``None``, and labels of groups or nothing.
+        Gives a new iterator of :class:`Chunk`.
     shape : tuple of int
         Numbers of rows and columns.
     names : tuple of str, optional
@@ -70,7 +46,7 @@ class Source:
         Whether chunks hold labels of groups.
     """
 
-    read: Callable[[], Iterator[Any]]
+    read: Callable[[], Iterator[Chunk]]
     shape: tuple[int, int]
     names: tuple[str, ...] | None = None
     labelled: bool = False
@@ -82,8 +58,7 @@ class Source:
     def chunks(self) -> Iterator[Chunk]:
         """Chunks in order, checked against the stated shape."""
         seen = 0
-        for item in self.read():
-            chunk = Chunk.of(item)
+        for chunk in self.read():
             X = inner(chunk.X)
             if X.ndim != 2 or X.shape[1] != self.shape[1]:
                 raise ValueError(
@@ -103,8 +78,7 @@ class Source:
 
         def read() -> Iterator[Chunk]:
             first = 0
-            for item in self.read():
-                chunk = Chunk.of(item)
+            for chunk in self.read():
                 yield chunk._replace(X=make(chunk, first))
                 first += chunk.X.shape[0]
 
@@ -134,6 +108,15 @@ def as_floats(X: Any) -> Any:
 def is_dask(X: Any) -> bool:
     """Whether an object is a Dask collection, without importing Dask."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "dask")
+
+
+def computed(x: Any) -> Any:
+    """A Dask collection, or a dict that holds some, in memory; all else as it is."""
+    if is_dask(x) or (isinstance(x, Mapping) and any(map(is_dask, x.values()))):
+        from dask.base import compute
+
+        return compute(x)[0]
+    return x
 
 
 class _Function:
@@ -211,73 +194,14 @@ class DaskRows:
     def lengths(self) -> tuple[int, ...]:
         return tuple(int(k) for k in self.array.chunks[0])
 
-    def aligned(self, y: Any, what: str = "y") -> Any:
-        """A column with one entry per row, in the same partitions."""
-        import dask.array as da
-
-        if hasattr(y, "to_dask_array"):
-            if y.ndim == 2 and len(y.columns) == 1:
-                y = y[y.columns[0]]
-            y = (plain_column(y) if y.ndim == 1 else y).to_dask_array(lengths=True)
-        lazy = is_dask(y)
-        y = y if lazy else np.asarray(y)
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if lazy and any(np.isnan(k) for k in y.chunks[0]):
-            y = y.compute_chunk_sizes()
-        if y.shape != self.shape[:1]:
-            raise ValueError(f"X has {self.shape[0]} rows but {what} has shape {y.shape}.")
-        if not lazy:
-            return da.from_array(y, chunks=(self.lengths,))
-        return y if y.chunks[0] == self.array.chunks[0] else y.rechunk((self.lengths,))
-
-    # ----- groups
-
-    def columns_of(self, groups: Any) -> dict[str, Any]:
-        """Columns of groups by name, in the partitions of the rows."""
-        held = lazy_columns(groups)
-        found = read(groups, self.shape[0]) if held is None else held
-        return {name: self.aligned(x, f"groups {name!r}") for name, x in found.items()}
-
-    def _encoded(self, fn: Callable[..., Any], columns: dict[str, Any]) -> list[Any]:
-        """Tasks of a function of the columns of each partition and its number of rows."""
-        parts = zip(*(column.to_delayed() for column in columns.values()), strict=True)
-        each = (dict(zip(columns, part, strict=True)) for part in parts)
-        return tasks(fn, zip(each, self.lengths, strict=True))
-
-    def total(self, fn: Callable[..., Any], columns: dict[str, Any]) -> Any:
-        """The sum of a function of the columns of each partition and its number of rows."""
-        return tree_sum(self._encoded(fn, columns))
-
-    def beside(
-        self, encode: Callable[..., Any], columns: dict[str, Any], table: Callable[..., Any]
-    ) -> DaskRows:
-        """Rows beside the codes of their groups, which are computed once and stay there."""
+    def beside(self, codes: Array, table: Callable[..., Any]) -> DaskRows:
+        """Rows beside the codes of their groups, which are sent once and stay there."""
         from dask.base import persist
+        from dask.delayed import delayed
 
-        codes = persist(*self._encoded(encode, columns))
-        return replace(self, tables=tuple(tasks(table, zip(self.parts, codes, strict=True))))
-
-
-def lazy_columns(groups: Any) -> dict[str, Any] | None:
-    """Columns of groups by name if some are Dask's, else ``None``."""
-    if isinstance(groups, Mapping):
-        lazy = any(is_dask(x) for x in groups.values())
-        return {str(name): x for name, x in groups.items()} if lazy else None
-    if not is_dask(groups):
-        return None
-    if not hasattr(groups, "to_dask_array"):
-        if groups.ndim == 1:
-            return {"group": groups}
-        return {f"group{k}": groups[:, k] for k in range(groups.shape[1])}
-    if groups.ndim == 2:
-        return {str(name): groups[name] for name in groups.columns}
-    return {"group" if groups.name is None else str(groups.name): groups}
-
-
-def plain_column(series: Any) -> Any:
-    """A column whose partitions are NumPy's arrays."""
-    return series if isinstance(series.dtype, np.dtype) else series.astype(object)
+        cuts = np.split(codes, np.cumsum(self.lengths)[:-1])
+        placed = persist(*(delayed(part, pure=False) for part in cuts))
+        return replace(self, tables=tuple(tasks(table, zip(self.parts, placed, strict=True))))
 
 
 def _plain_frame(X: Any) -> Any:

@@ -14,7 +14,7 @@ from ..core import arrays
 from ..core.arrays import Composite
 from ..core.types import Array
 from ..data.levels import Levels
-from ..data.sources import DaskRows, Source
+from ..data.sources import DaskRows, Source, computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,8 @@ def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
     """
     if groups is None and not (isinstance(X, Source) and X.grouped):
         return Levels(), X
-    if isinstance(X, DaskRows):  # on the workers that hold the partitions
-        columns = X.columns_of(groups)
-        levels = X.total(Levels.of, columns).complete()
-        return levels, X.beside(levels.codes, columns, Table)
     if groups is not None:
+        groups = computed(groups)
         levels = Levels.of(groups, X.shape[0]).complete()
         return levels, _with_codes(X, levels.codes(groups, X.shape[0]))
     # labels come with the chunks of a source: codes are looked up once and held
@@ -78,6 +75,8 @@ def beside(X: Any, groups: Any, levels: Levels) -> Any:
 def _with_codes(X: Any, codes: Array) -> Any:
     if isinstance(X, Source):
         return X.mapped(lambda part, first: Table(part.X, codes[first : first + len(part.X)]))
+    if isinstance(X, DaskRows):
+        return X.beside(codes, Table)
     return Table(X, codes if isinstance(X, np.ndarray) else arrays.index(codes, X))
 
 

@@ -19,8 +19,8 @@ from ..core.parameters import is_among
 from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of
-from ..data.lazy import computed, lazily
-from ..data.sources import is_dask, is_source, kind_of
+from ..data.lazy import lazily
+from ..data.sources import computed, is_dask, is_source, kind_of
 from ..data.tables import blank_rows
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
@@ -213,9 +213,8 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> list
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
     """Share of rows predicted right."""
-    found = at_rows(model, labels, X, groups)
-    y, found, c = computed(labels_of(X, y), found, sample_weight)
-    return float(accuracy_score(y, found, sample_weight=c))
+    y, found = labels_of(X, y), at_rows(model, labels, X, groups)
+    return float(accuracy_score(y, computed(found), sample_weight=computed(sample_weight)))
 
 
 # ---------------------------------------------------------------------------------------------
