@@ -62,7 +62,7 @@ def masses(y: Array, c: Array) -> Array:
     return np.array([positive, float(c[~(y > 0)].sum())])
 
 
-def value_at(x: Array, c: Array, mass: Array | float) -> Array:
+def weighted_quantile(x: Array, c: Array, mass: Array | float) -> Array:
     """The least of x such that rows with no larger ones have at least this weight."""
     order = np.argsort(x)
     at = np.searchsorted(np.cumsum(c[order]), mass)
@@ -167,7 +167,7 @@ class LooPredictions(NamedTuple):
         """The score that a share ``coverage`` of rows, a new one counted, does not exceed."""
         score, c = self.score[rows], self.c[rows]
         mass = coverage * (float(c.sum()) + 1.0) * (1.0 - 1e-12)
-        return float(value_at(score, c, mass)) if mass <= c.sum() else np.inf
+        return float(weighted_quantile(score, c, mass)) if mass <= c.sum() else np.inf
 
     def percentile(self, spread: Array) -> Array:
         """The share of training rows at which f varies less; rows that tie count half."""
@@ -205,7 +205,7 @@ class Extrapolation(NamedTuple):
             return None
         begin, near, shares = float(v.max()), np.inf, np.log(masses / masses.sum())
         if np.isfinite(limit):
-            common = value_at(v, moments.c, (1.0 - rare) * float(moments.c.sum()))
+            common = weighted_quantile(v, moments.c, (1.0 - rare) * float(moments.c.sum()))
             near = max(float(common), near_prior * limit)
         return Extrapolation(begin, near if near < at_prior * limit else np.inf, limit, shares)
 

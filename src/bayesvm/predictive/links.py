@@ -1,8 +1,8 @@
 r"""Links: class probabilities from the posterior of f, and their fit.
 
 The hinge is not a model of *y*: the pseudo-likelihoods of the labels do not sum to one.  The
-default links are therefore fitted to leave-one-out moments of f at the training rows, all by
-:func:`penalised_fit`.  :class:`Link` is for two labels, :class:`ClassLink` for more.
+default links are therefore fitted to leave-one-out moments of f at the training rows: each by
+L-BFGS on its penalised log loss.  :class:`Link` is for two labels, :class:`ClassLink` for more.
 
 No probability is more certain than *n* rows allow: :func:`floored` keeps those of a fitted link
 above a floor that follows from *n*.
@@ -16,13 +16,12 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import betaincinv, expit, log_expit, log_ndtr, logsumexp, ndtri
-from scipy.special import softmax as shares
+from scipy.special import betaincinv, expit, log_expit, log_ndtr, logsumexp, ndtri, softmax
 
 from ..core.arrays import to_numpy
 from ..core.types import Array
 from ..likelihoods import Likelihood
-from .leave_one_out import value_at
+from .leave_one_out import weighted_quantile
 
 LARGE = 350.0  # exponents beyond would overflow when they are squared
 
@@ -153,24 +152,28 @@ class CalibratedLink(Link):
         the prior, :math:`V(F + P(dd^\top + V)P)V` with :math:`V = (F + P)^{-1}` of the expected
         Hessian F and the prior precision P, d the distance from the prior mean.
         """
-        y, m, v, c = (to_numpy(x) for x in (y, m, v, c))
+        y, m, v, c = map(to_numpy, (y, m, v, c))
         codes = (y > 0).astype(int)
         centre, unit = _location_scale(m, c, codes)
-        m, v, t = (m - centre) / unit, v / unit**2, targets(codes, c, 2, 0.5)
-        negative, positive = t @ c
+        m, v, targets = (m - centre) / unit, v / unit**2, soft_targets(codes, c, 2, 0.5)
+        negative, positive = c @ targets
         mean = np.array([np.log(2.0), np.log(positive / negative), np.log(0.4), 0.0, 0.0])
         sd, free = np.array([1.5, 3.0, 2.0, 0.5, 0.3]), slice(5 if curved else 3)
 
-        def logs(x: Array) -> tuple[Array, Callable[[Array], Array]]:
-            z, D = log_odds(np.append(x, mean[x.size :]), m, v)
-            return np.stack([np.zeros_like(z), z]), lambda e: D[free] @ e[1]
+        def objective(u: Array) -> tuple[float, Array]:
+            x = mean.copy()
+            x[free] += sd[free] * u
+            z, D = log_odds(x, m, v)
+            loss, slope = log_loss(np.stack([np.zeros_like(z), z], axis=1), targets, c)
+            return loss + 0.5 * float(u @ u), sd[free] * (D[free] @ slope[:, 1]) + u
 
         # the loss may have a minimum on either side of no skewness
         starts = np.outer([-1.0, 1.0], np.eye(5)[3]) if curved else np.zeros((1, 3))
-        found, loss = penalised_fit(logs, mean[free], sd[free], t, c, starts)
-        x, cov = np.append(found, mean[found.size :]), np.zeros((5, 5))
+        u, loss = least_loss(objective, starts)
+        x, cov = mean.copy(), np.zeros((5, 5))
+        x[free] += sd[free] * u
         z, D = log_odds(x, m, v)
-        p, gap, P = expit(z), found - mean[free], np.diag(sd[free] ** -2)
+        p, gap, P = expit(z), sd[free] * u, np.diag(sd[free] ** -2)
         F = (D[free] * (c * p * (1.0 - p))) @ D[free].T
         V = np.linalg.inv(F + P)
         cov[free, free] = V @ (F + P @ (np.outer(gap, gap) + V) @ P) @ V
@@ -213,10 +216,10 @@ class CalibratedLink(Link):
         moves, rise = cov @ D, np.exp(x[0]) * D[1]  # rise: of the log odds in f
         ends = []
         for k in (0, 2):
-            far = ndtri(levels[k])
-            sd = (f[k] - f[1]) / far
+            quantile = ndtri(levels[k])
+            sd = (f[k] - f[1]) / quantile
             size = np.sqrt((rise * sd) ** 2 + np.einsum("ij,ij->j", D, moves))
-            steps = np.sqrt(self.counted) * far / np.where(size > 0.0, size, 1.0)
+            steps = np.sqrt(self.counted) * quantile / np.where(size > 0.0, size, 1.0)
             ends.append(log_odds(x[:, None] + steps * moves, m + steps * rise * sd * sd, none)[0])
         return np.stack([np.minimum(ends[0], z), z, np.maximum(ends[1], z)])
 
@@ -243,11 +246,11 @@ def sinh_arcsinh(s: Array, q: Array, skew: Any, tail: Any) -> tuple[Array, Array
     bend = np.abs(s) + 2.0 * (np.log1p(np.exp(-np.abs(s))) - np.log(2.0))  # 2 log cosh(s / 2)
     root = np.sqrt(q)
     r = (s * even + bend * odd) / root
-    far = np.clip(power * np.arcsinh(r), -LARGE, LARGE)
-    z, steep = np.sinh(far), np.cosh(far)
+    stretched = np.clip(power * np.arcsinh(r), -LARGE, LARGE)
+    z, steep = np.sinh(stretched), np.cosh(stretched)
     by_r = power * steep / np.hypot(1.0, r)
     by_s, by_skew = (even + odd * np.tanh(0.5 * s)) / root, (s * odd + bend * even) / root
-    return z, np.stack([by_r * by_s, -0.5 * by_r * r, by_r * by_skew, steep * far])
+    return z, np.stack([by_r * by_s, -0.5 * by_r * r, by_r * by_skew, steep * stretched])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -270,7 +273,7 @@ class ClassLink:
 
     def proba(self, m: Array, v: Array) -> Array:
         """Probabilities of the classes."""
-        return floored(shares(self.logs(m, v), axis=-1), self.rows, m.shape[-1])
+        return floored(softmax(self.logs(m, v), axis=-1), self.rows, m.shape[-1])
 
 
 @dataclass(frozen=True)
@@ -327,50 +330,62 @@ class SoftmaxLink(ClassLink):
         :math:`b_k \sim N(0, 4^2)`, so wide that a class of few rows can have an offset.  The f of a
         joint likelihood have a scale: there *s* is one and :math:`\log a \sim N(0, 0.5^2)`.
         """
-        codes, m, v, c = (to_numpy(x) for x in (codes, m, v, c))
-        K, s = m.shape[1], 1.0
+        codes, m, v, c = map(to_numpy, (codes, m, v, c))
+        K, unit = m.shape[1], 1.0
         if not averaged:
             share = c / c.sum()
-            s = float(np.sqrt(np.mean(share @ np.square(m - share @ m))))
-            s = s if s > 1e-12 * float(np.abs(m).max()) else 1.0  # rounding
-        m, v = m.T / s, v.T / s**2
-
-        def shared(x: Array) -> tuple[Array, Callable[[Array], Array]]:
-            q = 1.0 + np.exp(x[1]) * v
-            inverse = 1.0 / np.sqrt(q)
-            by_a = np.exp(x[0]) * m * inverse
-            z = by_a + x[2:, None] * inverse
-            by_c = -0.5 * z * (1.0 - 1.0 / q)
-            return z, lambda e: np.r_[np.vdot(e, by_a), np.vdot(e, by_c), (e * inverse).sum(axis=1)]
-
-        def mean_field(x: Array) -> tuple[Array, Callable[[Array], Array]]:
-            out, D = np.empty_like(m), np.empty((2, *m.shape))
-            for k in range(K):  # one class at a time: pairs of classes take too much memory
-                q = 1.0 + np.exp(x[1]) * (v + v[k])
-                z = np.exp(x[0]) * (m - m[k]) / np.sqrt(q)
-                out[k], pz = -logsumexp(z, axis=0), shares(z, axis=0) * z
-                D[:, k] = -pz.sum(axis=0), 0.5 * (pz * (1.0 - 1.0 / q)).sum(axis=0)
-            return out, lambda e: np.einsum("ikn,kn->i", D, e)
-
+            unit = float(np.sqrt(np.mean(share @ np.square(m - share @ m))))
+            unit = unit if unit > 1e-12 * float(np.abs(m).max()) else 1.0  # rounding
+        m, v = m / unit, v / unit**2
+        targets = soft_targets(codes, c, K, 0.0 if averaged else 0.1)
+        free = 2 if averaged else 2 + K  # the offsets of averaged links are zero
         mean = np.r_[np.log([1.0 if averaged else 2.0, 0.4]), np.zeros(K)]
-        sd, free = np.r_[0.5, 1.5, np.full(K, 4.0)], slice(2 if averaged else 2 + K)
-        t = targets(codes, c, K, 0.0 if averaged else 0.1)
-        logs = mean_field if averaged else shared
-        x, loss = penalised_fit(logs, mean[free], sd[free], t, c, np.zeros((1, mean[free].size)))
+        sd = np.r_[0.5, 1.5, np.full(K, 4.0)][:free]
+
+        def objective(u: Array) -> tuple[float, Array]:
+            x = mean.copy()
+            x[:free] += sd * u
+            a, weight = np.exp(x[:2])
+            if averaged:
+                logs, by_a, by_c = mean_field_softmax(a, weight, m, v)
+            else:
+                q = 1.0 + weight * v
+                by_a = a * m / np.sqrt(q)
+                logs = by_a + x[2:] / np.sqrt(q)
+                by_c = -0.5 * logs * (1.0 - 1.0 / q)
+            loss, slope = log_loss(logs, targets, c)
+            D = np.array([np.vdot(slope, by_a), np.vdot(slope, by_c)])
+            if not averaged:
+                D = np.append(D, (slope / np.sqrt(q)).sum(axis=0))
+            return loss + 0.5 * float(u @ u), sd * D + u
+
+        u, loss = least_loss(objective, np.zeros((1, free)))
+        x = mean.copy()
+        x[:free] += sd * u
         a, weight = map(float, np.exp(x[:2]))
-        b = np.zeros(K) if averaged else x[2:]
-        return cls(a / s, b, weight / s**2, averaged, float(c.sum()), loss)
+        return cls(a / unit, x[2:], weight / unit**2, averaged, float(c.sum()), loss)
 
     @property
     def offsets(self) -> Array:
         return self.b / self.a
 
     def logs(self, m: Array, v: Array) -> Array:
-        if not self.averaged or not np.any(v):
-            return (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
-        ones = (slice(k, k + 1) for k in range(m.shape[-1]))
-        gaps = ((m - m[..., k]) / np.sqrt(1.0 + self.c * (v + v[..., k])) for k in ones)
-        return np.stack([-logsumexp(self.a * gap, axis=-1) for gap in gaps], axis=-1)
+        if self.averaged and np.any(v):
+            return mean_field_softmax(self.a, self.c, m, v)[0]
+        return (self.a * m + self.b) / np.sqrt(1.0 + self.c * v)
+
+
+def mean_field_softmax(a: float, c: float, m: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Log probabilities of the averaged :class:`SoftmaxLink`, and slopes in log a and log c."""
+    logs, by_a, by_c = (np.empty(m.shape) for _ in range(3))
+    for k in range(m.shape[-1]):  # one class at a time: pairs of classes take too much memory
+        q = 1.0 + c * (v + v[..., k, None])
+        z = a * (m - m[..., k, None]) / np.sqrt(q)
+        weighted = softmax(z, axis=-1) * z
+        logs[..., k] = -logsumexp(z, axis=-1)
+        by_a[..., k] = -weighted.sum(axis=-1)
+        by_c[..., k] = 0.5 * (weighted * (1.0 - 1.0 / q)).sum(axis=-1)
+    return logs, by_a, by_c
 
 
 def class_odds(logs: Array) -> Array:
@@ -410,52 +425,42 @@ def class_bands(logs: Array) -> Array:
 # Fitting
 
 
-def penalised_fit(
-    logs: Callable[[Array], tuple[Array, Callable[[Array], Array]]],
-    mean: Array,
-    sd: Array,
-    t: Array,
-    c: Array,
-    starts: Array,
-) -> tuple[Array, float]:
-    """The parameters x of least penalised log loss, and the loss.
+def log_loss(logs: Array, targets: Array, c: Array) -> tuple[float, Array]:
+    """Weighted log loss of logs of probabilities up to a constant, and its slopes in these.
 
-    ``logs`` is from x to logs of the classes' probabilities up to a constant, ``(classes, n)``, and
-    the function from derivatives of a loss in these to derivatives in x.  The prior of x are
-    independent Gaussians of ``mean`` and ``sd``; ``t`` are target probabilities, ``(classes, n)``,
-    with weights ``c``.  Searches start at ``starts``, in standard deviations of the prior from its
-    mean.
-
-    Probabilities have their floor, which bounds the loss of a row: one whose leave-one-out f is
-    absurd does not decide about all others.
+    Arrays are ``(n, classes)``.  Probabilities have their floor, which bounds the loss of a row:
+    one whose leave-one-out f is absurd does not decide about all others.
     """
-    n, K = float(c.sum()), len(t)
-    shrunk = 1.0 - K * unseen_rate(n, 0.05)  # slope of floored
-
-    def loss(u: Array) -> tuple[float, Array]:
-        z, pullback = logs(mean + sd * u)
-        p = shares(z, axis=0)
-        q = floored(p, n, K)
-        value = -float(c @ (t * np.log(q)).sum(axis=0))
-        slope = -shrunk * c * t / q  # in p
-        slope = p * (slope - (p * slope).sum(axis=0))  # in logs
-        return value + 0.5 * float(u @ u), sd * pullback(slope) + u
-
-    bounds, options = [(-6.0, 6.0)] * mean.size, {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 500}
-    with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
-        searches = [
-            minimize(loss, u, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
-            for u in starts
-        ]
-    best = min(searches, key=lambda search: search.fun)
-    return mean + sd * best.x, float(best.fun)
+    rows, K = float(c.sum()), logs.shape[1]
+    p = softmax(logs, axis=1)
+    q = floored(p, rows, K)
+    loss = -float(c @ (targets * np.log(q)).sum(axis=1))
+    by_p = -(1.0 - K * unseen_rate(rows, 0.05)) * c[:, None] * targets / q
+    return loss, p * (by_p - (p * by_p).sum(axis=1, keepdims=True))
 
 
-def targets(codes: Array, c: Array, classes: int, softened: float) -> Array:
-    """Target probabilities of rows, ``(classes, n)``: their classes, softened by a count."""
-    left = softened / (np.bincount(codes, c, classes) + 2.0 * softened)
-    out = np.tile(left[codes] / (classes - 1), (classes, 1))
-    out[codes, np.arange(codes.size)] = 1.0 - left[codes]
+def least_loss(
+    objective: Callable[[Array], tuple[float, Array]], starts: Array
+) -> tuple[Array, float]:
+    """Where an objective with its slopes is least, and its value; the best of several starts.
+
+    Parameters are in standard deviations of their prior from its mean.
+    """
+    bounds, options = [(-6.0, 6.0)] * starts.shape[1], {"ftol": 1e-15, "gtol": 1e-8}
+    best, least = starts[0], np.inf
+    for start in starts:
+        with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
+            found = minimize(objective, start, jac=True, bounds=bounds, options=options)
+        if found.fun < least:
+            best, least = found.x, float(found.fun)
+    return best, least
+
+
+def soft_targets(codes: Array, c: Array, classes: int, count: float) -> Array:
+    """Target probabilities of rows, ``(n, classes)``: their classes, softened by a count."""
+    left = (count / (np.bincount(codes, c, classes) + 2.0 * count))[codes]
+    out = np.tile(left[:, None] / (classes - 1), classes)
+    out[np.arange(codes.size), codes] = 1.0 - left
     return out
 
 
@@ -464,22 +469,19 @@ def _location_scale(m: Array, c: Array, codes: Array) -> tuple[float, float]:
 
     The leave-one-out f of a row with a large leverage may be far from all others.
     """
-    share = np.bincount(codes, c, 2) / c.sum()
-    middle = np.array([_median(m[codes == k], c[codes == k]) for k in (0, 1)])
-    within = np.abs(m - middle[codes])
-    centre = float(share @ middle)
-    between = float(share @ np.square(middle - centre))
-    normal = float(ndtri(0.75))  # the median of absolute deviations of a Gaussian
-    unit = np.hypot(np.sqrt(between), _median(within, c) / normal)
+    share, median = np.bincount(codes, c, 2) / c.sum(), np.zeros(2)
+    for k in np.unique(codes):
+        median[k] = _median(m[codes == k], c[codes == k])
+    centre = float(share @ median)
+    between = np.sqrt(share @ np.square(median - centre))
+    within = _median(np.abs(m - median[codes]), c) / ndtri(0.75)  # the latter is a Gaussian's
+    unit = np.hypot(between, within)
     if unit <= 1e-6 * abs(centre):  # most rows have the same f
         unit = np.sqrt(c @ np.square(m - centre) / c.sum())
     return centre, float(unit) if unit > 1e-6 * abs(centre) else 1.0  # rounding
 
 
 def _median(x: Array, c: Array) -> float:
-    """The weighted median; zero of no rows."""
-    if x.size == 0:
-        return 0.0
-    # both rows next to one half, where it is reached but for rounding
+    """The weighted median, the mean of both rows where weights are equal on either side."""
     half = 0.5 * float(c.sum()) * np.array([1.0 - 1e-9, 1.0 + 1e-9])
-    return float(value_at(x, c, half).mean())
+    return float(weighted_quantile(x, c, half).mean())

@@ -26,7 +26,7 @@ from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
 from .fitted import BinaryModel, Fit
 from .fitting import Found, find_posterior
-from .leave_one_out import LooMoments, value_at
+from .leave_one_out import LooMoments, weighted_quantile
 from .robust_covariance import robust_covariance
 
 
@@ -124,7 +124,7 @@ def choose_epsilon(
     )
     y, c = problem.y, problem.c
     r = np.abs(y - machine.posterior.left_out(problem)[0])
-    most = float(value_at(r, c, max_inside * float(c.sum()) * (1.0 - 1e-12)))
+    most = float(weighted_quantile(r, c, max_inside * float(c.sum()) * (1.0 - 1e-12)))
     tubes = np.linspace(0.0, most, widths)
     zero, fits = np.zeros_like(r), []
     for epsilon in tubes.tolist():  # each with its likeliest scale if none is given
