@@ -143,8 +143,8 @@ def test_predictions_do_not_depend_on_the_width():
         a = model.fit(X, y, **more)
         b = type(model)(width="model").fit(X, y, **more)
         assert_allclose(a.predict_proba(X, **more), b.predict_proba(X, **more))
-        assert a.machines_[0].width is not None
-        assert b.machines_[0].width is None
+        assert a.machines_[0].robust_covariance is not None
+        assert b.machines_[0].robust_covariance is None
         std = [m.decision_function(X, return_std=True, **more)[1] for m in (a, b)]
         assert not np.allclose(*std)
 

@@ -463,7 +463,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
                 problem, data.codes, data.n_classes, scheme, joint=True
             )
         who = data.classes, data.masses, data.chosen, run.stopped
-        fit = Fit(machines, *who, link=link, is_joint=link is not None).judged(moments)
+        fit = Fit(machines, *who, link=link, is_joint=link is not None).with_left_out(moments)
         how, second = type(scheme).__name__.lower(), second_moments(problem)
         self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
         return self._keep(fit, data)

@@ -138,7 +138,7 @@ def has_spread(fit: Any) -> bool:
 def fitted_link(fit: Any) -> CalibratedLink | None:
     """The link of two classes, where it has an uncertainty of its own that is to be counted."""
     machine = fit.machines[0]
-    counts = has_spread(fit) and fit.is_binary and machine.width is not None
+    counts = has_spread(fit) and fit.is_binary and machine.robust_covariance is not None
     link = machine.link if counts and isinstance(machine.link, CalibratedLink) else None
     return None if link is None or link.cov is None else link
 
@@ -179,7 +179,8 @@ def table_of(
             else:
                 post, link, S = fit.machines[0].reported, fitted_link(fit), slopes[0]
                 if link is not None:  # what it corrects is not counted twice
-                    post = fit.machines[0].width.posterior(fit.machines[0].posterior, "effect_root")
+                    machine = fit.machines[0]
+                    post = machine.robust_covariance.posterior(machine.posterior, "effect_root")
                     cov = link.counted * np.asarray(link.cov)
                     error = error + np.einsum("ei,ij,ej->e", slopes[1], cov, slopes[1])
                 table["sd"] = np.sqrt(post.reported(S)[1] + error)

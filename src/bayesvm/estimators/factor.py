@@ -255,7 +255,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self._report = FactorReport(found.parts, found.columns)
         self._n_features_out = sum(part.loadings()[0].shape[1] for part in found.parts)
         fit = Fit(found.machines, data.classes, data.masses, data.chosen, run.stopped)
-        return self._keep(fit.judged(found.moments), data)
+        return self._keep(fit.with_left_out(found.moments), data)
 
     # ----- predictions
 

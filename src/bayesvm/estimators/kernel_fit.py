@@ -218,7 +218,7 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     link = settings.link(moments)
     args = (machines, data.classes, data.masses)
     result = KernelFit(*args, stopped=run.stopped, link=link, support=support)
-    return result.judged(moments, far_variance(machines))
+    return result.with_left_out(moments, far_variance(machines))
 
 
 Machines = tuple[list[BinaryModel], TrainingMoments]
@@ -363,4 +363,4 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     found = [replace(m, model=model) for m in machines]
     link = settings.link(moments) if moments is not None else None
     fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
-    return fit.judged(moments, far_variance(found))
+    return fit.with_left_out(moments, far_variance(found))

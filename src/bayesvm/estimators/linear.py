@@ -307,7 +307,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
             machines = self._with_cells(machines, problem, data.X)
         who = data.classes, data.masses, data.chosen, run.stopped
         fit = Fit(machines, *who, link=link, is_joint=link is not None)
-        return fit.judged(moments, far)
+        return fit.with_left_out(moments, far)
 
     # ----- missing cells
 

@@ -209,7 +209,7 @@ class VectorClassifier(BayesianClassifier):
         fit = Fit(machines, *told, self._maximised)
         moments = [part for part in result.held_out if part is not None]
         if len(moments) == len(machines):
-            fit = fit.judged(LooMoments.of(moments))
+            fit = fit.with_left_out(LooMoments.of(moments))
         report = VectorReport(machines, training.classes, support)
         self.kernel_ = "precomputed" if result.kernel is None else result.kernel
         self.support_, self.vectors_ = training.rows[support], training.X[support]

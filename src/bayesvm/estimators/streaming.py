@@ -173,13 +173,13 @@ def learn(
         # links of ``fit`` were fitted to more rows
         pairs = zip(machines, fit.machines, strict=True)
         linked = [replace(machine, link=old.link) for machine, old in pairs]
-        kept = {"link": fit.link, "left_out": fit.left_out, "far": fit.far}
+        kept = {"link": fit.link, "left_out": fit.left_out, "extrapolation": fit.extrapolation}
         result = replace(result, machines=linked, **kept)  # type: ignore[arg-type]
     else:
         moments = LooMoments.of(left_out)
         if setup.softmax and n_classes > 2 and moments is not None:
             result = replace(result, link=SoftmaxLink.fit(*moments))
-        result = result.judged(moments, setup.limit(machines))
+        result = result.with_left_out(moments, setup.limit(machines))
     sequential = tuple(met) if is_full else stream.sequential
     return replace(stream, rows=held, sequential=sequential, calls=stream.calls + 1), result
 

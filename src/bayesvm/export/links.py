@@ -121,13 +121,13 @@ class Predictor(NamedTuple):
         else:
             logs = class_logs(self.fit.over_classes, self.m, self.v, self.classes)
             logs = logs - logsumexp(logs)
-        if self.fit.far is None:
+        if self.fit.extrapolation is None:
             return logs, logs
-        return logs, self.fit.far.mixed(logs, self.v)
+        return logs, self.fit.extrapolation.mixed(logs, self.v)
 
     def _floored(self, p: Columns) -> Columns:
         """Probabilities with the floor that the number of training rows sets."""
-        return floored(p, self.fit.over_classes.rows, self.classes)
+        return floored(p, self.fit.link_rows, self.classes)
 
     def proba(self) -> Columns:
         """Class probabilities."""
@@ -144,7 +144,7 @@ class Predictor(NamedTuple):
         plain, mixed = self._logs()
         if self.fit.is_binary:
             machine, odds = self.fit.machines[0], mixed[1] - mixed[0]
-            if machine.width is None:
+            if machine.robust_covariance is None:
                 ends = Spread(*(logit(machine.link, each, 0.0) for each in f))
             else:
                 found, middle = band(machine.link, f, tails), plain[1] - plain[0]
@@ -159,6 +159,6 @@ class Predictor(NamedTuple):
         low, high = ends.low + np.minimum(moved, 0.0), ends.high + np.maximum(moved, 0.0)
         if self.fit.is_binary:
             low, high = beside([-high, low]), beside([-low, high])
-        unseen = unseen_rate(self.fit.over_classes.rows, tails[1])
+        unseen = unseen_rate(self.fit.link_rows, tails[1])
         least, most = self._floored(expit(low)), self._floored(expit(high))
         return np.minimum(least, 1.0 - unseen), np.maximum(most, unseen)

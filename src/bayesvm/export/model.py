@@ -295,11 +295,11 @@ def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
     post = machine.posterior
     if machine.draws is not None:
         raise ValueError("intervals of draws are not in graphs; give level=None")
-    if not fit.is_joint and machine.width is not None:
+    if not fit.is_joint and machine.robust_covariance is not None:
         of_link = fit.is_binary and isinstance(machine.link, CalibratedLink)
-        post = machine.width.posterior(post, "link_root" if of_link else "root")
+        post = machine.robust_covariance.posterior(post, "link_root" if of_link else "root")
     if isinstance(machine, ExactBinaryModel):
-        v = v if machine.width is None else machine.width.by * v
+        v = v if machine.robust_covariance is None else machine.robust_covariance.by * v
     elif post is not machine.posterior:
         v = post.scale * _variance(post, C) + rest
     return Spread(*(m + np.sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])))

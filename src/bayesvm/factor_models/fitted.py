@@ -334,6 +334,7 @@ class KernelMachine:
     """One column of labels: f, its link, and how the fit went."""
 
     has_spread: ClassVar[bool] = True
+    params: ClassVar[tuple[Any, ...]] = ()  # of latent entries
 
     fitted: KernelFit | KernelDraws
     number: int
@@ -364,23 +365,11 @@ class KernelMachine:
 
     reported_moments = moments
 
-    def quantiles(
-        self,
-        X: Array,
-        levels: tuple[float, ...],
-        rows: Rows | None = None,
-        moments: Pair | None = None,
-    ) -> Array:
-        m, v = self.moments(X) if moments is None else moments
+    def quantiles(self, X: Array, levels: tuple[float, ...], rows: Rows | None = None) -> Array:
+        m, v = self.moments(X)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
-    def band(
-        self,
-        X: Array,
-        levels: tuple[float, float, float],
-        rows: Rows | None = None,
-        moments: Pair | None = None,
-    ) -> Array:
+    def band(self, X: Array, levels: tuple[float, float, float], rows: Rows | None = None) -> Array:
         """Log odds at lower end, median and upper end of f, ``(3, n)``."""
-        f = self.quantiles(X, levels, moments=moments)
+        f = self.quantiles(X, levels)
         return self.link.logit(f, np.zeros_like(f))

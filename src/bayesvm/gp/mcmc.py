@@ -297,7 +297,7 @@ def machine_from_chains(
         worst <= AGREED,
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
-        width=RobustCovariance(by) if width == "data" else None,
+        robust_covariance=RobustCovariance(by) if width == "data" else None,
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)

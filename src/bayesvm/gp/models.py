@@ -152,14 +152,9 @@ class ExactBinaryModel(BinaryModel):
         return rows.C @ self.alpha, self.variance(rows)
 
     def quantiles(
-        self,
-        X: Any,
-        levels: tuple[float, ...],
-        rows: Rows | None = None,
-        moments: tuple[Array, Array] | None = None,
-        of_link: bool = False,
+        self, X: Any, levels: tuple[float, ...], rows: Rows | None = None, of_link: bool = False
     ) -> Array:
-        m, v = self.reported_moments(X, rows, moments)
+        m, v = self.reported_moments(X, rows)
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
 
@@ -221,16 +216,16 @@ def machines_from_sites(
         link = plain_link(probability, likelihood)
         if link is None:
             link = CalibratedLink.fit(y, *left_out, labels.effective)
-        wide = None
+        robust = None
         if width == "data":
             rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
             held = LooMoments(y, *left_out, labels.c)
             by = width_factor(likelihood, held, M[:, k], v, rest, chosen=True, unit=labels.unit)
-            wide = RobustCovariance(by)
+            robust = RobustCovariance(by)
         made = BinaryModel(
             model, GaussianPosterior(coef), State(coef, model.init()), link,
             float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,
-            fit.converged, fit.change, width=wide,
+            fit.converged, fit.change, robust_covariance=robust,
         )  # fmt: skip
         if isinstance(process, ExactProcess):
             made = ExactBinaryModel(**made.__dict__, alpha=fit.A[:, k], variance=variance)
@@ -264,8 +259,8 @@ def far_variance(machines: Sequence[BinaryModel]) -> float | None:
 
 def joint_draws(machine: BinaryModel, X: Any, theta: Array, rng: np.random.Generator) -> Array:
     """f jointly at rows, for draws of the coefficients."""
-    model, wider = machine.model, machine.width
-    by = 1.0 if wider is None else np.sqrt(wider.by)  # of what is drawn here, too
+    model, robust = machine.model, machine.robust_covariance
+    by = 1.0 if robust is None else np.sqrt(robust.by)  # of what is drawn here, too
     mean = machine.posterior.mean
     theta = mean + (theta - mean) / by
     f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)

@@ -107,7 +107,7 @@ def plain(model: Any) -> Any:
     """The estimator with the width of its posterior, not that of the data."""
     out, fit = copy(model), model._fitted()
     if isinstance(fit.machines[0], BinaryModel):
-        out.fit_ = replace(fit, machines=[replace(m, width=None) for m in fit.machines])
+        out.fit_ = replace(fit, machines=[replace(m, robust_covariance=None) for m in fit.machines])
     return out
 
 

@@ -59,8 +59,8 @@ class BinaryModel:
     dual: Array | None = None  # variables of a mode
     # covariances of groups' effects, (m, r, r), by term: draws where these were integrated out
     variances: Mapping[str, Array] = field(default_factory=dict)
-    # of the data; without it the covariance of the posterior is reported
-    width: RobustCovariance | None = None
+    # without it the covariance of the posterior is reported
+    robust_covariance: RobustCovariance | None = None
     effect_scale: float = 1.0  # of effects on probabilities, which a fitted link shrinks
 
     def __getstate__(self) -> dict[str, Any]:
@@ -77,86 +77,70 @@ class BinaryModel:
 
     @cached_property
     def reported(self) -> Posterior:
-        """The posterior as it is reported: with the width of the data, or with the model's."""
-        return self.posterior if self.width is None else self.width.posterior(self.posterior)
+        """The posterior with its robust covariance, if there is one."""
+        robust = self.robust_covariance
+        return self.posterior if robust is None else robust.posterior(self.posterior)
 
     # ----- f at new rows
 
-    def columns(self, X: Any) -> Rows | None:
-        """Columns at new rows; ``None`` where entries are latent."""
-        return None if self.model.is_latent else self.model.rows(X)
+    def columns(self, X: Any) -> Rows:
+        """Columns at new rows."""
+        if self.model.is_latent:
+            return predict_rows(self.model, X, self.params)
+        return self.model.rows(X)
 
     def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
         """Mean and variance of f at new rows, whose columns may be given."""
-        post = self.posterior
-        if self.model.is_latent:
-            rows = predict_rows(self.model, X, self.params)
-        elif rows is None:
-            rows = self.model.rows(X)
+        post, rows = self.posterior, self.columns(X) if rows is None else rows
         m, v = post.moments(rows.C)
         v = v + rows.extra
         if rows.V and isinstance(post, GaussianPosterior):
             v = v + latent_variance(rows, post.coef)
         elif rows.V:
-            some = rows_with_entries(part for h in rows.V for part in h.cells)
-            m[some], v[some] = mixture(*by_pairs(self.model, X[some], post.pairs))
+            filled = rows_with_entries(part for h in rows.V for part in h.cells)
+            m[filled], v[filled] = mixture(*by_pairs(self.model, X[filled], post.pairs))
         return m, v + self.absent(X)
 
-    def reported_moments(
-        self, X: Any, rows: Rows | None = None, moments: tuple[Array, Array] | None = None
-    ) -> tuple[Array, Array]:
-        """Mean and variance of f at new rows, as they are reported; from moments if known."""
-        rows = self.columns(X) if rows is None else rows
-        m, v = self.moments(X, rows) if moments is None else moments
-        if self.width is None:
+    def reported_moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
+        """Mean and variance of f at new rows, with the robust covariance."""
+        rows, robust = self.columns(X) if rows is None else rows, self.robust_covariance
+        m, v = self.moments(X, rows)
+        if robust is None:
             return m, v
-        if self.width.root is not None and rows is not None:
-            own, data = self.posterior.moments(rows.C)[1], self.reported.moments(rows.C)[1]
-            return m, v - own + data
-        rest = self.absent(X)
-        if rows is None:
-            known = Coef(self.posterior.mean, Point(self.model.width))
-            rest = rest + latent_variance(predict_rows(self.model, X, self.params), known)
-        return m, rest + self.width.by * (v - rest)
+        if robust.root is not None:
+            plain, reported = (p.moments(rows.C)[1] for p in (self.posterior, self.reported))
+            return m, v - plain + reported
+        rest = self.absent(X)  # and of latent entries where coefficients are at their means
+        if self.model.is_latent:
+            rest = rest + latent_variance(rows, Coef(self.posterior.mean, Point(self.model.width)))
+        return m, rest + robust.by * (v - rest)
 
     def quantiles(
-        self,
-        X: Any,
-        levels: tuple[float, ...],
-        rows: Rows | None = None,
-        moments: tuple[Array, Array] | None = None,
-        of_link: bool = False,
+        self, X: Any, levels: tuple[float, ...], rows: Rows | None = None, of_link: bool = False
     ) -> Array:
         """Of f at new rows, ``(levels, n)``; those of a Gaussian where entries are latent.
 
         ``of_link``: without what the link corrects.
         """
+        rows, post = self.columns(X) if rows is None else rows, self.reported
         if self.model.is_latent:
-            m, v = self.reported_moments(X, None, moments)
+            m, v = self.reported_moments(X, rows)
             return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
-        rows, post = self.model.rows(X) if rows is None else rows, self.reported
-        if self.width is not None and of_link:
-            post = self.width.posterior(self.posterior, "link_root")
+        if of_link and self.robust_covariance is not None:
+            post = self.robust_covariance.posterior(self.posterior, "link_root")
         return post.quantiles(rows.C, levels, rows.extra + self.absent(X))
 
-    def band(
-        self,
-        X: Any,
-        levels: tuple[float, float, float],
-        rows: Rows | None = None,
-        moments: tuple[Array, Array] | None = None,
-    ) -> Array:
+    def band(self, X: Any, levels: tuple[float, float, float], rows: Rows | None = None) -> Array:
         """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
 
-        With a robust width the centre is the prediction, which averages over f, and the
+        With a robust covariance the centre is the prediction, which averages over f, and the
         uncertainty of the link is added.
         """
-        moments = self.moments(X, rows) if moments is None else moments
-        f = self.quantiles(X, levels, rows, moments, isinstance(self.link, CalibratedLink))
-        if self.width is None:
+        f = self.quantiles(X, levels, rows, isinstance(self.link, CalibratedLink))
+        if self.robust_covariance is None:
             return self.link.logit(f, np.zeros_like(f))
         low, _, high = self.link.band(f, levels)
-        middle = self.link.logit(*moments)
+        middle = self.link.logit(*self.moments(X, rows))
         gap = 1e-3 * (high - low)  # the prediction is strictly inside
         return np.stack([np.minimum(low, middle - gap), middle, np.maximum(high, middle + gap)])
 
@@ -208,9 +192,9 @@ class BinaryModel:
 
     def drawn_covariances(self, k: int) -> Array | None:
         """Draws of the covariance of a group's effects under term ``k``, ``(m, r, r)``, if any."""
-        term, held = self.model.terms[k], self.draws
-        if held is not None and term.name in held.hyper:
-            return covariances(term, held.hyper[term.name])
+        term = self.model.terms[k]
+        if self.draws is not None and term.name in self.draws.hyper:
+            return covariances(term, self.draws.hyper[term.name])
         return self.variances.get(term.name)
 
     def spread(self, k: int) -> Array:
@@ -279,9 +263,9 @@ class Fit:
     link: ClassLink | None = None  # over several classes, unless it is by the machines' own
     is_joint: bool = False  # machines were fitted together: they have one bound and one history
     left_out: LooPredictions | None = None  # training rows, each predicted without itself
-    far: Extrapolation | None = None  # probabilities far from the training rows
+    extrapolation: Extrapolation | None = None  # probabilities far from the training rows
 
-    def judged(self, moments: LooMoments | None, limit: float | None = None) -> Self:
+    def with_left_out(self, moments: LooMoments | None, limit: float | None = None) -> Self:
         """The fit with its predictions of training rows left out, from moments of f there.
 
         With ``limit``, the largest variance of f or infinity, probabilities of a link that is
@@ -289,10 +273,10 @@ class Fit:
         """
         if moments is None:
             return self
-        far = None
-        if not np.isinf(self.over_classes.rows) and limit is not None:
-            far = Extrapolation.of(moments, self.masses, limit)
-        fit = replace(self, far=far)
+        extrapolation = None
+        if np.isfinite(self.link_rows) and limit is not None:
+            extrapolation = Extrapolation.of(moments, self.masses, limit)
+        fit = replace(self, extrapolation=extrapolation)
         return replace(fit, left_out=LooPredictions.of(moments, fit.proba))
 
     @property
@@ -321,8 +305,7 @@ class Fit:
 
     @property
     def bound(self) -> float:
-        some = self.machines[:1] if self.is_joint else self.machines
-        return float(sum(m.bound for m in some))
+        return float(sum(m.bound for m in self.machines[: 1 if self.is_joint else None]))
 
     @property
     def path(self) -> Any:
@@ -378,16 +361,13 @@ class Fit:
 
     # ----- f at new rows
 
-    def columns_at(self, X: Any) -> list[Rows | None]:
-        """Columns at new rows for each machine; made once where machines have them in common.
-
-        ``None`` where entries are latent: each machine has its own distribution of them.
-        """
-        made: dict[int, Rows | None] = {}
-        for machine in self.machines:
-            if id(machine.terms) not in made:
-                made[id(machine.terms)] = machine.columns(X)
-        return [made[id(machine.terms)] for machine in self.machines]
+    def columns_at(self, X: Any) -> list[Rows]:
+        """Columns at new rows for each machine; made once where machines have them in common."""
+        first = self.machines[0]
+        has_latent = any(params is not None for params in first.params)
+        if has_latent or any(m.terms is not first.terms for m in self.machines):
+            return [machine.columns(X) for machine in self.machines]
+        return [first.columns(X)] * len(self.machines)
 
     def moments_at(self, X: Any, reported: bool = False) -> list[tuple[Array, Array]]:
         """Mean and variance of f at a block of rows, for each machine; or those ``reported``."""
@@ -401,8 +381,8 @@ class Fit:
             return [post.sample(n, rng) for post in posts]
         if self.machines[0].draws is None:
             return list(posts[0].sample_all(n, rng))
-        some = rng.integers(posts[0].flat.shape[0], size=n)
-        return [post.flat[some] for post in posts]
+        drawn = rng.integers(posts[0].flat.shape[0], size=n)
+        return [post.flat[drawn] for post in posts]
 
     def draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
         """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
@@ -416,6 +396,11 @@ class Fit:
         return self.link or SeparateLinks([m.link for m in self.machines])
 
     @property
+    def link_rows(self) -> float:
+        """Weight of the rows to which the link was fitted; infinite if it was not."""
+        return self.machines[0].link.rows if self.is_binary else self.over_classes.rows
+
+    @property
     def offsets(self) -> Array:
         """What the link adds to f, of each machine."""
         return self.over_classes.offsets
@@ -427,33 +412,24 @@ class Fit:
             logs = np.stack([np.zeros_like(z), z], axis=1)
         else:
             logs = self.over_classes.logs(m, v)
-        return logs if self.far is None else self.far.mixed(logs, v)
-
-    def odds(self, m: Array, v: Array) -> Array:
-        """Log odds of each class against the others, ``(n, classes)``, however certain."""
-        logs = self.logs(m, v)
-        if not self.is_binary:
-            return class_odds(logs)
-        z = logs[:, 1:] - logs[:, :1]
-        return np.hstack([-z, z])
+        return logs if self.extrapolation is None else self.extrapolation.mixed(logs, v)
 
     def scores(self, m: Array, v: Array) -> Array:
         """Decision values: of two classes one, which is positive where the second is likelier."""
         if not self.is_binary:
-            certain = np.isinf(self.over_classes.rows)
+            certain = np.isinf(self.link_rows)
             return class_odds(self.logs(m, v) if certain else np.log(self.proba(m, v)))
         link: Any = self.machines[0].link
-        if self.far is None:
+        if self.extrapolation is None:
             return link.score(m[:, 0], v[:, 0])
-        return self.odds(m, v)[:, 1] / link.a
+        return np.diff(self.logs(m, v))[:, 0] / link.a
 
     def proba(self, m: Array, v: Array) -> Array:
         """Class probabilities, which agree with the sign of the scores, ties included."""
-        rows, K = self.over_classes.rows, len(self.classes)
+        P = floored(softmax(self.logs(m, v), axis=1), self.link_rows, len(self.classes))
         if not self.is_binary:
-            return floored(softmax(self.logs(m, v), axis=1), rows, K)
-        p = floored(expit(self.odds(m, v)[:, 1]), rows, K)
-        half_up = np.nextafter(0.5, 1.0)
+            return P
+        half_up, p = np.nextafter(0.5, 1.0), P[:, 1]
         p = np.where(self.scores(m, v) > 0, np.maximum(p, half_up), np.minimum(p, 0.5))
         return np.stack([1.0 - p, p], axis=1)
 
@@ -463,23 +439,19 @@ class Fit:
         They have the probabilities inside, which have the same floor.  An interval of a certain
         class is not narrower than Jeffreys' for an event that was not seen in as many rows.
         """
-        columns, rows, K = self.columns_at(X), self.over_classes.rows, len(self.classes)
-        each = [m.moments(X, C) for m, C in zip(self.machines, columns, strict=True)]
-        odds = self.odds(*(np.stack(part, axis=1) for part in zip(*each, strict=True)))
-        low, middle, high = self._bands(X, (tails[0], 0.5, tails[1]), columns, each)
+        columns, K = self.columns_at(X), len(self.classes)
+        pairs = zip(self.machines, columns, strict=True)
+        m, v = (np.stack(x, axis=1) for x in zip(*(m.moments(X, C) for m, C in pairs), strict=True))
+        low, middle, high = self._bands(X, (tails[0], 0.5, tails[1]), columns, m, v)
         # as far as averaging over f moves the median, it moves the end on that side
-        moved = odds - middle
-        least = floored(expit(low + np.minimum(moved, 0.0)), rows, K)
-        most = floored(expit(high + np.maximum(moved, 0.0)), rows, K)
-        unseen = unseen_rate(rows, tails[1])
-        return np.minimum(least, 1.0 - unseen), np.maximum(most, unseen)
+        moved = class_odds(self.logs(m, v)) - middle
+        lower = floored(expit(low + np.minimum(moved, 0.0)), self.link_rows, K)
+        upper = floored(expit(high + np.maximum(moved, 0.0)), self.link_rows, K)
+        unseen = unseen_rate(self.link_rows, tails[1])
+        return np.minimum(lower, 1.0 - unseen), np.maximum(upper, unseen)
 
     def _bands(
-        self,
-        X: Any,
-        levels: tuple[float, float, float],
-        columns: list[Rows | None],
-        moments: list[tuple[Array, Array]],
+        self, X: Any, levels: tuple[float, float, float], columns: list[Rows], m: Array, v: Array
     ) -> Array:
         """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
 
@@ -487,23 +459,20 @@ class Fit:
         are.
         """
         if self.is_binary:
-            logit = self.machines[0].band(X, levels, columns[0], moments[0])
+            logit = self.machines[0].band(X, levels, columns[0])
             return np.stack([-logit[::-1], logit], axis=2)
         if not self.is_joint:
-            known = zip(self.machines, columns, moments, strict=True)
-            f = np.stack([m.quantiles(X, levels, C, own) for m, C, own in known], axis=-1)
-            return class_bands(self.over_classes.logs(f, np.zeros_like(f)))
-        if self.machines[0].draws is None:
+            pairs = zip(self.machines, columns, strict=True)
+            f = np.stack([machine.quantiles(X, levels, C) for machine, C in pairs], axis=-1)
+        elif self.machines[0].draws is None:
             # of independent f: coefficients are reported less their mean, which is correlated
-            z = ndtri(np.array(levels))[:, None]
-            f = np.stack([m + np.sqrt(v) * z for m, v in moments], axis=-1)
-            return class_bands(self.over_classes.logs(f, np.zeros_like(f)))
-        posts: list[Any] = [m.reported for m in self.machines]
-        thetas = [post.flat[:: -(-len(post.flat) // DRAWS)] for post in posts]
-        rng, size = np.random.default_rng(0), max(1, HELD // (DRAWS * len(thetas)))
-        parts = []
-        for first in range(0, X.shape[0], size):
-            f = np.stack(self.draws_at(X[first : first + size], thetas, rng), axis=-1)
-            odds = class_odds(self.over_classes.logs(f, np.zeros_like(f)))  # (draws, rows, classes)
-            parts.append(np.quantile(odds, levels, axis=0))
-        return np.concatenate(parts, axis=1)
+            f = m + np.sqrt(v) * ndtri(np.array(levels))[:, None, None]
+        else:
+            rng, parts = np.random.default_rng(0), []
+            thetas, size = self.thetas(DRAWS, rng), max(1, HELD // (DRAWS * len(self.machines)))
+            for first in range(0, X.shape[0], size):
+                f = np.stack(self.draws_at(X[first : first + size], thetas, rng), axis=-1)
+                odds = class_odds(self.over_classes.logs(f, np.zeros_like(f)))
+                parts.append(np.quantile(odds, levels, axis=0))
+            return np.concatenate(parts, axis=1)
+        return class_bands(self.over_classes.logs(f, np.zeros_like(f)))

@@ -262,8 +262,10 @@ def with_link(
             scale = effect_scale(some.y > 0, link.proba(inside, v), inside, held.c)
     kind = "model" if width == "model" else "clustered" if grouped else "robust"
     rare = float(masses(some.y, c / some.unit).min())
-    wide = robust_covariance(problem, post, machine.state.priors, some, held, rare, kind, marginal)
-    return replace(machine, link=link, width=wide, effect_scale=scale), held
+    robust = robust_covariance(
+        problem, post, machine.state.priors, some, held, rare, kind, marginal
+    )
+    return replace(machine, link=link, robust_covariance=robust, effect_scale=scale), held
 
 
 def moments_of_classes(

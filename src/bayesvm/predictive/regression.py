@@ -149,7 +149,7 @@ def with_residuals(
     held = LooMoments(some.y, *machine.posterior.left_out(some), some.c * share)
     if width == "data":
         post, priors = machine.posterior, machine.state.priors
-        wide = robust_covariance(problem, post, priors, some, held, problem.weight)
-        machine = replace(machine, width=wide)
+        robust = robust_covariance(problem, post, priors, some, held, problem.weight)
+        machine = replace(machine, robust_covariance=robust)
     noise: Any = problem.model.likelihood
     return machine, LeftOutResiduals.of(held, noise)
