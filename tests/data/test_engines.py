@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -88,7 +87,7 @@ def test_workers_change_nothing_not_even_the_last_bit(lik, form):
 
     def passes(engine):
         p = make_problem(X, y, c, likelihood=lik, engine=engine, form=form, size=50)
-        found = [p.stats(COEF), p.draw(COEF.mean, (5, 6))]
+        found = [p.expectations(COEF, gram=True), p.draw(COEF.mean, (5, 6))]
         S = [s.S.M if form == "dense" else s.S.d if form == "diagonal" else s.S.w for s in found]
         return [*S, *(s.g for s in found), *(np.array([s.bound]) for s in found)]
 
@@ -151,10 +150,10 @@ def test_busy_neighbours_cost_no_cycles():
     coef = Coef(np.zeros(60), FullCovariance(np.eye(60)))
 
     def spent():
-        problem.stats(coef)
+        problem.expectations(coef, gram=True)
         begun = time.process_time()
         for _ in range(5):
-            problem.stats(coef)
+            problem.expectations(coef, gram=True)
         return time.process_time() - begun
 
     alone = spent()
@@ -251,9 +250,9 @@ def test_what_engines_are_given_holds_no_rows():
     X, y = simulate(5000, 5, seed=0)[:2]
     problem = make_problem(X, y, engine=Sending())
     coef = Coef(np.zeros(problem.model.width), FullCovariance(np.eye(problem.model.width)))
-    for visit in (problem.stats, problem.slopes, partial(problem.expectations, v=1.0)):
-        visit(coef)
-    assert len(sent) == 3
+    for v in (None, 1.0):
+        problem.expectations(coef, v)
+    assert len(sent) == 2
     assert max(sent) < 20_000  # all rows are ten times that
 
 

@@ -281,7 +281,7 @@ def test_what_travels_is_as_large_as_the_model(reference):
         _, rows = learn_groups(DaskRows.of(tall), da.from_array(np.tile(PATIENT, copies)))
         y, c = np.tile(np.where(Y == "ill", 1.0, -1.0), copies), np.ones(N * copies)
         problem = Problem(model, cut(rows, 512), Dask(), y, c, form="arrow")
-        sums = problem.stats(coef)
+        sums = problem.expectations(coef, gram=True)
         sent.append(len(pickle.dumps(sums)))
     assert sent[0] == sent[1] < 8 * 3 * (1 + P) * (PATIENTS + P) + 4000
 

@@ -130,7 +130,7 @@ def test_the_adaptive_rate_is_the_printed_one():
     gradients, window = [], 10.0
     for t, rows in enumerate(batches(40, 10)):
         batch = weighted(problem.some(rows), N / 10)
-        stats = batch.stats(coefficients(leaky))
+        stats = batch.expectations(coefficients(leaky), gram=True)
         target = stats.S.M + np.diag([0.25, 0.8, 0.8, 0.8])
         potential = stats.g + stats.S.M @ coefficients(leaky).mean
         G = np.concatenate([target.ravel(), potential]) - at

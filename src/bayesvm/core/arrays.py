@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.special
-from scipy import sparse
 
 from .types import Array
 
@@ -33,7 +32,7 @@ class Composite(ABC):
         """The rows with a function of each array in its place."""
 
     def __getitem__(self, rows: Any) -> Any:
-        return self.mapped(lambda each: pick(each, rows))
+        return self.mapped(lambda each: each[rows])
 
     def copy(self) -> Self:
         return self.mapped(lambda each: each.copy())
@@ -49,21 +48,16 @@ def inner(x: Any) -> Any:
 
 
 def of(x: Any) -> Any:
-    """The namespace of an array; a library that is not imported has made none."""
+    """The namespace of an array: that of torch for tensors, which only an imported torch makes."""
     torch = sys.modules.get("torch")
-    is_tensor = torch is not None and isinstance(inner(x), torch.Tensor)
-    return import_module("array_api_compat.torch") if is_tensor else np
+    if torch is None or not isinstance(inner(x), torch.Tensor):
+        return np
+    return import_module("array_api_compat.torch")
 
 
 def is_foreign(x: Any) -> bool:
     """Whether rows are torch tensors."""
     return of(x) is not np
-
-
-def is_numpy(x: Any) -> bool:
-    """Whether an array, or the arrays of composite rows, are held by NumPy."""
-    x = inner(x)
-    return isinstance(x, np.ndarray | np.generic | float | int) or bool(sparse.issparse(x))
 
 
 def adopted(x: Any) -> Any:
@@ -88,10 +82,8 @@ def like(x: Any, rows: Any) -> Any:
         # sparse or integer rows (labels) take what they are multiplied with as it is
         single = not is_composite and rows.dtype == np.float32
         return np.asarray(x, dtype=np.float32) if single else x
-    torch, device = import_module("torch"), inner(rows).device
-    if not is_foreign(x):  # torch, which would share the memory, warns of read-only arrays
-        x = torch.from_numpy(np.require(np.ascontiguousarray(x), requirements="W"))
-    return x.to(device, torch.float64 if is_composite else rows.dtype)
+    x = x if is_foreign(x) else back(x, rows)
+    return x.to(inner(rows).device, of(rows).float64 if is_composite else rows.dtype)
 
 
 def double(x: Any) -> Any:
@@ -108,17 +100,12 @@ def to_numpy(x: Any) -> Any:
 
 
 def back(x: Array, rows: Any) -> Any:
-    """A prediction in the library and on the device of ``rows``, if that can hold it."""
+    """An array in the library and on the device of ``rows``, if that can hold it."""
     if not is_foreign(rows) or x.dtype.kind not in "biuf":
         return x
-    return import_module("torch").from_numpy(np.require(x, requirements="W")).to(inner(rows).device)
-
-
-def index(x: Array, rows: Any) -> Any:
-    """Whole numbers, codes of groups, where ``rows`` are."""
-    if not is_foreign(rows):
-        return x
-    return import_module("torch").from_numpy(x.astype(np.int64)).to(inner(rows).device)
+    # torch shares the memory, and warns of arrays that must not be written
+    x = np.require(np.ascontiguousarray(x), requirements="W")
+    return import_module("torch").from_numpy(x).to(inner(rows).device)
 
 
 def empty(rows: Any, width: int, dtype: str) -> Any:
@@ -132,22 +119,11 @@ def empty(rows: Any, width: int, dtype: str) -> Any:
 
 def constant(rows: Any, value: float, *more: int) -> Any:
     """A float64 array of one value, one entry (or row of entries) for each of ``rows``."""
-    shape = (rows.shape[0], *more)
-    if not is_foreign(rows):
-        return np.full(shape, value)
-    torch = import_module("torch")
-    return torch.full(shape, value, dtype=torch.float64, device=inner(rows).device)
+    return back(np.full((rows.shape[0], *more), value), rows)
 
 
 # ---------------------------------------------------------------------------------------------
 # Rows
-
-
-def pick(x: Any, rows: Any) -> Any:
-    """Chosen rows; ``rows`` are a slice, or whole numbers in NumPy or where ``x`` is."""
-    if is_foreign(x) and not isinstance(x, Composite) and not isinstance(rows, slice):
-        rows = import_module("torch").as_tensor(rows, device=x.device)
-    return x[rows]
 
 
 def joined(parts: Sequence[Any]) -> Any:
@@ -160,18 +136,6 @@ def joined(parts: Sequence[Any]) -> Any:
         each.mapped(found.append)
     whole = map(np.concatenate, zip(*columns, strict=True))
     return first.mapped(lambda _: next(whole))
-
-
-def sums_by(codes: Any, x: Any, G: int) -> Any:
-    """Sum of the rows that have the same code, ``(G, k)`` from ``(n, k)``."""
-    if not is_foreign(x):
-        out = np.empty((G, x.shape[1]))
-        for k, column in enumerate(x.T):
-            out[:, k] = np.bincount(codes, column, G)
-        return out
-    torch = import_module("torch")
-    out = torch.zeros((G, x.shape[1]), dtype=torch.float64, device=x.device)
-    return out.index_add_(0, codes, x.double())
 
 
 def one_against_rest(codes: Array, n_classes: int) -> Iterator[Array]:

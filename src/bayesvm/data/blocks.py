@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import inner, is_foreign, joined, pick, to_numpy
+from ..core.arrays import inner, is_foreign, joined, to_numpy
 from ..core.types import Array, Block, Rows
 from .sources import DaskRows, Source, check_finite, tasks
 
@@ -86,8 +86,8 @@ class Blocks:
 
     def take(self, rows: Array) -> Blocks:
         """Chosen rows, in memory."""
-        extra = self.extra if isinstance(self.extra, float) else pick(self.extra, rows)
-        return Blocks(pick(self.X, rows), self.size, self.ready, extra)
+        extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
+        return Blocks(self.X[rows], self.size, self.ready, extra)
 
     def on_host(self) -> Blocks:
         """The same rows on the host."""

@@ -71,7 +71,11 @@ class Serial:
 
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
         """Sum of the results, in the order of the blocks."""
-        return reduce(add, self.collect(fn, blocks, *vectors))
+        total = None
+        for b in blocks:
+            own = entries(vectors, b.at) if vectors else ()
+            total = fn(b, *own) if total is None else total + fn(b, *own)
+        return total
 
     def check(self) -> None:
         """Refuse fields without a meaning, and engines that cannot run here."""
@@ -146,6 +150,9 @@ class Threads(Serial):
                     yield ahead.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+    def sum(self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any) -> Any:
+        return reduce(add, self.collect(fn, blocks, *vectors))
 
 
 @dataclass(frozen=True)

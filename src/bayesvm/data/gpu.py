@@ -68,7 +68,7 @@ class Gpu(Serial):
         """An array on the device; whole numbers, which are codes, keep their type."""
         if isinstance(x, arrays.Composite):
             return x.mapped(self.place)
-        if not arrays.is_numpy(x) or isinstance(x, float):
+        if not isinstance(x, np.ndarray | np.generic) or isinstance(x, float):
             return x
         if x.dtype not in (np.float32, np.float64, np.int8, np.int16):
             x = x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)

@@ -89,7 +89,7 @@ class Training(NamedTuple):
     def take(self, at: Array) -> Training:
         c, rows = self.c[at], self.rows[at]
         copies = c if self.copies is self.c else self.copies[at]
-        return Training(arrays.pick(self.X, at), self.classes, self.codes[at], c, copies, rows)
+        return Training(self.X[at], self.classes, self.codes[at], c, copies, rows)
 
     def repeated(self) -> Training:
         """Rows with missing cells as often as they count: a chain draws each copy's cells."""
@@ -310,7 +310,7 @@ class SoftLabels(NamedTuple):
         """Every row once for each class that it may have, weighted by the probability of that."""
         c = check_weights(sample_weight, X)
         rows, k = np.nonzero(self.P > 0)
-        X, weight = arrays.pick(X, rows), c[rows] * self.P[rows, k]
+        X, weight = X[rows], c[rows] * self.P[rows, k]
         return Training.of(X, self.classes[k], weight, class_weight)._replace(chosen=rows)
 
 
@@ -331,7 +331,7 @@ class Numbered(NamedTuple):
         """Checked rows and numbers, with weights."""
         c = check_weights(sample_weight, y)
         some = np.flatnonzero(c > 0)
-        X = X if some.size == c.size else arrays.pick(X, some)
+        X = X if some.size == c.size else X[some]
         return cls(X, y[some], c[some], some)
 
 

@@ -221,8 +221,6 @@ def _plain_frame(X: Any) -> Any:
 
 def kind_of(X: Any) -> str:
     """Where rows are: in "memory", in a "source" read in chunks, or on a "device"."""
-    if arrays.is_numpy(X):
-        return "memory"
     X = arrays.inner(X)
     if isinstance(X, Source | DaskRows) or is_dask(X):
         return "source"

@@ -105,7 +105,7 @@ class Standardised(Design):
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         X = arrays.inner(X)
-        if arrays.is_numpy(X) and not sparse.issparse(X):
+        if isinstance(X, np.ndarray):
             out = np.empty(X.shape) if out is None else out
             with np.errstate(over="ignore"):
                 np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
@@ -214,7 +214,7 @@ def spread(block: Block, c: Array) -> Spread:
         for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
             X = X * arrays.like(factor, X)
     known, count = None, n
-    if arrays.is_numpy(X) and np.isnan(c @ X).any():
+    if isinstance(X, np.ndarray) and np.isnan(c @ X).any():
         known = ~np.isnan(X)
         X, n = np.where(known, X, 0.0), c @ known
         count = np.where(n > 0, n, 1.0)
@@ -250,7 +250,7 @@ def _powers(X: Any) -> Array:
     if sparse.issparse(X):
         largest = np.zeros(X.shape[1])
         np.maximum.at(largest, X.indices, np.abs(X.data))
-    elif arrays.is_numpy(X):
+    elif isinstance(X, np.ndarray):
         largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
     else:
         largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))

@@ -77,7 +77,7 @@ def _with_codes(X: Any, codes: Array) -> Any:
         return X.mapped(lambda part, first: Table(part.X, codes[first : first + len(part.X)]))
     if isinstance(X, DaskRows):
         return X.beside(codes, Table)
-    return Table(X, codes if isinstance(X, np.ndarray) else arrays.index(codes, X))
+    return Table(X, codes if isinstance(X, np.ndarray) else arrays.back(codes.astype(np.int64), X))
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,9 @@ class Sweep(NamedTuple):
 def bound_of(problem: Problem, state: State) -> float:
     """The evidence lower bound of a state, complete with constants."""
     model, (coef, priors, latents) = problem.model, state
-    stats = replace(problem, latents=latents).stats(gated_coef(coef, model.gates(priors)))
+    stats = replace(problem, latents=latents).expectations(
+        gated_coef(coef, model.gates(priors)), gram=True
+    )
     known = sum_latents(problem, latents) if latents else ()
     return float(stats.bound + model.bound(coef, priors, known))
 
@@ -101,7 +103,7 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
     model, (coef, priors, _) = problem.model, state
     if model.has_gates:
         return gated_sweep(problem, state, frozen)
-    stats = problem.stats(coef)
+    stats = problem.expectations(coef, gram=True)
     bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
     P = model.precision(priors)
     cov = covariance(stats.S, P)
@@ -120,7 +122,7 @@ def gated_sweep(problem: Problem, state: State, frozen: bool) -> Sweep:
     assert gate is not None
     assert odds is not None
     view = gated_coef(coef, gate)
-    stats = problem.stats(view)
+    stats = problem.expectations(view, gram=True)
     bound = -np.inf if coef.cov.is_point else float(stats.bound + model.bound(*state))
     inner = through_gates(stats, gate, coef.mean)
 
@@ -158,7 +160,7 @@ def searched(problem: Problem, state: State) -> State:
     assert odds is not None
     view = gated_coef(coef, gate)
     start = np.where(gate > 0.5, view.mean, 0.0)
-    stats = replace(problem, latents=latents).stats(view)
+    stats = replace(problem, latents=latents).expectations(view, gram=True)
     active = best_subset(stats, model.precision(priors), odds, start, view.mean)
     return state._replace(priors=model.gated(priors, np.where(active, OPEN, -OPEN)))
 

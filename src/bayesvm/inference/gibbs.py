@@ -268,7 +268,7 @@ def crowded(problem: Problem, theta: Array) -> Array:
     starts there does not leave it.)
     """
     model, K = problem.model, theta.size
-    slope = problem.stats(Coef(np.zeros(K), Point(K))).g
+    slope = problem.expectations(Coef(np.zeros(K), Point(K))).g
     odds = model.odds(model.init())
     assert odds is not None
     size = K if problem.n >= K else round(float(expit(odds).sum()))

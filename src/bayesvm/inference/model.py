@@ -135,6 +135,10 @@ class Model:
         sizes = (at.stop - at.start for at in self.slices)
         return tuple(prior.init(p) for prior, p in zip(self.priors, sizes, strict=True))
 
+    def by_class(self, mean: Array) -> Array:
+        """What columns are multiplied by: the coefficients, or a column of them for each class."""
+        return mean
+
     def start(self) -> Coef:
         """Everything at zero: the hinge then gives every row weight 1."""
         return Coef(np.zeros(self.width), Point(self.width))

@@ -28,7 +28,7 @@ with weights w and gradients g of the bound of each row (:mod:`bayesvm.likelihoo
 For two classes this is the binary model of :math:`f_2 - f_1`.
 
 The classes together are a model of all coefficients :math:`(\theta_1, \dots, \theta_K)` whose
-covariance has a block a class (:class:`ClassProblem`), so that it is fitted by the engine of
+covariance has a block a class (:class:`ClassModel`), so that it is fitted by the engine of
 :mod:`bayesvm.inference.vb`.
 """
 
@@ -42,18 +42,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import double, like
+from ..core.arrays import to_numpy
 from ..core.distributions import slice_sample, stream
 from ..core.precision import Precision, joined, parted, split
-from ..core.types import Array, Block, Coef, Own, Stats
+from ..core.types import Array, Block, Coef, Own
+from ..likelihoods import Likelihood
 from ..likelihoods.logistic import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
 from ..linalg.covariances import ClassCovariance, Point, covariance
-from ..linalg.forms import ByClass, sandwich
+from ..linalg.forms import ByClass
 from ..priors import Prior
 from .draws import Draws, Position, for_chains
 from .model import Model, State, States
-from .problem import Problem, gather
+from .problem import Problem, gather, product
 from .progress import Ascent, Progress, Watch, silent
 from .vb import VB, fit_gaussian, maximise_mean, settle_hyperparameters
 
@@ -68,6 +69,22 @@ class MultinomialFit(NamedTuple):
 
 # ---------------------------------------------------------------------------------------------
 # The model of all classes
+
+
+@dataclass(frozen=True)
+class JointLogit(Likelihood):
+    """The multinomial likelihood, with the weights of which covariances are made."""
+
+    classes: int
+
+    def expected(self, y: Array, m: Array, v: Any) -> Any:
+        shares = expected(y, m, v)
+        return shares._replace(w=shares.w * (self.classes / (self.classes - 1.0)))
+
+    augmented = expected
+
+    def log_prob(self, y: Array, f: Array) -> Array:
+        return log_prob(y, f)
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,9 @@ class ClassModel(Model):
 
     def precision(self, states: States) -> Precision:
         return joined([super(ClassModel, self).precision(each) for each in states])
+
+    def by_class(self, mean: Array) -> Array:
+        return mean.reshape(self.classes, -1).T
 
     def places(
         self, states: States, coef: Coef, grow: float
@@ -130,48 +150,18 @@ class ClassModel(Model):
         return (1.0 - 1.0 / self.classes) * super().bound(coef, states)
 
 
-@dataclass(frozen=True)
-class ClassProblem(Problem):
-    """Labels are numbers of classes, and moments of f have a column for each class."""
-
-    model: ClassModel
-
-    def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
-        read, K, form = self.rows, self.model.classes, self.form
-        means = coef.mean.reshape(K, -1).T
-
-        def visit(b: Block, y: Array, c: Array, v: Array | float) -> Stats:
-            rows = read(b)
-            m = double(rows.C @ like(means, rows.C))
-            local = expected(y, m, None if isinstance(v, float) and v == 0.0 else v + 0.0 * m)
-            c = c[:, None]
-            w = c * local.w * (K / (K - 1.0))
-            S = ByClass(tuple(sandwich(rows.C, w[:, k], form) for k in range(K))) if gram else None
-            return Stats(
-                S, double(rows.C.T @ like(c * local.g, rows.C)), (c[:, 0] * local.bound).sum()
-            )
-
-        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, v)
-        return replace(sums, g=sums.g.T.ravel())
-
-    def weights(self, coef: Coef, v: Array | float) -> Array:
-        """Weights of f of all classes at every row, ``(n, classes)``."""
-        read, means = self.rows, coef.mean.reshape(self.model.classes, -1).T
-
-        def visit(b: Block, y: Array, v: Array | float) -> Array:
-            rows = read(b)
-            m = double(rows.C @ like(means, rows.C))
-            return expected(y, m, None if isinstance(v, float) else v).w
-
-        return np.concatenate(list(self.engine.collect(visit, self.blocks, self.y, v)))
-
-
-def of_classes(problem: Problem, n_classes: int) -> ClassProblem:
+def of_classes(problem: Problem, n_classes: int) -> Problem:
     """The problem of all classes together."""
     old = problem.model
-    model = ClassModel(old.terms, old.likelihood, old.dtype, n_classes)
-    data = (problem.blocks, problem.engine, problem.y, problem.c, problem.unit)
-    return ClassProblem(model, *data, form=problem.form)
+    model = ClassModel(old.terms, JointLogit(n_classes), old.dtype, n_classes)
+    return replace(problem, model=model)
+
+
+def weights_at(problem: Problem, coef: Coef) -> Array:
+    """Weights of f of all classes at every row, ``(n, classes)``; a point has no variance."""
+    m = problem.matvec(problem.model.by_class(coef.mean))
+    v = None if coef.cov.is_point else to_numpy(problem.row_variance(coef.cov))
+    return expected(to_numpy(problem.y), m, v).w
 
 
 def centred(coef: Coef, P: Precision, K: int) -> Coef:
@@ -196,12 +186,13 @@ def by_class(state: State, K: int) -> list[State]:
     return [State(Coef(means[k], covs[k]), state.priors[k]) for k in range(K)]
 
 
-def start_of(problem: ClassProblem, starts: Sequence[State | None]) -> State:
+def start_of(problem: Problem, starts: Sequence[State | None]) -> State:
     """The state of all classes: as given, or by a quadratic approximation at zero.
 
     Coefficients of zero have the same weights in all classes.
     """
-    model, given = problem.model, [state for state in starts if state is not None]
+    model: Any = problem.model
+    given = [state for state in starts if state is not None]
     if len(given) == model.classes:
         mean = np.concatenate([state.coef.mean for state in given])
         priors = tuple(state.priors for state in given)
@@ -239,7 +230,7 @@ def fit_vb(
     run = fit_gaussian(together, start, scheme.max_iter, tol, watch, rounds=1)
     coef, priors, _ = run.state
     coef = centred(coef, together.model.precision(priors), n_classes)
-    weights = together.weights(coef, together.row_variance(coef.cov))
+    weights = weights_at(together, coef)
     states = by_class(State(coef, priors), n_classes)
     return MultinomialFit(replace(run, state=tuple(states)), [s.coef.cov for s in states], weights)
 
@@ -253,7 +244,7 @@ def fit_em(
 ) -> MultinomialFit:
     """The mode of all coefficients; penalties with corners are smoothed less and less."""
     together, K = of_classes(problem, n_classes), n_classes
-    model = together.model
+    model: Any = together.model
     if scheme.learn == "evidence" and any(t.prior.is_learned for t in model.terms):
         given = [s for s in starts if s is not None and not s.coef.cov.is_point]
         starts = fit_vb(problem, K, VB(), given, watch).run.state
@@ -300,7 +291,7 @@ def fit_em(
     covs: Any = covariance(S, model.precision(priors))
     states = by_class(State(coef, priors), K)
     run = Ascent(tuple(states), value, path, len(path), converged, change, stopped)
-    return MultinomialFit(run, list(covs.each), together.weights(coef, 0.0))
+    return MultinomialFit(run, list(covs.each), weights_at(together, coef))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -308,7 +299,7 @@ def fit_em(
 
 
 def sweep(
-    scheme: Any, problem: ClassProblem, at: Position, rng: np.random.Generator, key: Any, _: Any
+    scheme: Any, problem: Problem, at: Position, rng: np.random.Generator, key: Any, _: Any
 ) -> Position:
     r"""One sweep over all classes; states of priors are those of one class after another.
 
@@ -318,7 +309,8 @@ def sweep(
     Then it draws what the classes have in common, which the likelihood does not see, stretches all
     coefficients with their scales, and draws the scales.
     """
-    model, K, T = problem.model, problem.model.classes, len(problem.model.terms)
+    model: Any = problem.model
+    K, T = model.classes, len(model.terms)
     priors: States = tuple(at.priors[k * T : (k + 1) * T] for k in range(K))
     thetas = at.theta.reshape(K, -1).copy()
     P = parted(model.precision(priors), K)
@@ -327,7 +319,7 @@ def sweep(
 
         def visit(b: Block, y: Array, c: Array, k: int = k) -> Any:
             rows, random = read(b), stream(key[0], "rows", *key[1:], k, b.number)
-            f = double(rows.C @ like(thetas.T, rows.C))
+            f = product(rows.C, thetas.T)
             rest = softmax(np.delete(f, k, axis=1))[1]
             own = np.where(y == k, 1.0, -1.0)
             return gather(rows, Logistic().draw(own, f[:, k] - rest, c, random), form)
@@ -336,23 +328,24 @@ def sweep(
         cov = covariance(sums.S, P[k])
         thetas[k] += cov.solve(sums.g - P[k] * thetas[k]) + cov.sample(1, rng)[0]
     thetas += common_draw(thetas, P, rng)
+    y, c, f, log_grow = problem.y, problem.c, problem.matvec(thetas.T), 0.0
 
-    def log_likelihood(grow: float) -> float:
-        def visit(b: Block, y: Array, c: Array) -> float:
-            C = read(b).C
-            return float(c @ log_prob(y, grow * double(C @ like(thetas.T, C))))
-
-        return float(problem.engine.sum(visit, problem.blocks, problem.y, problem.c))
+    def log_likelihood(t: float) -> float:
+        return float(c @ log_prob(y, math.exp(t) * f))
 
     if scheme.scale_move:
         drawn = model.places(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
         along = [prior.stretch(s, own) for _, prior, s, own in drawn]
-        t = slice_sample(lambda t: log_likelihood(math.exp(t)) + sum(f(t) for f in along), 0.0, rng)
-        thetas *= math.exp(t)
-        priors = tuple(tuple(p.stretched(s, t) for p, s, _ in model.parts(each)) for each in priors)
+        log_grow = slice_sample(
+            lambda t: log_likelihood(t) + sum(density(t) for density in along), 0.0, rng
+        )
+        thetas *= math.exp(log_grow)
+        priors = tuple(
+            tuple(p.stretched(s, log_grow) for p, s, _ in model.parts(each)) for each in priors
+        )
     drawn = model.places(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
     new = model.spread({at: prior.draw(s, own.mean, rng) for at, prior, s, own in drawn})
-    return Position(thetas.ravel(), sum(new, ()), log_likelihood(1.0))
+    return Position(thetas.ravel(), sum(new, ()), log_likelihood(log_grow))
 
 
 def common_draw(thetas: Array, P: Sequence[Any], rng: np.random.Generator) -> Array:

@@ -9,7 +9,7 @@ With rows :math:`c_i` of the design matrix *C*, these are
 ``row_variance(cov)`` :math:`c_i^\top\Sigma c_i`, variances of f
 ===================== ==============================================================
 
-``expectations``, ``stats``, ``draw`` and others make several of them in one pass.  Where rows live
+``expectations`` and ``draw`` make several of them in one pass.  Where rows live
 (an array, a sparse matrix, a file, the workers of a cluster, a device) is known to ``blocks`` and
 ``engine`` alone: the engine maps a function over blocks, and adds the results.  Columns may be
 float32, and products with them are computed in float32; likelihood contributions and sums are
@@ -29,11 +29,11 @@ from scipy import sparse
 from ..core import arrays
 from ..core.arrays import double, like
 from ..core.distributions import stream
-from ..core.types import Array, Block, Cells, Coef, Covariance, Hidden, Local, Rows, Stats
+from ..core.types import Array, Block, Cells, Coef, Columns, Covariance, Hidden, Local, Rows, Stats
 from ..data import Blocks, DaskBlocks, Serial, balanced_rows, block_rows
 from ..likelihoods import Likelihood
 from ..linalg.columns import plain
-from ..linalg.forms import corners, sandwich, summed_covariances
+from ..linalg.forms import ByClass, corners, sandwich, summed_covariances
 from .model import Latents, Model
 
 
@@ -131,21 +131,26 @@ class Problem:
     # ----- products with the design matrix
 
     def matvec(self, theta: Array) -> Array:
-        """C theta, ``(n,)``."""
+        """C theta, ``(n,)``, or of several vectors, ``(n, k)``."""
         read = self.rows
-        parts = self.engine.collect(lambda b: product(read(b), theta), self.blocks)
+        parts = self.engine.collect(lambda b: product(read(b).C, theta), self.blocks)
         return np.concatenate(list(parts))
 
     def rmatvec(self, r: Array) -> Array:
         """C' r, ``(K,)``."""
         read = self.rows
-        out: Array = self.engine.sum(lambda b, r: transposed_product(read(b), r), self.blocks, r)
+
+        def visit(b: Block, r: Array) -> Any:
+            C = read(b).C
+            return double(C.T @ like(r, C))
+
+        out: Array = self.engine.sum(visit, self.blocks, r)
         return out
 
     def gram(self, w: Array) -> Any:
-        """C' diag(w) C."""
+        """C' diag(w) C, in expectation over latent entries."""
         read, form = self.rows, self.form
-        return self.engine.sum(lambda b, w: sandwich(read(b).C, w, form), self.blocks, w)
+        return self.engine.sum(lambda b, w: gram(read(b), w, form), self.blocks, w)
 
     def row_variance(self, cov: Covariance) -> Array:
         """Variance of f at every row, ``(n,)``, where the engine computes.
@@ -166,62 +171,22 @@ class Problem:
 
     # ----- passes over all rows
 
-    def expectations(self, coef: Coef, v: Array | float, gram: bool = False) -> Stats:
-        """Sums over rows at mean and variance ``v`` of f: the bound and its gradient in the mean.
+    def expectations(self, coef: Coef, v: Array | float | None = None, gram: bool = False) -> Stats:
+        """Sums over rows of the bound and its gradient in the mean, and with ``gram`` of S.
 
-        With ``gram`` also S.  ``v`` may be one number for all rows.
+        The variance of f is ``v`` at each row or at all rows, or that under ``coef``.
         """
-        read, lik, form = self.rows, self.model.likelihood, self.form
+        read, model, form = self.rows, self.model, self.form if gram else None
+        lik, theta = model.likelihood, model.by_class(coef.mean)
 
-        def visit(b: Block, y: Array, c: Array, v: Array | float) -> Stats:
+        def visit(b: Block, y: Array, c: Array, *v: Any) -> Stats:
             rows = read(b)
-            m = product(rows, coef.mean)
-            w, g, bound, _ = lik.expected(y, m, v + 0.0 * m)
-            S = sandwich(rows.C, c * w, form) if gram else None
-            return Stats(S, transposed_product(rows, c * g), c @ bound)
+            m, var = (product(rows.C, theta), *v) if v else moments(rows, coef)
+            return gather(rows, lik.expected(y, m, var + 0.0 * m).times(c), form, coef.mean)
 
-        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, v)
-        return sums
-
-    def stats(self, coef: Coef, curvature: bool = False) -> Stats:
-        """Sums of likelihood contributions under a Gaussian of theta.
-
-        With ``curvature`` S is minus the Hessian of the bound: the sum of h in place of w.
-        """
-        read, lik, form = self.rows, self.model.likelihood, self.form
-
-        def visit(b: Block, y: Array, c: Array) -> Stats:
-            rows = read(b)
-            local = lik.expected(y, *moments(rows, coef)).times(c)
-            local = local._replace(w=local.h) if curvature else local
-            return gather(rows, local, form, coef.mean)
-
-        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
-        return sums
-
-    def slopes(self, coef: Coef, least: float = 0.02) -> Slopes:
-        """Sums over all rows of curvatures, slopes and squared slopes, each without its row.
-
-        For a quadratic loss the slope at moments of f without the row is :math:`g / (1 - hv)`
-        (HC3); the denominator is at ``least`` this.  A row of sample weight two is two rows; class
-        weights multiply the slope of each.
-        """
-        read, lik, form = self.rows, self.model.likelihood, self.form
-
-        def visit(b: Block, y: Array, c: Array, unit: Array | float) -> Slopes:
-            rows = read(b)
-            m, v = moments(rows, coef)
-            local = lik.expected(y, m, v)
-            xp = arrays.of(local.g)
-            out = local.g / xp.clip(1.0 - xp.clip(c, None, unit) * local.h * v, least, None)
-            return Slopes(
-                sandwich(rows.C, c * local.h, form),
-                sandwich(rows.C, c * unit * out * out, form),
-                transposed_product(rows, c * local.g),
-            )
-
-        sums: Slopes = self.engine.sum(visit, self.blocks, self.y, self.c, self.unit)
-        return sums
+        given = () if v is None else (v,)
+        sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c, *given)
+        return replace(sums, g=sums.g.T.ravel())
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
         """Sums over all rows with drawn weights; each block has its own random generator."""
@@ -229,7 +194,7 @@ class Problem:
 
         def visit(b: Block, y: Array, c: Array) -> Stats:
             rows, rng = read(b), stream(key[0], "rows", *key[1:], b.number)
-            return gather(rows, lik.draw(y, product(rows, theta), c, rng), form)
+            return gather(rows, lik.draw(y, product(rows.C, theta), c, rng), form)
 
         sums: Stats = self.engine.sum(visit, self.blocks, self.y, self.c)
         return sums
@@ -310,9 +275,9 @@ class Problem:
         return replace(
             self,
             blocks=blocks,
-            y=arrays.pick(self.y, rows),
-            c=arrays.pick(self.c, rows),
-            unit=self.unit if isinstance(self.unit, float) else arrays.pick(self.unit, rows),
+            y=self.y[rows],
+            c=self.c[rows],
+            unit=self.unit if isinstance(self.unit, float) else self.unit[rows],
             latents=tuple(each and each.take(rows) for each in self.latents),
         )
 
@@ -337,18 +302,6 @@ class Problem:
         return replace(self, blocks=self.blocks.on_host(), y=y, c=c, unit=unit)
 
 
-@dataclass(frozen=True)
-class Slopes:
-    """Sums over rows for the width of an estimate; ``a + b`` joins two sets of rows."""
-
-    A: Any  # of curvatures
-    J: Any  # of squared slopes, each without the row itself
-    g: Any  # of slopes
-
-    def __add__(self, other: Slopes) -> Slopes:
-        return Slopes(self.A + other.A, self.J + other.J, self.g + other.g)
-
-
 # ---------------------------------------------------------------------------------------------
 # One block of rows
 
@@ -359,36 +312,39 @@ def rows_of(model: Model, latents: Latents, block: Block) -> Rows:
     return filled(rows, hidden(model, latents, block.at)) if latents else rows
 
 
-def product(rows: Rows, theta: Array) -> Array:
-    """C theta."""
-    return double(rows.C @ like(theta, rows.C))  # type: ignore[no-any-return]
-
-
-def transposed_product(rows: Rows, r: Array) -> Array:
-    """C' r."""
-    return double(rows.C.T @ like(r, rows.C))  # type: ignore[no-any-return]
+def product(C: Columns, x: Array) -> Array:
+    """``C x`` by the precision of C, as float64."""
+    return double(C @ like(x, C))  # type: ignore[no-any-return]
 
 
 def moments(rows: Rows, coef: Coef) -> tuple[Array, Array]:
     """Mean and variance of f at each row."""
-    m, v = product(rows, coef.mean), coef.cov.quad(rows.C) + rows.extra
+    m, v = product(rows.C, coef.mean), coef.cov.quad(rows.C) + rows.extra
     if rows.V:
         v = v + latent_variance(rows, coef)
     return m, v + 0.0 * m  # an array in the library of m
 
 
-def gather(rows: Rows, local: Local, form: str, mean: Array | None = None) -> Stats:
-    """Sum likelihood contributions over rows: S, g and the bound.
+def gram(rows: Rows, w: Array, form: str) -> Any:
+    """The sum over rows of w c c', in expectation over latent entries; w may have classes."""
+    if w.ndim > 1:
+        return ByClass(tuple(sandwich(rows.C, own, form) for own in w.T))
+    S = sandwich(rows.C, w, form)
+    for where, cells in rows.V:
+        S = S.plus(where, summed_covariances(cells, w, where.stop - where.start))
+    return S
+
+
+def gather(rows: Rows, local: Local, form: str | None, mean: Array | None = None) -> Stats:
+    """Sum likelihood contributions over rows: the gradient, the bound, and S in a form.
 
     Rows with latent entries need the ``mean`` of theta too.
     """
-    S, g = sandwich(rows.C, local.w, form), transposed_product(rows, local.g)
+    g: Array = double(rows.C.T @ like(local.g, rows.C))
     for where, cells in rows.V:
         assert mean is not None
-        spread = summed_covariances(cells, local.w, where.stop - where.start)
-        S = S.plus(where, spread)
-        g[where] -= spread @ mean[where]
-    return Stats(S, g, local.bound.sum())
+        g[where] -= summed_covariances(cells, local.w, where.stop - where.start) @ mean[where]
+    return Stats(None if form is None else gram(rows, local.w, form), g, local.bound.sum())
 
 
 # ---------------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ class SVI:
         model, (precision, potential, priors, t, drift, effects) = problem.model, leaky
         coef = coefficients(leaky)
         if chosen is None:
-            stats = problem.stats(coef)
+            stats = problem.expectations(coef, gram=True)
             target, aim = stats.S.M.copy(), stats.g + stats.S @ coef.mean
             add_precision(target, model.precision(priors))
         else:
@@ -289,7 +289,7 @@ def given_shared(
     q, theta = mean.size, np.concatenate([mean, effects.ravel()])
     cov: Any = Point(theta.size, 1.0)  # for the first pass: any spread will do
     for _ in range(sweeps):
-        stats = problem.stats(Coef(theta, cov))
+        stats = problem.expectations(Coef(theta, cov), gram=True)
         groups, S = eliminate(stats.S, P)
         half = groups.halve((stats.g - P * theta)[q:])
         step = groups.follow(half, np.zeros(q))

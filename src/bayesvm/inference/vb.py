@@ -256,7 +256,7 @@ def standing(problem: Problem, coef: Coef, fit: float | None = None) -> tuple[fl
     """Sums over rows of likelihood contributions, mean margin residuals and weights."""
     y, c = map(to_numpy, (problem.y, problem.c))
     lean = float(c @ (1.0 - y * problem.matvec(coef.mean)))
-    return problem.stats(coef).bound if fit is None else fit, lean, float(c.sum())
+    return problem.expectations(coef).bound if fit is None else fit, lean, float(c.sum())
 
 
 def learned(

@@ -17,6 +17,10 @@ class Shares(NamedTuple):
     g: Array  # gradient in its mean
     bound: Array  # (n,)
 
+    def times(self, c: Array) -> Shares:
+        """The same for rows with weights ``c``."""
+        return Shares(c[:, None] * self.w, c[:, None] * self.g, c * self.bound)
+
     def of(self, k: int, c: Array) -> Local:
         """Contributions to class ``k`` of rows with weights ``c``; the bound is not shared out."""
         w = c * self.w[:, k]

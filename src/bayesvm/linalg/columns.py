@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.arrays import Composite, double, like, pick, sums_by
+from ..core.arrays import Composite, double, like
 from ..core.types import Array, Columns
 
 
@@ -55,16 +55,24 @@ class Factor:
         """The columns times ``x``, ``(width,)`` or ``(width, k)``."""
         xp, r = arrays.of(x), self.Z.shape[1]
         if r == 1:
-            return (self.Z[:, 0] if x.ndim == 1 else self.Z) * pick(x, self.codes)
-        own = pick(xp.reshape(x, (self.G, r, -1)), self.codes)
+            return (self.Z[:, 0] if x.ndim == 1 else self.Z) * x[self.codes]
+        own = x.reshape(self.G, r, -1)[self.codes]
         out = xp.einsum("ij,ijk->ik", self.Z, own)
         return out[:, 0] if x.ndim == 1 else out
 
     def gathered(self, x: Any) -> Any:
         """The transposed columns times ``x``, ``(n,)`` or ``(n, k)``: sums by group."""
-        xp, each = arrays.of(x), x if x.ndim > 1 else x[:, None]
-        sums = [sums_by(self.codes, z[:, None] * each, self.G) for z in self.Z.T]
-        return xp.reshape(xp.stack(sums, axis=1), (self.width, *x.shape[1:]))
+        n, r = self.Z.shape
+        k = x.shape[1] if x.ndim > 1 else 1
+        each = (self.Z[:, :, None] * x.reshape(n, 1, k)).reshape(n, r * k)
+        if arrays.is_foreign(x):
+            sums = arrays.of(x).zeros((self.G, each.shape[1]), dtype=x.dtype, device=x.device)
+            sums.index_add_(0, self.codes, each)
+        else:
+            sums = np.empty((self.G, each.shape[1]))
+            for j, column in enumerate(each.T):
+                sums[:, j] = np.bincount(self.codes, column, self.G)
+        return sums.reshape(self.G * r, *x.shape[1:])
 
     def matrix(self) -> Any:
         """The columns as a sparse array ``(n, G r)``."""
@@ -120,7 +128,9 @@ class Arrow(Composite):
 
     def gathered(self, x: Array) -> Array:
         """``C' x``."""
-        parts = [double(self.A).T @ x, *(factor.gathered(x) for factor in self.factors)]
+        parts = [double(self.A).T @ x]
+        for factor in self.factors:
+            parts.append(factor.gathered(x))
         out: Array = arrays.of(x).concatenate(parts)
         return out
 

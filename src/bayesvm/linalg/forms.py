@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.arrays import double, like, sums_by, to_numpy
+from ..core.arrays import double, like, to_numpy
 from ..core.types import Array, Cells, Columns
 from .columns import Arrow, Centred, squared
 
@@ -135,8 +135,7 @@ class Bordered:
         weighted, root = double(C.A) * w[:, None], C.A * like(xp.sqrt(w), C.A)[:, None]
         M = double(root.T @ root)  # a matrix times its own transpose: NumPy calls syrk
         E = xp.reshape(last.gathered(weighted), (last.G, r, p))
-        pairs = [last.Z * (w * z)[:, None] for z in last.Z.T]
-        D = xp.stack([sums_by(last.codes, pair, last.G) for pair in pairs], axis=1)
+        D = xp.reshape(last.gathered(last.Z * w[:, None]), (last.G, r, r))
         if len(C.factors) == 1:
             return cls(M, E, None, D)
         # other factors, by sparse products on the host

@@ -139,7 +139,9 @@ def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
     if coef.cov.is_point:
         rough = Coef(coef.mean, Point(coef.mean.size, PointPosterior.eps))
         P = problem.model.precision(priors)
-        post: Posterior = PointPosterior(coef.mean, covariance(problem.stats(rough).S, P))
+        post: Posterior = PointPosterior(
+            coef.mean, covariance(problem.expectations(rough, gram=True).S, P)
+        )
     else:
         at_rows = None
         if problem.model.has_gates:

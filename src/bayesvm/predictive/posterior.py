@@ -132,7 +132,9 @@ def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covari
 
     ``None`` if a variance exceeds its posterior variance by a factor ``max_ratio``.
     """
-    H = replace(problem, latents=state.latents).stats(state.coef, curvature=True).S
+    problem = replace(problem, latents=state.latents)
+    local = problem.model.likelihood.expected(problem.y, *problem.moments(state.coef))
+    H = problem.gram(problem.c * local.h)
     P, old = problem.model.precision(state.priors), state.coef.cov
     try:
         found = covariance(H, P, retry=False)

@@ -41,6 +41,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..core.arrays import to_numpy
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
 from ..inference.group_quadrature import Marginal, integrate_groups
@@ -161,11 +162,11 @@ def _by_rows(
     if not problem.model.likelihood.is_tight:
         problem = problem.with_likelihood(problem.model.likelihood.tightened())
         # the covariance of the augmented bound is too small
-        coef = Coef(coef.mean, _inverse(problem.slopes(coef).A.M, P))
+        coef = Coef(coef.mean, _inverse(problem.expectations(coef, gram=True).S.M, P))
     mean, s, t = coef.mean, 1.0, 1.0
     for _ in range(rounds):
-        sums, old = problem.slopes(coef), coef
-        A, aim = sums.A.M, sums.A.M @ coef.mean + sums.g
+        sums, old = problem.expectations(coef, gram=True), coef
+        A, aim = sums.S.M, sums.S.M @ coef.mean + sums.g
         shrunk = 1e-4 * np.diag(A) < P  # not the intercept, whose prior is almost flat
         if not (problem.model.likelihood.normalised and shrunk.any()):
             break
@@ -178,7 +179,9 @@ def _by_rows(
         t = float(np.mean((P * (coef.mean**2 + cov.diag()))[shrunk]))
         if shift(old, coef) < 0.1:
             break
-    spread, shrinkage = _sandwich(A, sums.J.M, P, np.where(shrunk, t, 1.0), problem.weight)
+    spread, shrinkage = _sandwich(
+        A, squared_scores(problem, old), P, np.where(shrunk, t, 1.0), problem.weight
+    )
     # Student's distribution of few rows of one label has a larger variance
     whole = (1.0 + 2.0 / max(rare, 1.0)) * (spread + shrinkage)
     terms = zip(problem.model.terms, problem.model.slices, strict=True)
@@ -192,6 +195,20 @@ def _by_rows(
         effect_root=free @ _root(spread + pull @ square @ pull.T),
         link_root=free @ _root(spread),
     )
+
+
+def squared_scores(problem: Problem, coef: Coef, least: float = 0.02) -> Array:
+    """Sum of the squared scores of rows, each at moments of f without the row, ``(K, K)``.
+
+    For a quadratic loss that score is :math:`g / (1 - hv)` (HC3); the denominator is at ``least``
+    this.  A row of sample weight two is two rows; class weights multiply the score of each.
+    """
+    m, v = problem.moments(coef)
+    y, c, unit = to_numpy(problem.y), to_numpy(problem.c), to_numpy(problem.unit)
+    local = problem.model.likelihood.expected(y, m, v)
+    score = local.g / np.maximum(1.0 - np.minimum(c, unit) * local.h * v, least)
+    J: Array = problem.gram(c * unit * score**2).M
+    return J
 
 
 def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Array, Array]:
