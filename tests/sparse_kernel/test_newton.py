@@ -155,7 +155,7 @@ def test_weights_are_found_again_without_the_rate():
     p = convex_model(A, y, c, 0.5, norm(A, y, 0.5))
     flat = p.with_rate(0.0)
     shrunk, _ = p.maximise(np.zeros(41))
-    sparse = convex.approximate(flat, convex.relax(p, shrunk)[0])
+    sparse = convex.approximate(flat, *convex.relax(flat, shrunk))
     x = np.zeros(41)
     x[np.append(sparse.columns, 40)] = sparse.mean
     assert set(sparse.columns) <= set(np.flatnonzero(shrunk[:-1]))
@@ -173,7 +173,7 @@ def test_laplace_covariance_is_the_inverse_curvature(weight):
     p = convex_model(A, y, c, rate, Q)
     x, _ = p.maximise(np.zeros(31))
     if weight:
-        p, (x, _) = p.with_rate(0.0), convex.relax(p, x)
+        x, _ = convex.relax(p := p.with_rate(0.0), x)
     sparse = convex.approximate(p, x)
     kept = np.append(sparse.columns, 30)
     mixture = np.zeros((kept.size, kept.size))

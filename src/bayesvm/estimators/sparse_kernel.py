@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.arrays import one_against_rest
 from ..core.distributions import stream
 from ..core.parameters import SWITCH, check_rule, is_among, warn
-from ..core.types import Array, Term
+from ..core.types import Array, Coef, Term
 from ..data import Blocks, Serial, block_rows, tables
 from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
@@ -26,6 +26,7 @@ from ..inspection.kernels import VectorReport
 from ..kernels import Kernel, Scaled, with_columns, with_groups
 from ..kernels.precomputed import check_square, skew
 from ..likelihoods import Logistic, Probit
+from ..linalg.covariances import RootCovariance
 from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, ProbitLink, plain_link
@@ -197,7 +198,9 @@ class VectorClassifier(BayesianClassifier):
         model, machines = Model(terms, self._likelihood), []
         for sparse, held_out in zip(result.sparse, result.held_out, strict=True):
             columns = np.append(1 + np.searchsorted(used, sparse.columns), 0)
-            coef = sparse.among(columns, 1 + used.size)
+            mean, root = np.zeros(1 + used.size), np.zeros((1 + used.size, columns.size))
+            mean[columns], root[columns] = sparse.mean, sparse.covariance().root
+            coef = Coef(mean, RootCovariance(root))
             link: Any = plain_link(self.probability, self._likelihood)
             if link is None:
                 link = ProbitLink() if held_out is None else CalibratedLink.fit(*held_out)
@@ -339,7 +342,7 @@ class PCVC(VectorClassifier):
         3,000).  ``None`` is one fixed seed: equal data give equal fits.
     n_jobs, verbose, callbacks, warm_start, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the last
-        fit, and looks for the rate near its rate.
+        fit.
 
     Attributes
     ----------
@@ -450,14 +453,12 @@ class PCVC(VectorClassifier):
         self, settings: Any, rows: MergedRows, kernel: tuple[Any, float | None],
         journal: Journal, rng: np.random.Generator,
     ) -> Result:  # fmt: skip
-        last = self.__dict__.pop("rate_", None)
-        self.__dict__.pop("norm_penalty_", None)  # of an earlier fit under another prior
+        for name in ("rate_", "norm_penalty_"):  # of an earlier fit under another prior
+            self.__dict__.pop(name, None)
         if isinstance(settings, pcvm.Settings):
             return pcvm.fit_machines(kernel[0], rows, journal, settings)
-        same = last is not None and len(last) == len(rows.labels)
-        known = last if self.warm_start and same else ()
-        where = (kernel[0], rows, journal, rng, settings)
-        result, self.rate_, self.norm_penalty_ = convex.fit_machines(*where, kernel[1], known)
+        where = (kernel[0], rows, journal, rng, settings, kernel[1])
+        result, self.rate_, self.norm_penalty_ = convex.fit_machines(*where)
         return result
 
 

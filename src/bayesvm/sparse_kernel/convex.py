@@ -43,8 +43,9 @@ from .data import (
     MergedRows,
     Result,
     Sparse,
+    held_out_moments,
     is_positive,
-    row_losses,
+    weighted_losses,
 )
 from .newton import FLAT, PenalisedLikelihood, largest_rate
 
@@ -66,19 +67,18 @@ def fit_machines(
     rng: np.random.Generator,
     settings: Settings,
     amplitude: float | None = None,
-    last_rates: Sequence[float] = (),
 ) -> tuple[Result, Array, Array]:
     """The machines of all classes, their rates and their penalties of the norm.
 
-    ``amplitude`` is that of the tuned kernel; ``last_rates`` are those of an earlier fit.
+    ``amplitude`` is that of the tuned kernel.
     """
-    K, penalty = data.values(kernel), settings.norm_penalty
+    K, given = data.values(kernel), settings.norm_penalty
     square = K[data.candidates]
-    smooth = penalty != 0 and is_positive(kernel, square)
-    if penalty and not smooth:
+    smooth = given != 0 and is_positive(kernel, square)
+    if given and not smooth:
         raise ValueError(
             "the kernel matrix is not symmetric and positive, so f has no norm: give "
-            f"norm_penalty=0 or another kernel; got norm_penalty={penalty!r}."
+            f"norm_penalty=0 or another kernel; got norm_penalty={given!r}."
         )
     if smooth:
         rows, columns = np.arange(data.c.size), np.arange(data.candidates.size)
@@ -92,20 +92,18 @@ def fit_machines(
     fits: list[tuple[Sparse, float, float, LooMoments | None]] = []
     for j, y in enumerate(data.labels):
         sign, notes = y[data.candidates], journal.folder(f"machine{j}")
-        A = np.column_stack([K * sign, np.ones(y.size)])
-        last = last_rates[j] if len(last_rates) else None
+        A, penalty = np.column_stack([K * sign, np.ones(y.size)]), given or 0.0
         held_out: LooMoments | None
         if smooth:
-            penalty = settings.norm_penalty
-            if penalty is None:
+            if given is None:
                 penalty = choose_norm_penalty(small, y, centre, settings.bias, notes)
             Q = penalty * sign[:, None] * square * sign
             model = convex_model(A, y, data.c, Q, settings.bias)
             target = process.mode(y, penalty, settings.bias)
-            sparse, rate, held_out = approach_process(model, target, settings, last, notes)
+            sparse, rate, held_out = approach_process(model, target, settings, notes)
         else:
-            model, penalty = convex_model(A, y, data.c, None, settings.bias), 0.0
-            rate, held_out = choose_rate(model, folds, settings, last, notes)
+            model = convex_model(A, y, data.c, None, settings.bias)
+            rate, held_out = choose_rate(model, folds, settings, notes)
             model = model.with_rate(rate)
             sparse = approximate(model, *model.maximise(np.zeros(model.t.size)))
         fits.append((sparse.with_columns_times(sign[sparse.columns]), rate, penalty, held_out))
@@ -123,10 +121,10 @@ def convex_model(
 
 
 def relax(model: PenalisedLikelihood, x: Array, tol: float = 1e-9) -> tuple[Array, int]:
-    """The weights that are not zero, found again without the rate; and the steps."""
+    """The weights that are not zero, found again under a model without a rate; and the steps."""
     work = np.flatnonzero(np.append(x[:-1] > 0, True))
     out = np.zeros_like(x)
-    out[work], steps = model.with_rate(0.0).of(work).newton(x[work], tol)
+    out[work], steps = model.of(work).newton(x[work], tol)
     return out, steps
 
 
@@ -145,19 +143,13 @@ def approximate(model: PenalisedLikelihood, x: Array, steps: int = 0) -> Sparse:
     return Sparse(columns, x, precision, value, [value], steps)
 
 
-def falling_rates(
-    model: PenalisedLikelihood, settings: Settings, last: float | None, ratio: float = 0.5
-) -> list[float]:
-    """The rate given, or 24 that fall from just above the ``last`` or from the largest power of two
-    that leaves a vector."""
+def falling_rates(model: PenalisedLikelihood, settings: Settings) -> list[float]:
+    """The rate given, or 24 of which each is half the last; the first leaves few vectors."""
     if settings.rate is not None:
         return [settings.rate]
-    if last is not None:
-        first = last / ratio
-    else:
-        top = largest_rate(model)
-        first = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
-    return [float(first * ratio**k) for k in range(24)]
+    top = largest_rate(model)
+    first = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
+    return [float(first * 0.5**k) for k in range(24)]
 
 
 # ----- with a norm: the Gaussian process, and few vectors that approximate it
@@ -233,36 +225,28 @@ def choose_norm_penalty(
 ) -> float:
     r"""The penalty of the norm by leave-one-out log loss: a geometric mean under a broad prior.
 
-    Penalties half a decade apart are tried from the centre outwards, up to three decades and until
-    one is six nats worse than the best; each counts :math:`e^{-\text{log loss}}` times a log-normal
-    prior of standard deviation 3.  The mean varies less between samples than the best would.
+    Penalties half a decade apart, up to three decades from the centre, count
+    :math:`e^{-\text{log loss}}` times a log-normal prior of standard deviation 3.  The mean varies
+    less between samples than the best would.
     """
 
-    def search() -> dict[str, Array]:
-        step, tried, x = float(np.log(10.0)) / 2.0, dict[int, float](), None
-        for way in (range(7), range(-1, -7, -1)):
-            for k in way:
-                if tried and journal.stopped:
-                    break
-                mode = process.mode(y, centre * float(np.exp(k * step)), bias, x)
-                held_out = mode.leave_one_out(mode.f, mode.v)
-                loss = float(held_out.c @ row_losses(held_out)) + 0.5 * (k * step / 3.0) ** 2
-                best, tried[k], x = min(tried.values(), default=np.inf), loss, mode.x
-                journal(Progress("norms", len(tried), 13, -loss, best - loss))
-                if loss > best + 6.0:
-                    break
-        weight = np.exp(min(tried.values()) - np.array(list(tried.values())))
-        mean = np.average(np.array(list(tried)), weights=weight)
-        return {"penalty": np.array(centre * np.exp(step * mean))}
-
-    return float(journal.cached("norm", search)["penalty"])
+    steps, losses, x = list[float](), list[float](), None
+    for k in sorted(range(-6, 7), key=abs):
+        steps.append(0.5 * k * float(np.log(10.0)))
+        mode = process.mode(y, centre * float(np.exp(steps[-1])), bias, x)
+        loss = float(mode.losses(mode.f).sum()) + 0.5 * (steps[-1] / 3.0) ** 2
+        x, change = mode.x, min(losses, default=np.inf) - loss
+        losses.append(loss)
+        if journal(Progress("norms", len(steps), 13, -loss, change)):
+            break
+    weight = np.exp(min(losses) - np.array(losses))
+    return centre * float(np.exp(np.average(steps, weights=weight)))
 
 
 def approach_process(
     model: PenalisedLikelihood,
     target: ProcessMode,
     settings: Settings,
-    last: float | None,
     journal: Journal = SILENT,
     close: float = 0.05,
     near: float = 0.07,
@@ -273,7 +257,7 @@ def approach_process(
     removed while f stays ``near``, or while its leave-one-out log loss is within a standard error.
     A rate that is given alone chooses the vectors.
     """
-    x, best, rates = np.zeros(model.t.size), np.inf, falling_rates(model, settings, last)
+    x, best, rates = np.zeros(model.t.size), np.inf, falling_rates(model, settings)
     for number, rate in enumerate(rates, 1):
         x, _ = model.with_rate(rate).maximise(x, 1e-5, 1e-3)
         free, _ = relax(model, x, 1e-5)
@@ -282,21 +266,17 @@ def approach_process(
             best, nearest, found = gap, rate, free
         if journal(Progress("rates", number, len(rates), -gap, gap)) or gap <= close:
             break
-    flat, steps = model.with_rate(0.0), 0
-    if settings.rate is not None:
-        x, steps = model.with_rate(settings.rate).maximise(x)
-    else:
+    if settings.rate is None:
         losses = target.losses(model.A @ found)
-        error = standard_error(losses, effective(model.c, target.unit))
+        most = losses.sum() + standard_error(losses, effective(model.c, target.unit))
 
         def accept(f: Array) -> bool:
             if settings.one_standard_error:
-                return float(target.losses(f).sum()) <= losses.sum() + error
+                return bool(target.losses(f).sum() <= most)
             return target.distance(f) <= near
 
-        x = remove_vectors(model.A, approximate(flat, found), accept)
-    x, more = relax(model, x)
-    sparse = approximate(flat, x, steps + more)
+        found = remove_vectors(model.A, approximate(model, found), accept)
+    sparse = approximate(model, *relax(model, found))
     return sparse, nearest, target.leave_one_out(*sparse.moments(model.A[:, :-1]))
 
 
@@ -338,7 +318,6 @@ def choose_rate(
     model: PenalisedLikelihood,
     folds: Sequence[Fold],
     settings: Settings,
-    last: float | None,
     journal: Journal = SILENT,
     patience: int = 3,
     equal: float = 0.15,
@@ -351,42 +330,27 @@ def choose_rate(
     """
     if not folds:
         return (1.0 if settings.rate is None else settings.rate), None
-    y, c = (np.concatenate(x) for x in zip(*((model.y[f.out], f.c_out) for f in folds)))
 
-    def search() -> dict[str, Array]:
-        parts, outside = [], []
-        for f in folds:
-            columns = np.append(f.keep, model.t.size - 1)
-            part = model.of(columns)
-            parts.append(replace(part, A=part.A[f.rows], y=part.y[f.rows], c=f.c))
-            outside.append(model.A[np.ix_(f.out, f.keep)])
-        xs, totals = [np.zeros(part.t.size) for part in parts], list[float]()
-        tried, rates = [], falling_rates(model, settings, last)
-        for number, rate in enumerate(rates, 1):
-            moments = []
-            for k, Phi in enumerate(outside):
-                part = parts[k].with_rate(rate)
-                xs[k], _ = part.maximise(xs[k], 1e-4, 2e-2)
-                moments.append(approximate(part, xs[k]).moments(Phi))
-            m, v = (np.concatenate(x) for x in zip(*moments, strict=True))
-            losses = weighted_losses(LooMoments(y, m, v, c))
-            change = min(totals, default=np.inf) - float(losses.sum())
-            totals.append(float(losses.sum()))
-            tried.append((losses, {"rate": np.array(rate), "m": m, "v": v}))
-            stop = journal(Progress("folds", number, len(rates), -totals[-1], change))
-            if stop or number > np.argmin(totals) + patience:
-                break
-        share = 1.0 if settings.one_standard_error else equal
-        allowed = min(totals) + share * standard_error(tried[int(np.argmin(totals))][0], c)
-        return next(found for total, (_, found) in zip(totals, tried) if total <= allowed)
+    rates, tried, totals = falling_rates(model, settings), list[LooMoments](), list[float]()
+    for number, rate in enumerate(rates, 1):
 
-    chosen = journal.cached("folds", search)
-    return float(chosen["rate"]), LooMoments(y, chosen["m"], chosen["v"], c)
+        def predict(fold: Fold, rate: float = rate) -> tuple[Array, Array]:
+            part = model.of(np.append(fold.keep, model.t.size - 1)).with_rate(rate)
+            inside = replace(part, A=part.A[fold.rows], y=part.y[fold.rows], c=fold.c)
+            x, _ = inside.maximise(np.zeros(part.t.size), 1e-5, 1e-3)
+            return approximate(inside, x).moments(part.A[fold.out, :-1])
 
-
-def weighted_losses(held_out: LooMoments) -> Array:
-    """Log losses of rows at the mean of f, times the weights."""
-    return held_out.c * row_losses(held_out._replace(v=np.zeros_like(held_out.v)))
+        tried.append(held_out_moments(model.y, folds, predict, journal, f"rate{number}"))
+        loss = float(weighted_losses(tried[-1]).sum())
+        change = min(totals, default=np.inf) - loss
+        totals.append(loss)
+        stop = journal(Progress("folds", number, len(rates), -loss, change))
+        if stop or number > np.argmin(totals) + patience:
+            break
+    best = tried[int(np.argmin(totals))]
+    share = 1.0 if settings.one_standard_error else equal
+    most = min(totals) + share * standard_error(weighted_losses(best), best.c)
+    return next(found for found in zip(rates, tried) if weighted_losses(found[1]).sum() <= most)
 
 
 def standard_error(losses: Array, c: Array) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.precision import scaled_cholesky
-from ..core.types import Array, Coef
+from ..core.types import Array
 from ..data import rows_of_all_classes
 from ..data.checkpoint import Checkpoint
 from ..gp.evidence import Reporter as KernelReporter
@@ -18,7 +18,7 @@ from ..gp.sites import Distinct, TrainingData, extent_of
 from ..inference.progress import Progress, Reporter
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
-from ..linalg.covariances import FullCovariance, RootCovariance
+from ..linalg.covariances import FullCovariance
 from ..predictive.leave_one_out import LooMoments, effective
 from ..predictive.links import CalibratedLink
 
@@ -45,12 +45,6 @@ class Sparse(NamedTuple):
     def covariance(self) -> FullCovariance:
         return FullCovariance(*scaled_cholesky(self.precision))
 
-    def among(self, columns: Array, width: int) -> Coef:
-        """The coefficients at these places of a design that has more columns."""
-        mean, root = np.zeros(width), np.zeros((width, columns.size))
-        mean[columns], root[columns] = self.mean, self.covariance().root
-        return Coef(mean, RootCovariance(root))
-
     def with_columns_times(self, factor: Array | float) -> Sparse:
         """The same f when the columns are multiplied by a factor."""
         s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
@@ -71,8 +65,7 @@ class Result(NamedTuple):
 class Journal:
     """Reports progress to callbacks and keeps intermediate results in a checkpoint, if any.
 
-    Calling it reports progress; it returns whether a callback has stopped the fit.  Nothing is kept
-    after that: a resumed fit would have found something else.
+    Calling it reports progress; it returns whether a callback has stopped the fit.
     """
 
     def __init__(self, report: Reporter | None = None, store: Checkpoint | None = None) -> None:
@@ -89,21 +82,19 @@ class Journal:
     def __call__(self, progress: Progress, state: Any = None) -> bool:
         return self.report is not None and self.report(progress)
 
-    def recall(self, key: str) -> dict[str, Array]:
-        """Arrays in the checkpoint; empty if none."""
-        return {} if self.store is None else self.store.get(key)
-
-    def keep(self, key: str, arrays: dict[str, Any], now: bool = True) -> None:
-        """Arrays into the checkpoint: ``now``, or if the last writing was some seconds ago."""
-        if self.store is not None and not self.stopped:
-            self.store.put(key, lambda: arrays, now=now)
-
     def cached(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The arrays in the checkpoint, or else those computed, which are then kept."""
-        found: dict[str, Any] = self.recall(key)
+        """The arrays in the checkpoint, or else those computed, which are then kept.
+
+        Nothing is kept after a callback has stopped the fit: a resumed fit would have found
+        something else.
+        """
+        if self.store is None:
+            return compute()
+        found: dict[str, Any] = self.store.get(key)
         if not found:
             found = compute()
-            self.keep(key, found)
+            if not self.stopped:
+                self.store.put(key, lambda: found, now=True)
         return found
 
 
@@ -137,15 +128,13 @@ class MergedRows(NamedTuple):
 
     def values(self, kernel: Any, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
         """Kernel values of rows with candidates, by default of all, ``(rows, m)``."""
-        here, at = self.at[rows], self.at[self.candidates[columns]]
-        point, row = np.unique(here, return_inverse=True)
-        points = self.points[point]
+        points, at = self.points[self.at[rows]], self.at[self.candidates[columns]]
         K: Array = points[:, at] if kernel is None else kernel(points, self.points[at])
         if not np.all(np.isfinite(K)):
             raise ValueError(
                 f"the kernel {kernel} is not finite at the data; check its parameters and inputs."
             )
-        return K if np.array_equal(row, np.arange(len(K))) else K[row]
+        return K
 
     def folds(self, most: int) -> list[Fold]:
         """At most this number of folds of the rows; none where a class is too small.
@@ -186,11 +175,27 @@ def choose_candidates(
     return rows[rows_of_all_classes(data.codes[rows], min(int(most), rows.size), rng)]
 
 
-def row_losses(held_out: LooMoments) -> Array:
-    """Log loss of each row, counted once, under the link fitted to all of them."""
-    y, m, v, _ = held_out
+def held_out_moments(
+    y: Array,
+    folds: Sequence[Fold],
+    predict: Callable[[Fold], tuple[Array, Array]],
+    journal: Journal = SILENT,
+    key: str = "folds",
+) -> LooMoments:
+    """Moments of f at the rows held out, predicted without the rows of their fold."""
+
+    def compute() -> dict[str, Array]:
+        parts = [(y[fold.out], *predict(fold), fold.c_out) for fold in folds]
+        return LooMoments(*(np.concatenate(part) for part in zip(*parts, strict=True)))._asdict()
+
+    return LooMoments(**journal.cached(key, compute))
+
+
+def weighted_losses(held_out: LooMoments) -> Array:
+    """Log losses of rows under the link fitted to all of them, times the weights."""
+    y, m, v, c = held_out
     p = CalibratedLink.fit(*held_out).proba(m, v)
-    out: Array = -np.log(np.where(y > 0, p, 1.0 - p))
+    out: Array = -c * np.log(np.where(y > 0, p, 1.0 - p))
     return out
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -34,9 +33,10 @@ from .data import (
     Result,
     Sparse,
     has_length_scale,
+    held_out_moments,
     is_positive,
-    row_losses,
     stretched,
+    weighted_losses,
 )
 from .newton import FLAT, PROBIT, PenalisedLikelihood
 
@@ -324,20 +324,16 @@ def choose_start(
     journal: Journal,
 ) -> tuple[Start, LooMoments]:
     """The start of least held-out log loss, and the moments of f at the held-out rows."""
-
-    def predict_folds(start: Start) -> dict[str, Array]:
-        parts = []
-        for f in folds:
-            inside = rows._replace(rows=f.rows, columns=f.keep, c=f.c)
-            at, sparse = fit(kernel, inside, start, settings)
-            moments = sparse.moments(inside._replace(rows=f.out).signed(at)[:, :-1])
-            parts.append((rows.labels[f.out], *moments, f.c_out))
-        return LooMoments(*(np.concatenate(x) for x in zip(*parts, strict=True)))._asdict()
-
     best, chosen = np.inf, None
     for number, start in enumerate(starts, 1):
-        found = LooMoments(**journal.cached(f"start{number}", partial(predict_folds, start)))
-        loss = float(found.c @ row_losses(found))
+
+        def predict(f: Fold, start: Start = start) -> tuple[Array, Array]:
+            inside = rows._replace(rows=f.rows, columns=f.keep, c=f.c)
+            at, sparse = fit(kernel, inside, start, settings)
+            return sparse.moments(inside._replace(rows=f.out).signed(at)[:, :-1])
+
+        found = held_out_moments(rows.labels, folds, predict, journal, f"start{number}")
+        loss = float(weighted_losses(found).sum())
         change = best - loss
         if chosen is None or change > 0:
             best, chosen = loss, (start, found)

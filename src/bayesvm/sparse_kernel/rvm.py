@@ -9,18 +9,19 @@ precisions are infinite: those weights are zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
 from ..predictive.leave_one_out import LooMoments, effective
-from .data import SILENT, Fold, Journal, MergedRows, Result, Sparse
+from .data import SILENT, Fold, Journal, MergedRows, Result, Sparse, held_out_moments
 from .newton import FLAT, PROBIT, PenalisedLikelihood
 
 
@@ -128,21 +129,12 @@ def wide_start(
     They are the pivots of a Cholesky factorisation: the next has the largest residual.  It ends
     after ``most``, or where residuals are below a share ``left_over`` of the largest column.
     """
-    n, M = Phi.shape
     A = (Phi - c @ Phi / c.sum()) * np.sqrt(c)[:, None]
-    size: Array = np.einsum("ij,ij->j", A, A)
-    left, Q, alpha = size.copy(), np.zeros((min(most, M), n)), np.full(M, np.inf)
-    for k in range(len(Q)):
-        j = first_of_the_best(left)
-        if left[j] <= left_over * size.max():
-            break
-        rest = A[:, j] - Q[:k].T @ (Q[:k] @ A[:, j])
-        Q[k] = rest / np.linalg.norm(rest)
-        left = np.maximum(left - (Q[k] @ A) ** 2, 0.0)
-        left[j], alpha[j] = 0.0, size[j] / c.sum()
-    chosen = np.isfinite(alpha)
-    alpha[chosen] *= chosen.sum() / variance
-    return Start(alpha, np.zeros(M + 1))
+    size, alpha = np.einsum("ij,ij->j", A, A), np.full(Phi.shape[1], np.inf)
+    _, pivots, rank, _ = dpstrf(A.T @ A, tol=left_over * size.max())
+    chosen = pivots[: min(rank, most)] - 1
+    alpha[chosen] = size[chosen] / c.sum() * chosen.size / variance
+    return Start(alpha, np.zeros(alpha.size + 1))
 
 
 def sequential(
@@ -241,20 +233,13 @@ class Settings(NamedTuple):
 
 def best_of_starts(columns: Columns, settings: Settings, journal: Journal = SILENT) -> Sparse:
     """The machine of most evidence; the sequential algorithm has two starts."""
+    solve, starts = SOLVERS[settings.solver], [None, wide_start(columns.Phi, columns.c)]
     found: list[Sparse] = []
-    for name in ("none", "wide") if settings.solver == "sequential" else ("none",):
-        if found and journal.stopped:
+    for start in starts if settings.solver == "sequential" else starts[:1]:
+        how = settings.tol, settings.max_iter, start
+        found.append(solve(columns, *how, lambda progress, _: journal(progress)))
+        if journal.stopped:
             break
-        start = wide_start(columns.Phi, columns.c) if name == "wide" else None
-        if state := journal.recall(name):
-            start = Start(**state)
-
-        def watch(progress: Progress, standing: Any, name: str = name) -> bool:
-            journal.keep(name, standing._asdict(), now=False)
-            return journal(progress)
-
-        solve = SOLVERS[settings.solver]
-        found.append(solve(columns, settings.tol, settings.max_iter, start, watch))
     # two ends of one height differ by rounding
     return max(found, key=lambda one: round(one.value, 6))
 
@@ -272,27 +257,19 @@ def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Sett
     held_out: list[LooMoments | None] = []
     for j, y in enumerate(data.labels):
         columns = Columns(K, y, data.c, settings.bias, settings.likelihood)
-        found = best_of_starts(columns, settings, journal.folder(f"machine{j}"))
-        m, v = found.moments(K)
+        found = best_of_starts(columns, settings, journal)
         model = columns.model(found.columns, np.ones(found.columns.size))
-        loo = model.leave_one_out(m, v, data.unit)
+        loo = model.leave_one_out(*found.moments(K), data.unit)
         moments = LooMoments(y, *loo, effective(data.c, data.unit))
 
-        def predict_fold(fold: Fold, y: Array = y, columns: Columns = columns) -> dict[str, Array]:
-            Phi, c = K[:, fold.keep], fold.c
-            inside = replace(columns, Phi=Phi[fold.rows], y=y[fold.rows], c=c)
-            m, v = best_of_starts(inside, rough).moments(Phi[fold.out])
-            return {"m": m, "v": v}
+        def predict(fold: Fold, y: Array = y, columns: Columns = columns) -> tuple[Array, Array]:
+            Phi = K[:, fold.keep]
+            inside = replace(columns, Phi=Phi[fold.rows], y=y[fold.rows], c=fold.c)
+            return best_of_starts(inside, rough).moments(Phi[fold.out])
 
-        parts: list[LooMoments] = []
-        for k, fold in enumerate(folds, 1):
-            if journal.stopped:
-                break
-            part = journal.cached(f"folds{j}/fold{k}", partial(predict_fold, fold))
-            parts.append(LooMoments(y[fold.out], part["m"], part["v"], fold.c_out))
-            journal(Progress("folds", k, len(folds), found.value, 0.0))
         if folds and not journal.stopped:
-            moments = LooMoments(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+            moments = held_out_moments(y, folds, predict, journal, f"folds{j}")
+            journal(Progress("folds", j + 1, len(data.labels), found.value, 0.0))
         sparse.append(found.with_columns_times(size))
         held_out.append(moments)
     return Result(kernel, sparse, held_out)
