@@ -22,11 +22,12 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesvm.core.types import Array
 from bayesvm.datasets import load_susy
-from bayesvm.gp.evidence import Evidence, LogNormal, Reporter, maximise
+from bayesvm.gp.evidence import Evidence, LogNormal, maximise
 from bayesvm.gp.inducing import choose_points
 from bayesvm.gp.posterior import Process
 from bayesvm.gp.sites import Labels, TrainingData
 from bayesvm.inference import Progress
+from bayesvm.inference.progress import Monitor
 from bayesvm.kernels import RBF, Scaled
 from bayesvm.likelihoods import Hinge, Logistic
 
@@ -94,7 +95,7 @@ def found(rule: str, X: Array, y: Array) -> tuple[float, int]:
         steps = progress.iteration
         return steps >= most
 
-    theta, _ = maximise(score, start.theta, prior.step, Reporter(watch), most)
+    theta, _ = maximise(score, start.theta, prior.step, Monitor(watch), most)
     return float(np.exp(theta[0])), steps
 
 

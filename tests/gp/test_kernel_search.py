@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
-from bayesvm.gp.evidence import Reporter, maximise
+from bayesvm.gp.evidence import maximise
 from bayesvm.gp.inducing import Enough, choose_points, inducing_points, pivots
 from bayesvm.gp.kernel_search import (
     FoldLoss,
@@ -16,6 +16,7 @@ from bayesvm.gp.kernel_search import (
     search_kernel,
 )
 from bayesvm.gp.sites import TrainingData, merge
+from bayesvm.inference.progress import Monitor, silent
 from bayesvm.kernels import RBF, Precomputed, Scaled
 from bayesvm.likelihoods import Logistic, SoftHinge
 
@@ -34,9 +35,9 @@ def data_of(X, y):
     return TrainingData.of(distinct.X, distinct, 9.0, float(X.shape[1]))
 
 
-def searched(X, y, length_scale, reporter=None, **options):
+def searched(X, y, length_scale, **options):
     kernel, data = Scaled(1.0, RBF(length_scale)), data_of(X, y)
-    return search_kernel(kernel, data, Logistic(), QUICK, reporter=reporter, **options)
+    return search_kernel(kernel, data, Logistic(), QUICK, **options)
 
 
 def test_relevant_columns_have_the_shortest_scales():
@@ -118,9 +119,7 @@ def test_a_callback_ends_the_search():
         seen.append(progress)
         return len(seen) == 3
 
-    reporter = Reporter(watch)
-    searched(X, y, 2.4, reporter, per_column=True)
-    assert reporter.stopped
+    searched(X, y, 2.4, watch=watch, per_column=True)
     assert len(seen) == 3
 
 
@@ -178,6 +177,6 @@ def test_the_search_never_ends_below_its_start():
     start = np.array([-0.001])
     value, slope = TwoHills()(start)
     assert abs(slope[0]) < 1.0
-    theta, most = maximise(TwoHills(), start, lambda z: z, Reporter())
+    theta, most = maximise(TwoHills(), start, lambda z: z, Monitor(silent))
     assert most >= value
     assert TwoHills()(theta)[0] == pytest.approx(most, abs=1e-9)

@@ -15,7 +15,7 @@ from ..data.engines import one_blas_thread
 from ..data.labels import Training, check_positive_weights
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import levelled, warped
-from ..gp.evidence import Evidence, Reporter, maximise, parameter_prior
+from ..gp.evidence import Evidence, maximise, parameter_prior
 from ..gp.inducing import Enough, Smooth, Whitened, inducing_points
 from ..gp.kernel_search import KernelSearch, cross_validate, search_kernel
 from ..gp.mcmc import Sampled, machine_from_chains
@@ -112,7 +112,7 @@ def learn_design(
     groups = inputs.groups(settings.groups)
     extent = extent_of(points, params["standardize"], groups)
     kernel, named = check.choose_kernel(name, extent, check.AUTO_KERNELS)
-    kernel, reporter = with_groups(kernel, groups), Reporter(watch)
+    kernel, monitor = with_groups(kernel, groups), Monitor.of(watch)
     seen = TrainingData.of(points, data, settings.level, extent)
     several = bool(seen.codes.any())
     rule = settings.rule if several else None
@@ -121,10 +121,10 @@ def learn_design(
     if rule in ("evidence", "sample"):
         # points whose number is given are too few for a local part
         local = named and name == "auto" and (n_inducing is None or isinstance(n_inducing, str))
-        kernel = search_kernel(kernel, seen, likelihood, search, named, local, reporter)
+        kernel = search_kernel(kernel, seen, likelihood, search, named, local, monitor)
     elif rule == "cv":
         wide = replace(search, amplitudes=CV_AMPLITUDES, factors=CV_FACTORS)
-        kernel = cross_validate(kernel, seen, likelihood, wide, reporter)
+        kernel = cross_validate(kernel, seen, likelihood, wide, monitor)
 
     site, enough = likelihood.tight if settings.by_sites else likelihood.expected, None
     if several and isinstance(n_inducing, str) and len(points) > every:
@@ -138,10 +138,10 @@ def learn_design(
         some = seen.subset(search.rows if process.Z is None else 20_000)
         prior = parameter_prior(kernel, extent, amplitude=4.0)
         score = Evidence(process, some, site, prior)
-        process = score.at(maximise(score, kernel.theta, score.step, reporter)[0])
+        process = score.at(maximise(score, kernel.theta, score.step, monitor)[0])
     moves = isinstance(inducing, str) and inducing == "optimise"
     if several and moves and process.Z is not None:
-        process = move_points(process, seen.subset(10_000), likelihood, site, rule, reporter)
+        process = move_points(process, seen.subset(10_000), likelihood, site, rule, monitor)
     design = Whitened(process.kernel, Z if process.Z is None else process.Z, inputs)
     _ = design.L  # raises where the kernel matrix of the points has no factor
     return design
@@ -153,21 +153,21 @@ def move_points(
     likelihood: Any,
     site: Any,
     rule: str | None,
-    reporter: Reporter,
+    monitor: Monitor,
 ) -> Process:
     """Inducing points moved up the bound: with the kernel, if it is learned, then alone."""
     if rule == "evidence":
         guide = likelihood if likelihood.normalised else Logistic()
         prior = parameter_prior(process.kernel, data.extent)
         score = Evidence(process, data.search_data(), guide.tight, prior, moves=True)
-        place, _ = maximise(score, score.start(), score.step, reporter, 60, 1e-5, "points")
+        place, _ = maximise(score, score.start(), score.step, monitor, 60, 1e-5, "points")
         amplitude, process = process.kernel.weight, score.at(place)
         if not likelihood.normalised:  # whose amplitude cross-validation has chosen
             process = replace(process, kernel=Scaled(amplitude, process.kernel.kernel))
-    if reporter.stopped:
+    if monitor.stopped:
         return process
     score = Evidence(process, data, site, None, moves=True)
-    return score.at(maximise(score, score.start(), score.step, reporter, 60, 1e-5, "points")[0])
+    return score.at(maximise(score, score.start(), score.step, monitor, 60, 1e-5, "points")[0])
 
 
 class Prepared(NamedTuple):

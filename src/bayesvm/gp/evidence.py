@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..core.types import Array
-from ..inference.progress import Progress, Watch, silent
+from ..inference.progress import Monitor, Progress
 from ..kernels import column_scales
 from .posterior import Process
 from .sites import Site, Sites, TrainingData, fit_sites
@@ -78,24 +78,6 @@ def parameter_prior(
         if where.size > 1:
             shared.append(where)
     return LogNormal(mean, variance, tuple(shared))
-
-
-class SearchEnded(Exception):
-    """A callback has ended a search."""
-
-
-class Reporter:
-    """Reports every evaluation of a search, and ends it where a callback returns True."""
-
-    def __init__(self, watch: Watch = silent) -> None:
-        self.watch, self.stopped = watch, False
-
-    def report(self, stage: str, count: int, most: int, value: float, gain: float) -> None:
-        """Report a value, the larger the better; ``count`` of about ``most``."""
-        progress = Progress(stage, count, max(count, most), value, gain)
-        self.stopped = self.stopped or self.watch(progress, None)
-        if self.stopped:
-            raise SearchEnded
 
 
 @dataclass(eq=False)
@@ -160,7 +142,7 @@ def maximise(
     score: Callable[[Array], tuple[float, Array]],
     theta: Array,
     step: Callable[[Array], Array],
-    reporter: Reporter,
+    monitor: Monitor,
     evaluations: int = 40,
     small: float = 1e-3,
     stage: str = "kernel",
@@ -170,7 +152,8 @@ def maximise(
 
     ``step`` is a symmetric map from coordinates in which the prior is round to steps of theta, so
     that a length scale shared by many columns moves as easily as one column's own.  Parameters stay
-    within ``farthest`` of the start.
+    within ``farthest`` of the start.  Every evaluation is reported to ``monitor``, which may end
+    the ascent there.
     """
     unit, best, count = 0.0, (theta, -np.inf), 0
 
@@ -180,11 +163,12 @@ def maximise(
         value, slope = score(here)
         count, gain, slope = count + 1, value - best[1], step(slope)
         best = (here, value) if gain > 0.0 else best
-        reporter.report(stage, count, evaluations, value, gain)
+        if monitor(Progress(stage, count, max(count, evaluations), value, gain), None):
+            raise StopIteration
         unit = unit or max(1.0, float(np.linalg.norm(slope)))  # length of the first step
         return -value / unit, -slope / unit
 
     options = {"maxfun": evaluations, "maxcor": 20, "maxls": 4, "ftol": small, "gtol": 1e-3}
-    with suppress(SearchEnded):
+    with suppress(StopIteration):  # by a callback
         minimize(minus, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
     return best

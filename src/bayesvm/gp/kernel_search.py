@@ -13,7 +13,6 @@ search depends on the data alone, whatever the order of their rows.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -21,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array
+from ..inference.progress import Monitor, Progress, Watch, silent
 from ..kernels import Matern, Scaled, SmoothLocal, column_scales, with_columns
 from ..likelihoods import Logistic
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink, SoftmaxLink
-from .evidence import Evidence, Reporter, SearchEnded, is_scale, maximise, parameter_prior
+from .evidence import Evidence, LogNormal, is_scale, maximise, parameter_prior
 from .posterior import ExactProcess, Process
 from .sites import Site, Sites, TrainingData, fit_sites
 
@@ -79,65 +79,83 @@ def search_kernel(
     search: KernelSearch,
     per_column: bool = False,
     local: bool = False,
-    reporter: Reporter | None = None,
+    watch: Watch = silent,
 ) -> Scaled:
     """The kernel with its parameters learned.
 
     ``likelihood`` is that of the fit to come.  Columns may have length scales of their own with
     ``per_column``, and the kernel a local part with ``local``.
     """
-    reporter = reporter or Reporter()
+    monitor, p = Monitor.of(watch), data.X.shape[1]
     guide = likelihood if likelihood.normalised else Logistic()
-    whole, p = data.search_data(), data.X.shape[1]
-    few = whole.subset(search.first_rows)
-    many = whole.subset(max(search.rows, min(2 * search.rows, len(data.X) // 10)))
+    everything = data.search_data()
+    few = everything.subset(search.first_rows)
+    many = everything.subset(max(search.rows, min(2 * search.rows, len(data.X) // 10)))
 
-    def evidence(kernel: Scaled, rows: TrainingData, tol: float = 1e-4) -> Evidence:
+    def evidence(kernel: Scaled, rows: TrainingData) -> Evidence:
         prior = parameter_prior(kernel, data.extent)
-        return Evidence(Process(kernel, data.level), rows, guide.tight, prior, tol)
+        return Evidence(Process(kernel, data.level), rows, guide.tight, prior, 1e-4)
 
     def ascend(kernel: Scaled, rows: TrainingData, most: int = 40) -> tuple[Scaled, float]:
-        if reporter.stopped:
+        if monitor.stopped:
             return kernel, -np.inf
         score = evidence(kernel, rows)
-        theta, value = maximise(score, kernel.theta, score.step, reporter, most)
+        theta, value = maximise(score, kernel.theta, score.step, monitor, most)
         return kernel.with_theta(theta), value
 
-    # From a common start the search stays where f is zero, if f bends little in many columns.
-    scales, amplitude = is_scale(kernel), np.arange(kernel.theta.size) == 0
-    centre = np.where(
-        scales + amplitude > 0, parameter_prior(kernel, data.extent).mean, kernel.theta
-    )
-    factors = product(search.start_scales if scales.any() else (1.0,), search.start_amplitudes)
-    steps = [np.log(scale) * scales + np.log(size) * amplitude for scale, size in factors]
-    starts = [kernel, *(kernel.with_theta(centre + step) for step in steps)]
-    best = max(starts, key=lambda start: evidence(start, few, 1e-3)(start.theta)[0])
+    # 1. Length scale and amplitude.  The evidence has a second maximum where f is nearly constant;
+    # an ascent can end there unless it starts at the best point of a coarse grid.
+    starts = [kernel, *grid_of_starts(kernel, parameter_prior(kernel, data.extent), search)]
+    best = max(starts, key=lambda start: evidence(start, few)(start.theta)[0])
     found, value = ascend(best, few)
     if many is not few:
         found, value = ascend(found, many)
 
+    # 2. A length scale for each column.  The start is half the common scale, because at a long one
+    # the gradients of relevant and irrelevant columns are alike.
     own = with_columns(found, p)
     count = int(is_scale(own).sum())
     if per_column and count > 1:
-        # from a long common scale the columns along which f bends look as idle as the rest
-        own, more = ascend(own.with_theta(own.theta - np.log(2.0) * is_scale(own)), many)
-        if more - value > max(search.nats, count - 1.0):
-            found, value = own, more
+        own, own_value = ascend(own.with_theta(own.theta - np.log(2.0) * is_scale(own)), many)
+        if own_value - value > max(search.nats, count - 1.0):
+            found, value = own, own_value
 
+    # 3. A local part, compared on rows that have their nearest neighbours among them.
     if local:
-        near = whole.neighbourhoods(search.rows, 4, column_scales(found, p))
-        smooth = found.kernel
-        scale = np.asarray(smooth.length_scale)
-        rough = Matern((scale / 3.0).tolist(), nu=0.5, groups=smooth.groups)
-        longer = replace(smooth, length_scale=(2.0 * scale).tolist())
-        both = Scaled(found.weight, SmoothLocal(longer, Scaled(1.0, rough)))
-        value = value if near is many else ascend(found, near, 15)[1]
-        both, more = ascend(both, near, 15)
-        found = both if more - value > search.nats else found
+        near = everything.neighbourhoods(search.rows, 4, column_scales(found, p))
+        if near is not many:
+            value = ascend(found, near, 15)[1]
+        with_local, local_value = ascend(add_local_part(found), near, 15)
+        if local_value - value > search.nats:
+            found = with_local
 
-    if likelihood.normalised or reporter.stopped:
+    # 4. The amplitude, and a factor of the length scales.
+    if likelihood.normalised or monitor.stopped:
         return found
-    return cross_validate(found, data, likelihood, search, reporter)
+    return cross_validate(found, data, likelihood, search, monitor)
+
+
+def grid_of_starts(kernel: Scaled, prior: LogNormal, search: KernelSearch) -> list[Scaled]:
+    """The kernel with all pairs of a length scale and an amplitude, in units of the prior's means.
+
+    Other parameters keep their values.
+    """
+    scales = is_scale(kernel)
+    pairs = product(search.start_scales if scales.any() else (1.0,), search.start_amplitudes)
+    starts = []
+    for scale, amplitude in pairs:
+        theta = np.where(scales > 0.0, prior.mean + np.log(scale), kernel.theta)
+        theta[0] = prior.mean[0] + np.log(amplitude)
+        starts.append(kernel.with_theta(theta))
+    return starts
+
+
+def add_local_part(kernel: Scaled) -> Scaled:
+    """The kernel with twice its length scales, and a rough part with a third of them."""
+    smooth, scale = kernel.kernel, np.asarray(kernel.kernel.length_scale)
+    longer = replace(smooth, length_scale=(2.0 * scale).tolist())
+    rough = Matern((scale / 3.0).tolist(), nu=0.5, groups=smooth.groups)
+    return Scaled(kernel.weight, SmoothLocal(longer, Scaled(1.0, rough)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -145,33 +163,34 @@ def search_kernel(
 
 
 def cross_validate(
-    kernel: Scaled, data: TrainingData, likelihood: Any, search: KernelSearch, reporter: Reporter
+    kernel: Scaled, data: TrainingData, likelihood: Any, search: KernelSearch, watch: Watch = silent
 ) -> Scaled:
     """The kernel with the amplitude and the factor of its length scales of least log loss.
 
-    Amplitudes are tried in their order while the loss falls; with the next factor from the best of
-    the last on.
+    Amplitudes, factors and again amplitudes are tried in their order while the loss falls.
     """
+    monitor, scales = Monitor.of(watch), is_scale(kernel)
     score = FoldLoss(data.subset(search.judge_rows), likelihood.tight, search.folds)
-    scales, count, first = is_scale(kernel), 0, 0
-    factors = search.factors if scales.any() else (1.0,)
-    best, least = kernel, np.inf
-    with suppress(SearchEnded):
-        for factor in factors:
-            lowest, start = np.inf, first
-            for k in range(start, len(search.amplitudes)):
-                theta = kernel.theta + np.log(factor) * scales
-                theta[0] += np.log(search.amplitudes[k])
-                gap = theta[0] / search.amplitude_spread, np.log(factor) / search.factor_spread
-                loss = score(kernel.with_theta(theta)) + 0.5 * float(np.square(gap).sum())
-                gain, count = least - loss, count + 1
-                best, least = (kernel.with_theta(theta), loss) if gain > 0.0 else (best, least)
-                most = len(factors) * len(search.amplitudes)
-                reporter.report("amplitude", count, most, -loss, gain)
-                if loss >= lowest:
-                    break
-                lowest, first = loss, k
-            if lowest > least:
+    grid = search.amplitudes, search.factors if scales.any() else (1.0,)
+    most = len(grid[0]) + len(grid[1])
+    at, best, least, count = (0, 0), kernel, np.inf, 0
+    for axis in (0, 1, 0):
+        while True:
+            step = at if count == 0 else (at[0] + (axis == 0), at[1] + (axis == 1))
+            if step[axis] == len(grid[axis]):
+                break
+            log_amplitude, log_factor = np.log(grid[0][step[0]]), np.log(grid[1][step[1]])
+            theta = kernel.theta + log_factor * scales
+            theta[0] += log_amplitude
+            gaps = theta[0] / search.amplitude_spread, log_factor / search.factor_spread
+            candidate = kernel.with_theta(theta)
+            loss = score(candidate) + 0.5 * float(np.square(gaps).sum())
+            gain, count = least - loss, count + 1
+            if gain > 0.0:
+                at, best, least = step, candidate, loss
+            if monitor(Progress("amplitude", count, max(count, most), -loss, gain), None):
+                return best
+            if gain <= 0.0:
                 break
     return best
 

@@ -11,7 +11,6 @@ from ..core.precision import scaled_cholesky
 from ..core.types import Array
 from ..data import rows_of_all_classes
 from ..data.checkpoint import Checkpoint
-from ..gp.evidence import Reporter as KernelReporter
 from ..gp.evidence import is_scale
 from ..gp.kernel_search import KernelSearch, fold_weights, search_kernel
 from ..gp.sites import Distinct, TrainingData, extent_of
@@ -221,8 +220,8 @@ def tune_kernel(
         extent = extent_of(data.points, standardised, groups_of(kernel))
         rows = Distinct(data.points, data.at, data.codes, data.c, np.empty(0), data.unit)
         seen = TrainingData.of(data.points, rows, 9.0, extent)  # sd 3 of the level of f
-        how, reporter = (seen, Logistic(), KernelSearch()), KernelReporter(journal)
-        found = search_kernel(Scaled(1.0, plain), *how, per_column, reporter=reporter)
+        start = Scaled(1.0, plain)
+        found = search_kernel(start, seen, Logistic(), KernelSearch(), per_column, watch=journal)
         return {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
 
     found = journal.cached("kernel", search)
