@@ -159,16 +159,3 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
         "the precision matrix of the coefficients is not positive definite; standardise the "
         "columns, drop collinear ones or give the prior a larger precision"
     )
-
-
-def packed(L: Array) -> Array:
-    """The lower triangles of a matrix or of a stack, row by row, as a vector."""
-    return np.asarray(L)[..., np.tri(np.shape(L)[-1], dtype=bool)].ravel()
-
-
-def unpacked(x: Array, shape: tuple[int, ...] | None = None) -> Array:
-    """Undo :func:`packed`; without a shape, of one matrix."""
-    n = int(np.sqrt(2 * x.size)) if shape is None else shape[-1]  # n (n + 1) / 2 entries
-    L = np.zeros((n, n) if shape is None else shape)
-    L[..., np.tri(n, dtype=bool)] = x.reshape(*L.shape[:-2], -1)
-    return L

@@ -17,7 +17,7 @@ Likelihood` and :class:`bayesvm.priors.Prior`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -144,6 +144,11 @@ class Covariance(ABC):
 
     is_point: ClassVar[bool] = False  # no spread at all
     patched: bool = False  # the precision was numerically singular
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without what was derived from them."""
+        state: Any = self
+        return {field.name: getattr(self, field.name) for field in fields(state)}
 
     @property
     def logdet(self) -> float:

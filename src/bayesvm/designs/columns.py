@@ -11,7 +11,6 @@ from scipy import sparse
 
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design
-from ..linalg.columns import Centred
 
 
 def largest_entry(dtype: str) -> float:
@@ -82,7 +81,7 @@ class Chosen(Design):
 
 @dataclass(frozen=True, eq=False)
 class Standardised(Design):
-    """Predictors less ``center`` over ``scale``; sparse ones stay sparse, see :class:`Centred`.
+    """Predictors less ``center`` over ``scale``; sparse ones stay sparse.
 
     Entries beyond ``far`` are moved to it: larger squares would overflow.  Columns that are
     ``still``, the same in all training rows, are zero at other rows too: nothing is known of their
@@ -112,13 +111,13 @@ class Standardised(Design):
                 out *= self.factor
             return np.clip(out, -self.far, self.far, out=out)
         scaled: Any
+        if sparse.issparse(X) and np.any(self.center):  # the training rows were dense
+            return self.columns(X.toarray(), out)
         if sparse.issparse(X):
             scaled = sparse.csr_array(X, dtype=float, copy=True)
             with np.errstate(over="ignore"):
                 scaled.data *= self.factor[scaled.indices]
             np.clip(scaled.data, -self.far, self.far, out=scaled.data)
-            shift = self.center * self.factor
-            scaled = Centred(scaled, shift) if np.any(shift) else scaled
         else:
             X = arrays.double(X)
             scaled = (X - arrays.like(self.center, X)) * arrays.like(self.factor, X)

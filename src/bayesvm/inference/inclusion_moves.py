@@ -124,7 +124,8 @@ class Mover:
         t = np.zeros_like(self.theta)
         t[k] = 1.0
         if others.size:
-            R = self.guide.S.block(np.append(others, k))
+            near = np.append(others, k)
+            R = self.guide.S.rows(near)[:, near]
             Q = R[:-1, :-1] + np.diag(self.P[others])
             t[others] = -cho_solve((scaled_cholesky(Q)[0], True), R[:-1, -1], check_finite=False)
         return t, self.problem.matvec(t)

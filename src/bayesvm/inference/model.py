@@ -14,7 +14,7 @@ from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
 from ..core.types import Array, Coef, Own, Rows, Term
 from ..likelihoods import Likelihood
-from ..linalg.columns import Arrow, Centred
+from ..linalg.columns import Arrow
 from ..linalg.covariances import Point
 from ..priors import Prior
 
@@ -104,7 +104,8 @@ class Model:
     def rows(self, X: Any, out: Any = None) -> Rows:
         """Columns of all terms at a block of input, written to ``out`` if that is given."""
         if sparse.issparse(X):
-            return Rows(Centred.beside([t.design.columns(X) for t in self.terms]))
+            parts = [t.design.columns(X) for t in self.terms]
+            return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
         plain = self.terms[: len(self.terms) - len(self.grouped)]
         width = self.slices[len(plain) - 1].stop if plain else 0
         C = arrays.empty(X, width, self.dtype) if out is None else out

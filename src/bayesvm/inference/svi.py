@@ -291,13 +291,13 @@ def given_shared(
     for _ in range(sweeps):
         stats = problem.expectations(Coef(theta, cov), gram=True)
         groups, S = eliminate(stats.S, P)
-        half = groups.halve((stats.g - P * theta)[q:])
+        half = groups.inverse @ (stats.g - P * theta)[q:]
         step = groups.follow(half, np.zeros(q))
         theta = np.concatenate([mean, theta[q:] + step])
         cov = ArrowCovariance(L, groups)
         if np.max(np.abs(step) / np.sqrt(cov.diag()[q:])) < still:
             break
-    g = stats.g[:q] - groups.pull(half)
+    g = stats.g[:q] - groups.U.T @ half
     return Coef(theta, cov), S, g + S @ mean
 
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from ..core.types import Array, Coef, Rows
 from ..inference.latent import predict_rows
 from ..inference.problem import moments
-from ..linalg.columns import Arrow, plain
+from ..linalg.columns import plain, scaled
 from ..predictive.fitted import BinaryModel
 from ..predictive.posterior import GaussianPosterior
 from .arviz import Draws
@@ -218,11 +218,9 @@ def _alone(machine: BinaryModel, X: Any, k: int) -> tuple[Any, Rows]:
     """Columns of term ``k`` at rows, those of others zero; and the rows."""
     model, where = machine.model, machine.model.slices[k]
     rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
-    if isinstance(rows.C, Arrow):
-        return rows.C.alone(where), rows
-    C = np.zeros_like(rows.C)
-    C[:, where] = rows.C[:, where]
-    return C, rows
+    own = np.zeros(model.width)
+    own[where] = 1.0
+    return scaled(rows.C, own), rows
 
 
 def _partial(machine: BinaryModel, X: Any, k: int, level: Array | None) -> tuple[Array, Array]:

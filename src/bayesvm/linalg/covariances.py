@@ -21,14 +21,7 @@ from scipy.linalg.lapack import dtrtri
 
 from ..core import arrays
 from ..core.arrays import double, like
-from ..core.precision import (
-    Precision,
-    add_precision,
-    packed,
-    parted,
-    scaled_cholesky,
-    unpacked,
-)
+from ..core.precision import Precision, add_precision, parted, scaled_cholesky
 from ..core.tree import DATA
 from ..core.types import Array, Columns, Covariance
 from .arrow import ArrowCovariance
@@ -79,12 +72,6 @@ class FullCovariance(Rooted):
     L: Array
     patched: bool = False
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"L": packed(self.L), "patched": self.patched}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, L=unpacked(state["L"]))
-
     @cached_property
     def root(self) -> Array:  # type: ignore[override]
         """F with F F' = Sigma, upper triangular."""
@@ -101,105 +88,62 @@ class FullCovariance(Rooted):
 
 @dataclass(frozen=True)
 class DualCovariance(Covariance):
-    """``(P + A' W A)^-1`` by an n-sized factor, for more columns than rows (Woodbury).
-
-    ``A`` is C, or C times gates.  The factor is that of ``I + W^1/2 G W^1/2``, ``G = A P^-1 A'``.
-    """
+    """``(P + C' W C)^-1`` by an n-sized factor, for more columns than rows (Woodbury)."""
 
     C: Array = field(metadata=DATA)
     w: Array
     P: Array
-    gate: Array | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"C": self.C, "w": self.w, "P": self.P, "gate": self.gate}
-
-    @cached_property
-    def A(self) -> Array:
-        return self.C if self.gate is None else self.C * self.gate
-
-    @cached_property
-    def G(self) -> Array:
-        A = self.A / np.sqrt(self.P)
-        return A @ A.T
 
     @cached_property
     def L(self) -> Array:
-        s = np.sqrt(self.w)
-        B = s[:, None] * self.G * s
+        """The factor of ``I + W^1/2 C P^-1 C' W^1/2``."""
+        half = self.C * np.sqrt(self.w)[:, None] / np.sqrt(self.P)
+        B = half @ half.T
         B[np.diag_indices_from(B)] += 1.0
         return cholesky(B, lower=True, check_finite=False)
 
-    def _half(self, cross: Array) -> Array:
-        """``L^-1 W^1/2 A P^-1 x`` for columns of ``cross = A P^-1 x``."""
-        weighted = (np.sqrt(self.w) * cross.T).T
-        return solve_triangular(self.L, weighted, lower=True, check_finite=False)
+    @cached_property
+    def T(self) -> Array:
+        """T with ``Sigma = diag(1 / P) - T'T``, (n, K)."""
+        half = self.C * np.sqrt(self.w)[:, None] / self.P
+        return solve_triangular(self.L, half, lower=True, check_finite=False)
 
     def quad(self, C: Columns) -> Array:
-        if _same_rows(C, self.A):
-            G, prior = self.G, np.diag(self.G)
-        else:
-            G = np.asarray((C @ (self.A / self.P).T).T)
-            prior = squared(C) @ (1.0 / self.P)
-        T = self._half(G)
-        return np.maximum(prior - np.einsum("ij,ij->j", T, T), 1e-14 * prior)
+        prior, T = squared(C) @ (1.0 / self.P), C @ self.T.T
+        return np.maximum(prior - np.einsum("ij,ij->i", T, T), 1e-14 * prior)
 
     def block(self, where: slice) -> Array:
-        T = self._half(self.A[:, where] / self.P[where])
-        out = T.T @ -T  # the one array of this size
-        out[np.diag_indices_from(out)] += 1.0 / self.P[where]
-        return out
+        T = self.T[:, where]
+        return np.diag(1.0 / self.P[where]) - T.T @ T
 
     def diag(self) -> Array:
-        return np.maximum(
-            1.0 / self.P - np.einsum("ij,ij->j", self.root, self.root), 1e-14 / self.P
-        )
-
-    @cached_property
-    def root(self) -> Array:
-        """T with ``Sigma = diag(1 / P) - T'T``, (n, K)."""
-        return self._half(self.A / self.P)
+        return np.maximum(1.0 / self.P - np.einsum("ij,ij->j", self.T, self.T), 1e-14 / self.P)
 
     def solve(self, x: Array) -> Array:
-        z = (x.T / self.P).T  # a vector, or columns
-        t = solve_triangular(
-            self.L, self._half(self.A @ z), lower=True, trans=1, check_finite=False
-        )
-        return z - ((self.A.T @ (np.sqrt(self.w) * t.T).T).T / self.P).T
+        return (x.T / self.P).T - self.T.T @ (self.T @ x)
 
-    def times_root(self, z: Array) -> Array:
-        # P^-1/2 (I - B' L^-T (L + I)^-1 B), B = W^1/2 A P^-1/2 and L L' = I + B B' (Andrews 1968)
-        half = np.sqrt(self.w) * (self.A @ (z / np.sqrt(self.P)))
-        half = solve_triangular(self._shifted, half, lower=True, check_finite=False)
-        half = solve_triangular(self.L, half, lower=True, trans=1, check_finite=False)
-        return z / np.sqrt(self.P) - (self.A.T @ (np.sqrt(self.w) * half)) / self.P
-
-    def times_root_transposed(self, x: Array) -> Array:
-        half = np.sqrt(self.w) * (self.A @ (x / self.P))
-        half = solve_triangular(self.L, half, lower=True, check_finite=False)
-        half = solve_triangular(self._shifted, half, lower=True, trans=1, check_finite=False)
-        return (x - self.A.T @ (np.sqrt(self.w) * half)) / np.sqrt(self.P)
+    # P^-1/2 (I - B' L^-T (L + I)^-1 B) is a root, with B = L T P^1/2 and L L' = I + B B' (Andrews
+    # 1968)
 
     @cached_property
-    def _shifted(self) -> Array:
-        return self.L + np.eye(self.L.shape[0])
+    def _middle(self) -> Array:
+        """``(L + I)^-1 L``, (n, n)."""
+        return solve_triangular(self.L + np.eye(self.w.size), self.L, lower=True)
+
+    def times_root(self, z: Array) -> Array:
+        root = np.sqrt(self.P)
+        return (z.T / root).T - self.T.T @ (self._middle @ (self.T @ (z.T * root).T))
+
+    def times_root_transposed(self, x: Array) -> Array:
+        root = np.sqrt(self.P)
+        return x / root - root * (self.T.T @ (self._middle.T @ (self.T @ x)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        # delta ~ N(0, P^-1) corrected by the data: (7) of Bhattacharya et al. 2016, one row a draw
-        delta = rng.standard_normal((n, self.P.size)) / np.sqrt(self.P)
-        t = np.sqrt(self.w) * (delta @ self.A.T) + rng.standard_normal((n, self.w.size))
-        q = cho_solve((self.L, True), t.T, check_finite=False).T
-        return delta - ((q * np.sqrt(self.w)) @ self.A) / self.P
+        return self.times_root(rng.standard_normal((n, self.P.size)).T).T
 
     @property
     def logdet(self) -> float:
         return float(-np.log(self.P).sum() - 2.0 * np.log(np.diag(self.L)).sum())
-
-
-def _same_rows(C: Columns, D: Array) -> bool:
-    """Whether two arrays are views of the same numbers."""
-    place = (D.ctypes.data, D.shape, D.strides)
-    return isinstance(C, np.ndarray) and (C.ctypes.data, C.shape, C.strides) == place
 
 
 @dataclass(frozen=True)
@@ -341,7 +285,7 @@ def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
     """``(S + P)^-1`` in the form that suits S; ``retry`` a factorisation that fails."""
     if isinstance(S, ByClass):
         pairs = zip(S.each, parted(P, len(S.each)), strict=True)
-        return _of_classes([covariance(one, own, retry) for one, own in pairs])
+        return ClassCovariance(tuple(covariance(one, own, retry) for one, own in pairs))
     if isinstance(S, Dense):
         Q = S.M.copy()
         add_precision(Q, P)
@@ -349,8 +293,7 @@ def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
     if isinstance(S, Bordered):
         return ArrowCovariance.of(S, P, retry)
     if isinstance(S, Factored):
-        own = 0.0 if S.gate is None else S.gate * (1.0 - S.gate) * S.diag()
-        return DualCovariance(S.C, S.w, P + own, S.gate)
+        return DualCovariance(S.C, S.w, P + S.more)
     return DiagonalCovariance(1.0 / (S.d + P))
 
 
@@ -358,23 +301,11 @@ def blended(cov: Any, S: Any, P: Precision, rate: float) -> Covariance:
     """The covariance whose precision is ``rate`` of the way from that of ``cov`` to ``S + P``."""
     if isinstance(S, ByClass):
         parts = zip(cov.each, S.each, parted(P, len(S.each)), strict=True)
-        return _of_classes([blended(*part, rate) for part in parts])
+        return ClassCovariance(tuple(blended(*part, rate) for part in parts))
     if isinstance(S, Factored):
-        w, P = cov.w + rate * (S.w - cov.w), cov.P + rate * (P - cov.P)
-        new = DualCovariance(S.C, w, P)
-        if cov.C is S.C and np.array_equal(cov.P, P):
-            new.__dict__["G"] = cov.G  # the one product of all columns
-        return new
+        return DualCovariance(S.C, cov.w + rate * (S.w - cov.w), cov.P + rate * (P - cov.P))
     if isinstance(S, Dense):
         return covariance(Dense(rate * S.M + (1.0 - rate) * (cov.L @ cov.L.T)), rate * P)
     if isinstance(S, Bordered):
         return covariance(S * rate + cov.precision() * (1.0 - rate), rate * P)
     return DiagonalCovariance(1.0 / (rate * (S.d + P) + (1.0 - rate) / cov.variance))
-
-
-def _of_classes(covs: list[Any]) -> ClassCovariance:
-    """Covariances of classes, which share a product of all columns where their priors are equal."""
-    for cov in covs[1:]:
-        if isinstance(cov, DualCovariance) and np.array_equal(cov.P, covs[0].P):
-            cov.__dict__["G"] = covs[0].G
-    return ClassCovariance(tuple(covs))

@@ -19,7 +19,7 @@ from scipy import sparse
 from ..core import arrays
 from ..core.arrays import double, like, to_numpy
 from ..core.types import Array, Cells, Columns
-from .columns import Arrow, Centred, squared
+from .columns import Arrow, squared
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,6 @@ class Dense:
 
     def __add__(self, other: Dense) -> Dense:
         return Dense(self.M + other.M)
-
-    def __mul__(self, k: float) -> Dense:
-        return Dense(k * self.M)
 
     def __matmul__(self, x: Array) -> Array:
         return self.M @ x
@@ -46,9 +43,6 @@ class Dense:
     def rows(self, some: Array) -> Array:
         return self.M[some]
 
-    def block(self, some: Array) -> Array:
-        return self.M[np.ix_(some, some)]
-
     def diag(self) -> Array:
         return np.diag(self.M)
 
@@ -61,18 +55,15 @@ class Dense:
 class Factored:
     """S as ``C' diag(w) C`` left unmultiplied: smaller where columns outnumber rows.
 
-    With ``gate`` it is that of gated columns, and serves to make a covariance only.
+    That of gated columns has ``more`` on the diagonal, and serves to make a covariance only.
     """
 
     C: Array
     w: Array
-    gate: Array | None = None
+    more: Array | float = 0.0
 
     def __add__(self, other: Factored) -> Factored:
         return Factored(np.vstack([self.C, other.C]), np.concatenate([self.w, other.w]))
-
-    def __mul__(self, k: float) -> Factored:
-        return Factored(self.C, k * self.w)
 
     def __matmul__(self, x: Array) -> Array:
         return self.C.T @ (self.w * (self.C @ x))
@@ -80,15 +71,11 @@ class Factored:
     def rows(self, some: Array) -> Array:
         return (self.C[:, some] * self.w[:, None]).T @ self.C
 
-    def block(self, some: Array) -> Array:
-        A = self.C[:, some] * np.sqrt(self.w)[:, None]
-        return A.T @ A
-
     def diag(self) -> Array:
         return np.asarray(squared(self.C).T @ self.w)
 
     def gated(self, gate: Array) -> Factored:
-        return Factored(self.C, self.w, gate)
+        return Factored(self.C * gate, self.w, gate * (1.0 - gate) * self.diag())
 
 
 @dataclass(frozen=True)
@@ -99,9 +86,6 @@ class Diagonal:
 
     def __add__(self, other: Diagonal) -> Diagonal:
         return Diagonal(self.d + other.d)
-
-    def __mul__(self, k: float) -> Diagonal:
-        return Diagonal(k * self.d)
 
     def __matmul__(self, x: Array) -> Array:
         return self.d * x
@@ -125,71 +109,50 @@ class Bordered:
     """S of :class:`~bayesvm.linalg.columns.Arrow`: a dense corner of q columns, G groups of r."""
 
     M: Array  # (q, q)
-    E: Array  # (G, r, p): groups by dense columns
-    F: Any  # sparse (G r, q - p): groups by the columns of other factors, or None
+    E: Any  # (G r, q): groups by the corner, an array or, with several factors, sparse
     D: Array  # (G, r, r)
 
     @classmethod
     def of(cls, C: Arrow, w: Array) -> Bordered:
-        xp, p, last, r = arrays.of(C), C.A.shape[1], C.factors[-1], C.factors[-1].Z.shape[1]
-        weighted, root = double(C.A) * w[:, None], C.A * like(xp.sqrt(w), C.A)[:, None]
-        M = double(root.T @ root)  # a matrix times its own transpose: NumPy calls syrk
-        E = xp.reshape(last.gathered(weighted), (last.G, r, p))
+        xp, last, r = arrays.of(C), C.factors[-1], C.factors[-1].Z.shape[1]
         D = xp.reshape(last.gathered(last.Z * w[:, None]), (last.G, r, r))
         if len(C.factors) == 1:
-            return cls(M, E, None, D)
+            root = C.A * like(xp.sqrt(w), C.A)[:, None]
+            return cls(double(root.T @ root), last.gathered(double(C.A) * w[:, None]), D)
         # other factors, by sparse products on the host
-        host, weight, few = to_numpy(C), to_numpy(w), to_numpy(C).minor()
-        heavy = sparse.csr_array(few.multiply(weight[:, None]))
-        side, corner = heavy.T @ double(host.A), (few.T @ heavy).toarray()
-        M = np.block([[to_numpy(M), side.T], [side, corner]])
-        return cls(like(M, C), E, sparse.csr_array(host.factors[-1].matrix().T @ heavy), D)
+        host = to_numpy(C)
+        corner = host.corner()
+        heavy = corner.multiply(to_numpy(w)[:, None]).tocsr()
+        return cls((corner.T @ heavy).toarray(), host.factors[-1].matrix().T @ heavy, to_numpy(D))
 
     def __add__(self, other: Bordered) -> Bordered:
-        F = None if self.F is None else self.F + other.F
-        return Bordered(self.M + other.M, self.E + other.E, F, self.D + other.D)
+        return Bordered(self.M + other.M, self.E + other.E, self.D + other.D)
 
     def __mul__(self, k: float) -> Bordered:
-        F = None if self.F is None else k * self.F
-        return Bordered(k * self.M, k * self.E, F, k * self.D)
+        return Bordered(k * self.M, k * self.E, k * self.D)
 
     def __matmul__(self, x: Array) -> Array:
-        q = self.M.shape[0]
-        corner, groups = x[:q], x[q:]
+        corner, groups = np.split(x, [self.M.shape[0]])
         own = (self.D @ groups.reshape(*self.D.shape[:2], -1)).reshape(groups.shape)
-        first = self.M @ corner + to_corner(self.E, self.F, groups)
-        return np.concatenate([first, own + to_groups(self.E, self.F, corner)])
+        return np.concatenate([self.M @ corner + self.E.T @ groups, own + self.E @ corner])
 
     def diag(self) -> Array:
         return np.concatenate([np.diag(self.M), np.einsum("gjj->gj", self.D).ravel()])
 
     def rows(self, some: Array) -> Array:
-        K = self.M.shape[0] + self.D[..., 0].size
+        K = sum(self.E.shape)
         return (self @ (np.arange(K)[:, None] == some).astype(float)).T
 
     def plus(self, where: slice, M: Array) -> Bordered:
         """With a matrix added at some dense columns."""
         corner = self.M.copy()
         corner[where, where] += M
-        return Bordered(corner, self.E, self.F, self.D)
+        return Bordered(corner, self.E, self.D)
 
     def gated(self, gate: Array) -> Bordered:
         """For gates of dense columns."""
-        p, q = self.E.shape[2], self.M.shape[0]
-        return Bordered(_gated(self.M, gate[:q]), self.E * gate[:p], self.F, self.D)
-
-
-def to_groups(E: Array, F: Any, c: Array) -> Array:
-    """Coefficients of the corner times the rows of E and F."""
-    p = E.shape[2]
-    out: Array = E.reshape(E.shape[0] * E.shape[1], p) @ c[:p]
-    return out if F is None else out + F @ c[p:]
-
-
-def to_corner(E: Array, F: Any, x: Array) -> Array:
-    """Coefficients of the groups times the columns of E and F."""
-    out: Array = E.reshape(E.shape[0] * E.shape[1], E.shape[2]).T @ x
-    return out if F is None else np.concatenate([out, F.T @ x])
+        gate = gate[: self.M.shape[0]]
+        return Bordered(_gated(self.M, gate), self.E @ sparse.diags_array(gate), self.D)
 
 
 def sandwich(C: Columns, w: Array, form: str) -> Any:
@@ -199,11 +162,9 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
     if isinstance(C, Arrow):
         C = C.toarray()
     if form == "factored":
-        return Factored(C.toarray() if isinstance(C, Centred) or sparse.issparse(C) else C, w)
+        return Factored(C.toarray() if sparse.issparse(C) else C, w)
     if form == "diagonal":
         return Diagonal(double(squared(C).T @ like(w, C)))
-    if isinstance(C, Centred):
-        return Dense(C.sandwich(w))
     if sparse.issparse(C):
         return Dense((C.T @ C.multiply(w[:, None]).tocsr()).toarray())
     A = C * like(arrays.of(w).sqrt(w), C)[:, None]
