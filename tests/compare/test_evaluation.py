@@ -10,7 +10,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -211,27 +211,21 @@ def test_progress(capsys):
     evaluate(MODELS, DATA, 2, n_jobs=1, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(k, 8) for k in range(9)]
     evaluate(MODELS, DATA, 2, n_jobs=1, progress=True)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err.endswith("8 of 8 fits\n")
 
 
 def test_vectors_are_counted():
     data = load_breast_cancer(return_X_y=True)
-    machine = SVC(C=1.0)
-    search = GridSearchCV(make_pipeline(StandardScaler(), machine), {"svc__C": [1.0]}, cv=2)
-    models = {"plain": make_pipeline(StandardScaler(), machine), "search": search}
+    plain = make_pipeline(StandardScaler(), SVC(C=1.0))
+    models = {"plain": plain, "search": GridSearchCV(plain, {"svc__C": [1.0]}, cv=2)}
     frame = evaluate(models | {"none": DummyClassifier()}, {"t": data}, 2, "n_vectors", n_jobs=1)
-    part = frame.query("metric == 'n_vectors'").pivot(
-        index="split", columns="estimator", values="value"
-    )
     table = score_table(frame, "n_vectors")
     assert list(table.columns) == ["plain", "search", "none"]
     assert table["none"].isna().all()
+    assert table.loc["t", "plain"] == table.loc["t", "search"] > 10
     counts = win_loss_tie(frame, "plain", "n_vectors")
     assert counts.loc["none"].tolist() == [0, 0, 0]  # neither is known
     assert counts.loc["search"].tolist() == [0, 0, 1]
-    assert part["none"].isna().all()
-    assert (part["plain"] == part["search"]).all()
-    assert (part["plain"] > 10).all()
 
 
 @pytest.mark.parametrize(
@@ -240,10 +234,6 @@ def test_vectors_are_counted():
         (lambda: evaluate({}, DATA, 2), "at least one estimator"),
         (lambda: evaluate(MODELS, DATA, 2, []), "at least one metric"),
         (lambda: evaluate(MODELS, DATA, 2, "erorr"), "'error', 'log_loss'.*got 'erorr'"),
-        (
-            lambda: evaluate(MODELS, DATA, KFold(3, shuffle=True)),
-            "divide alike every time: give it a random_state",
-        ),
         (lambda: score_table(evaluate(MODELS, DATA, 2, n_jobs=1), "auc"), "must be one of 'error'"),
         (lambda: evaluate([DummyClassifier()], DATA, 2), "estimators must be a dict.*got list"),
         (lambda: evaluate(MODELS, (X, Y), 2), "datasets must be a dict.*got tuple"),

@@ -7,10 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
-from sklearn.datasets import load_iris
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
-from sklearn.tree import DecisionTreeClassifier
 
 from bayesvm.compare import (
     bonferroni_dunn,
@@ -120,29 +116,6 @@ def test_f_test_of_alpaydin():
     p = np.array([[0.1, 0.1 + d] for d in (0.02, -0.02, 0.02, -0.02, 0.02)])
     f = (p**2).sum() / (2 * 5 * 0.02**2 / 2)
     assert f_test_5x2(p).statistic == pytest.approx(f)
-
-
-@pytest.mark.parametrize(("depth", "f", "pvalue"), [(None, 1.14, 0.47), (1, 59.587, 0.000)])
-def test_f_test_of_the_iris_example(depth, f, pvalue):
-    """The published example of another implementation, fits and all.
-
-    mlxtend, `combined_ftest_5x2cv`: logistic regression against a tree on iris; f and p are those
-    that its tests hold.  Its iris are the first published, which differ in two flowers.
-    """
-    X, y = load_iris(return_X_y=True)
-    X = X.copy()
-    X[[34, 37]] = [4.9, 3.1, 1.5, 0.1]
-    one = LogisticRegression(max_iter=1000)
-    two = DecisionTreeClassifier(max_depth=depth, random_state=1)
-    seeds, differences = np.random.RandomState(1).randint(0, 32767, 5), []
-    for seed in seeds:
-        first, second = train_test_split(np.arange(150), test_size=0.5, random_state=seed)
-        for train, test in ((first, second), (second, first)):
-            hits = [m.fit(X[train], y[train]).score(X[test], y[test]) for m in (one, two)]
-            differences.append(hits[0] - hits[1])
-    result = f_test_5x2(np.array(differences))
-    assert round(result.statistic, 3) == f
-    assert round(result.pvalue, 3) == pvalue
 
 
 @given(arrays(float, (5, 2), elements=st.floats(-1, 1)), st.floats(0.1, 10))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import os
+import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -98,7 +98,8 @@ def evaluate(
     n_jobs : int, default=None
         Fits at a time, each on one core; ``None`` is one per core.
     progress : bool or function, default=False
-        Show a bar on the terminal, or call ``function(done, total)`` after each fit.
+        Print the number of fits done to standard error, or call ``function(done, total)`` after
+        each fit.
     error_score : 'raise' or float, default='raise'
         Score of a fit that fails.  'raise' stops there with an error that names it; earlier results
         are in the file of ``path``.  With a number such as ``np.nan`` the evaluation continues, the
@@ -145,17 +146,14 @@ def evaluate(
                 tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
     solve = partial(_solve, dict(estimators), sources, divisions, scorers, error_score)
     columns = (*scorers, *CLOCKS, FAILURE)
-    bar = _terminal_bar() if progress is True else None
-    with tempfile.TemporaryDirectory() as folder, bar or nullcontext():
+    report = _print_count if progress is True else progress
+    with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.csv" if path is None else Path(path)
-        job = bar.add_task("fits", total=len(tasks)) if bar else None
         for count in _complete(solve, tasks, columns, file, n_jobs):
-            if bar:
-                bar.update(job, completed=count)
-            elif callable(progress):
-                progress(count, len(tasks))
-        held = _stored(file, [*tasks[0], *columns])
-    frame = pd.DataFrame([task | held[_spelled(task)] for task in tasks])
+            if report:
+                report(count, len(tasks))
+        results = _stored(file, [*tasks[0], *columns])
+    frame = pd.DataFrame([task | results[_spelled(task)] for task in tasks])
     failed = frame[frame[FAILURE].notna()].to_dict("records")  # now or in an earlier run
     if failed:
         lines = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
@@ -168,24 +166,8 @@ def evaluate(
     return numbers.melt(list(KEYS), var_name="metric", value_name="value")
 
 
-def _terminal_bar() -> Any:
-    """A rich progress bar where rich is installed and the terminal can show it, else ``None``."""
-    try:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-    except ImportError:
-        return None
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return None
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+def _print_count(done: int, total: int) -> None:
+    print(f"\r{done} of {total} fits", end="\n" * (done == total), file=sys.stderr, flush=True)
 
 
 def _check(estimators: Any, datasets: Any, error_score: Any) -> None:
@@ -198,9 +180,8 @@ def _check(estimators: Any, datasets: Any, error_score: Any) -> None:
             )
         if not given:
             raise ValueError("evaluate needs at least one estimator and one data set; got none.")
-        for name in given:
-            if set(str(name)) & set("\r\n"):
-                raise ValueError(f"names must be without line breaks; {what} has {name!r}.")
+        if broken := [name for name in given if set(str(name)) & set("\r\n")]:
+            raise ValueError(f"names must be without line breaks; {what} has {broken[0]!r}.")
     for name, estimator in estimators.items():
         if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
             raise ValueError(
@@ -270,12 +251,12 @@ def _stored(path: Path, header: list[str]) -> dict[tuple[str, ...], Task]:
             f"{', '.join(header)} were expected. Move it away, or give another path."
         )
     width = len(KEYS) + 1
-    held = {}
+    results = {}
     for line in lines:
         *numbers, failure = line[width:]
         values = [*map(float, numbers), failure or None]
-        held[tuple(line[:width])] = dict(zip(header[width:], values, strict=True))
-    return held
+        results[tuple(line[:width])] = dict(zip(header[width:], values, strict=True))
+    return results
 
 
 def _spelled(task: Task) -> tuple[str, ...]:
@@ -358,12 +339,7 @@ def _divide(splits: Any, dataset: Any, X: Any, y: Any, own: Any) -> list[tuple[A
             "splits=5 or splits=five_by_two()."
         )
     splitter = check_cv(splits, y, classifier=True)
-    pairs, again = (
-        [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y)]
-        for _ in range(2)
-    )
-    if any(not np.array_equal(a[1], b[1]) for a, b in zip(pairs, again)):
-        raise ValueError("splits must divide alike every time: give it a random_state.")
+    pairs = [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y)]
     last = max((int(rows.max()) for pair in pairs for rows in pair if rows.size), default=-1)
     if not 0 <= last < len(y):
         raise ValueError(
