@@ -44,9 +44,8 @@ from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.factors import FactorReport
 from ..likelihoods import Hinge
-from ..predictive.diagnostics import r_hat
+from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.fitted import Fit
-from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import LooMoments, effective
 from ..predictive.links import CalibratedLink, plain_link
 from ..priors import Fixed
@@ -547,7 +546,7 @@ def learn_table(
     if settings.is_drawn:  # chains are compared by their fit: factors turn without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
         pairs = zip(machines, worst, strict=True)
-        machines = [replace(m, converged=r <= AGREED, change=r) for m, r in pairs]
+        machines = [replace(m, converged=chains_agree(r), change=r) for m, r in pairs]
     return Learned(machines, [LinearFit(machine) for machine in machines], columns, moments)
 
 

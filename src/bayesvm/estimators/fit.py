@@ -26,7 +26,7 @@ from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
 from ..predictive.fitted import BinaryModel
 from ..predictive.fitting import (
-    Found,
+    PosteriorFit,
     can_join,
     find_posterior,
     fit_classes,
@@ -249,7 +249,7 @@ class Run(Reporter):
 
     def posteriors(
         self, problem: Problem, labels: Any, targets: Iterable[Any], scheme: Any, starts: Any = ()
-    ) -> Iterator[Found]:
+    ) -> Iterator[PosteriorFit]:
         """One posterior for each of the ``targets``, which are made of ``labels``."""
         rng = self.generator("machines")
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}

@@ -30,7 +30,7 @@ from ..inference.progress import Progress
 from ..inference.streaming import update_posterior
 from ..linalg.covariances import DiagonalCovariance, RootCovariance
 from ..predictive.fitted import BinaryModel, Fit
-from ..predictive.fitting import Found, against_rest, find_posterior, with_link
+from ..predictive.fitting import PosteriorFit, against_rest, find_posterior, with_link
 from ..predictive.leave_one_out import LooMoments, effective, masses
 from ..predictive.links import CalibratedLink, ProbitLink, SoftmaxLink
 from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPosterior
@@ -155,7 +155,9 @@ def learn(
         weighted = problem_of(held, machine.model, y_held, n_jobs)
         weighted = replace(weighted, c=held.c / share[held.codes])
         if met[j]:
-            machine, own = with_link(Found(machine, weighted), probability, "model", n_classes == 2)
+            machine, own = with_link(
+                PosteriorFit(machine, weighted), probability, "model", n_classes == 2
+            )
         else:  # the mean of f is zero: the link gives the shares of the labels
             c = effective(weighted.c, weighted.unit)
             own = LooMoments(y_held, *weighted.moments(machine.state.coef), c)

@@ -17,8 +17,7 @@ from ..data.checkpoint import Checkpoint
 from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.progress import Progress
-from ..predictive.diagnostics import r_hat
-from ..predictive.fitting import AGREED
+from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink, plain_link
 from .fitted import KernelDraws, KernelFit, KernelMachine
@@ -44,7 +43,7 @@ def fit_kernel(
         prior = replace(problem.prior, nu=problem.prior.nu or 1.0)  # scores are a point
         state, _, _ = run_cycles(replace(problem, prior=prior), state, 5, 0.0)
         fitted, path, change = _draw(problem, state, scheme, rng, n_jobs, report, store)
-        end, count, converged = np.nan, scheme.draws, change <= AGREED
+        end, count, converged = np.nan, scheme.draws, chains_agree(change)
     else:
         how = (scheme.max_iter, scheme.tol)
         state, path, converged = run_cycles(problem, state, *how, lambda p, _: report(p))

@@ -32,9 +32,8 @@ from ..inference.gibbs import Gibbs
 from ..inference.model import Model, State
 from ..inference.progress import Progress, Watch, silent
 from ..linalg.covariances import Point
-from ..predictive.diagnostics import r_hat
+from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.fitted import BinaryModel
-from ..predictive.fitting import AGREED
 from ..predictive.leave_one_out import LooMoments, leave_one_out_draws
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import DrawsPosterior, Posterior
@@ -294,7 +293,7 @@ def machine_from_chains(
         float("nan"),
         list(chains.fit.mean(axis=0)),
         chains.fit.shape[1],
-        worst <= AGREED,
+        chains_agree(worst),
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
         robust_covariance=RobustCovariance(by) if width == "data" else None,

@@ -45,6 +45,11 @@ def indicator_r_hat(x: Array) -> Array:
     return np.sqrt((n - 1) / n + on.var(axis=0, ddof=1) / within)
 
 
+def chains_agree(r_hat: float, limit: float = 1.1) -> bool:
+    """Whether chains have converged by their largest R-hat."""
+    return r_hat <= limit
+
+
 def r_hat_of(draws: Any, max_draws: int = 4000) -> Array:
     """R-hat of each coefficient, or of its indicator where a prior selects.
 

@@ -1,4 +1,4 @@
-"""From a problem to fitted machines: posterior, link and width; and all classes together."""
+"""From a problem to binary models: posterior, link, robust covariance; and all classes together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..likelihoods.multinomial import expected, log_prob
 from ..linalg.covariances import FullCovariance, Point, covariance
 from ..linalg.spike_slab import gated_coef
 from ..priors import Fixed, Ridge
-from .diagnostics import r_hat_of
+from .diagnostics import chains_agree, r_hat_of
 from .fitted import BinaryModel, Fit
 from .leave_one_out import (
     LooMoments,
@@ -59,15 +59,12 @@ from .posterior import (
 )
 from .robust_covariance import robust_covariance
 
-AGREED = 1.1  # largest R-hat at which chains are taken to agree
-
-
 # ---------------------------------------------------------------------------------------------
 # The posterior
 
 
-class Found(NamedTuple):
-    """A machine without a link, and the problem with its final latent entries and sums."""
+class PosteriorFit(NamedTuple):
+    """A binary model without a link, and the problem with its final latent entries and sums."""
 
     machine: BinaryModel
     problem: Problem
@@ -82,7 +79,7 @@ def find_posterior(
     watch: Watch = silent,
     rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
-) -> Found:
+) -> PosteriorFit:
     """Run a scheme on a problem, in the space of its rows where columns outnumber them.
 
     ``rotation``, bases of that space, may be given: problems that differ in labels only have the
@@ -96,40 +93,40 @@ def find_posterior(
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
     if any(t.prior.is_open for t in problem.model.terms):
-        small, near = select_ridge(small)
+        small, near_optimum = select_ridge(small)
         if start is not None:
             start = State(start.coef, small.model.init())
         elif isinstance(scheme, VB):
-            start = near
+            start = near_optimum
         problem = small if turn is None else with_priors(problem, small.model)
         turn = turn and replace(turn, whole=problem)
     if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
-        whole = integrate_groups(problem, start, watch, scheme.max_iter)
-        if whole is not None:  # rows contribute their expected likelihood
-            likelihood = problem.model.likelihood
+        integrated = integrate_groups(problem, start, watch, scheme.max_iter)
+        if integrated is not None:  # rows contribute their expected likelihood
+            likelihood, state = problem.model.likelihood, integrated.state
             if likelihood.implements("tight"):
                 problem = problem.with_likelihood(likelihood.tightened())
-            bound = bound_of(problem, whole.state)
-            ascent = replace(whole.ascent, state=whole.state, bound=bound, path=[bound])
-            own = {problem.model.terms[-1].name: whole.variances}
-            machine = replace(binary_model(problem, ascent), variances=own)
-            return Found(machine, problem, whole.marginal)
-    found = scheme.fit(small, rng, start=start, watch=watch, **options)
-    if isinstance(found, Draws):
-        draws = found if turn is None else turn.draws(found, rng)
+            bound = bound_of(problem, state)
+            ascent = replace(integrated.ascent, state=state, bound=bound, path=[bound])
+            variances = {problem.model.terms[-1].name: integrated.variances}
+            machine = replace(binary_model(problem, ascent), variances=variances)
+            return PosteriorFit(machine, problem, integrated.marginal)
+    result = scheme.fit(small, rng, start=start, watch=watch, **options)
+    if isinstance(result, Draws):
+        draws = result if turn is None else turn.draws(result, rng)
         problem = draws.typical(problem)
-        machine = from_draws(problem, draws, float(np.max(r_hat_of(found))))
+        machine = from_draws(problem, draws, float(np.max(r_hat_of(result))))
     else:
-        ascent = found if turn is None else replace(found, state=turn.state(found.state))
+        ascent = result if turn is None else replace(result, state=turn.state(result.state))
         machine = binary_model(problem, ascent)
-    return Found(machine, replace(problem, latents=machine.state.latents))
+    return PosteriorFit(machine, replace(problem, latents=machine.state.latents))
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
     """The machine of a sampler, with the largest R-hat of its coefficients."""
     post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
     path = list(draws.log_prob.mean(axis=0))
-    end = (float("nan"), path, draws.theta.shape[1], worst <= AGREED, worst)
+    end = (float("nan"), path, draws.theta.shape[1], chains_agree(worst), worst)
     return BinaryModel(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
 
 
@@ -225,49 +222,49 @@ def with_priors(problem: Problem, like: Model) -> Problem:
 
 
 # ---------------------------------------------------------------------------------------------
-# Links and widths
+# Links and robust covariances
 
 
 def with_link(
-    found: Found,
+    fit: PosteriorFit,
     probability: str,
     width: str = "data",
     curved: bool = True,
     max_rows: int = 20_000,
 ) -> tuple[BinaryModel, LooMoments]:
-    """The machine with its link and width, and leave-one-out moments of at most ``max_rows`` rows.
+    """A binary model with link and robust covariance, and leave-one-out moments at some rows.
 
     ``curved`` links are for two classes: those of a class against the rest are normalised over
     classes, or replaced by one link over classes.  Where rows have groups, a likelihood that is
     normalised is its own link; any other link is fitted with half the weight on rows whose groups
     count as new: their effects vary more, which cannot be seen at rows of known groups.
     """
-    machine, problem, marginal = found
+    machine, problem, marginal = fit
     likelihood, grouped, post = problem.model.likelihood, problem.model.grouped, machine.posterior
     if probability == "calibrated" and grouped and likelihood.normalised and post.has_spread:
         probability = "normalised"
-    some, share = problem.balanced(max_rows, np.random.default_rng(0))
-    m, v = post.left_out(some)
-    c = some.c * share
-    held = LooMoments(some.y, m, v, effective(c, some.unit))
+    subset, share = problem.balanced(max_rows, np.random.default_rng(0))
+    m, v = post.left_out(subset)
+    y, c = subset.y, subset.c * share
+    loo = LooMoments(y, m, v, effective(c, subset.unit))
     link, scale = plain_link(probability, likelihood), 1.0
     if link is None:
-        shown = held
-        if grouped and not some.latents and post.has_spread:
-            blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in some.blocks)
-            new = zip(*(machine.moments(X) for X in blocks), strict=True)
-            M, V = (np.concatenate([x, *more]) for x, more in zip((m, v), new, strict=True))
-            shown = LooMoments(np.tile(some.y, 2), M, V, np.tile(0.5 * held.c, 2))
-        link = CalibratedLink.fit(*shown, curved=curved)
+        observed = loo
+        if grouped and not subset.latents and post.has_spread:
+            blocks = (replace(b.X, codes=np.full_like(b.X.codes, -1)) for b in subset.blocks)
+            new_m, new_v = zip(*(machine.moments(X) for X in blocks), strict=True)
+            M, V = np.concatenate([m, *new_m]), np.concatenate([v, *new_v])
+            observed = LooMoments(np.tile(y, 2), M, V, np.tile(0.5 * loo.c, 2))
+        link = CalibratedLink.fit(*observed, curved=curved)
         if curved and not (grouped or problem.model.is_latent):
-            inside = some.matvec(post.mean)
-            scale = effect_scale(some.y > 0, link.proba(inside, v), inside, held.c)
-    kind = "model" if width == "model" else "clustered" if grouped else "robust"
-    rare = float(masses(some.y, c / some.unit).min())
-    robust = robust_covariance(
-        problem, post, machine.state.priors, some, held, rare, kind, marginal
-    )
-    return replace(machine, link=link, robust_covariance=robust, effect_scale=scale), held
+            mean = subset.matvec(post.mean)
+            scale = effect_scale(y > 0, link.proba(mean, v), mean, loo.c)
+    robust = None
+    if width == "data":
+        rare = float(masses(y, c / subset.unit).min())
+        priors = machine.state.priors
+        robust = robust_covariance(problem, post, priors, subset, loo, rare, marginal)
+    return replace(machine, link=link, robust_covariance=robust, effect_scale=scale), loo
 
 
 def moments_of_classes(
@@ -290,9 +287,9 @@ def _rows_of_classes(
     rows = rows_of_all_classes(codes, min(codes.size, max_rows), np.random.default_rng(0))
     if rows.size < codes.size or not problem.blocks.in_memory:
         problem = problem.some(rows)
-    problem, some = problem.on_host(), codes[rows]
-    share = np.bincount(codes, minlength=classes) / np.bincount(some, minlength=classes).clip(1)
-    return problem, rows, effective(problem.c * share[some], problem.unit)
+    problem, drawn = problem.on_host(), codes[rows]
+    share = np.bincount(codes, minlength=classes) / np.bincount(drawn, minlength=classes).clip(1)
+    return problem, rows, effective(problem.c * share[drawn], problem.unit)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -349,8 +346,7 @@ def fit_classes(
         link = SoftmaxLink(1.0, np.zeros(K), weight, averaged=True)
         if probability == "calibrated":
             # each row has an exponential for every pair of classes, and two numbers need few rows
-            few = moments.thinned(max(500, 2**20 // K**2))
-            link = SoftmaxLink.fit(*few, averaged=True)
+            link = SoftmaxLink.fit(*moments.thinned(max(500, 2**20 // K**2)), averaged=True)
             if not problem.model.grouped:
                 proba = softmax(link.logs(inside, moments.v), axis=1)
                 scale = effect_scale(np.eye(K)[moments.codes], proba, inside, moments.c)
@@ -368,7 +364,7 @@ def left_out_classes(
     """
     codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
     problem, rows, weight = _rows_of_classes(problem, codes, K)
-    some, gone, posts = codes[rows], problem.gone, [m.posterior for m in machines]
+    codes, gone, posts = codes[rows], problem.gone, [m.posterior for m in machines]
     inside = np.stack([problem.matvec(post.mean) for post in posts], axis=1)
     if weights is None:
         flat = [post.flat for post in posts if isinstance(post, DrawsPosterior)]
@@ -378,18 +374,18 @@ def left_out_classes(
             C = problem.rows(b).C
             f = np.stack([np.asarray(C @ theta.T) for theta in thetas], axis=-1)  # (n, draws, K)
             n, draws, _ = f.shape
-            logs = log_prob(np.repeat(some[b.at], draws), f.reshape(-1, K)).reshape(n, draws)
+            logs = log_prob(np.repeat(codes[b.at], draws), f.reshape(-1, K)).reshape(n, draws)
             parts.append([leave_one_out_draws(f[..., k], logs, gone[b.at]) for k in range(K)])
         # of each block (classes, two moments, rows)
         out_m, out_v = np.concatenate(parts, axis=2).transpose(1, 2, 0)
-        return LooMoments(some, out_m, out_v, weight), inside
+        return LooMoments(codes, out_m, out_v, weight), inside
     point = isinstance(posts[0], PointPosterior)
     coefs = [Coef(p.mean, p.curvature) if isinstance(p, PointPosterior) else p.coef for p in posts]  # type: ignore[attr-defined]
     m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
-    g, w = expected(some.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
+    g, w = expected(codes.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
     rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
     out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), gone[:, None])
-    return LooMoments(some, out_m, np.zeros_like(v) if point else out_v + rest, weight), inside
+    return LooMoments(codes, out_m, np.zeros_like(v) if point else out_v + rest, weight), inside
 
 
 def against_rest(fit: Fit) -> Fit:

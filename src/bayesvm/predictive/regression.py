@@ -25,7 +25,7 @@ from ..inference.problem import Problem
 from ..inference.vb import VB
 from ..likelihoods import EpsilonInsensitive
 from .fitted import BinaryModel, Fit
-from .fitting import Found, find_posterior
+from .fitting import PosteriorFit, find_posterior
 from .leave_one_out import LooMoments, weighted_quantile
 from .robust_covariance import robust_covariance
 
@@ -52,8 +52,8 @@ class LeftOutResiduals(NamedTuple):
     tail: float  # mean distance of a residual beyond a large one
 
     @classmethod
-    def of(cls, held: LooMoments, noise: EpsilonInsensitive) -> Self:
-        y, m, v, c = held
+    def of(cls, loo: LooMoments, noise: EpsilonInsensitive) -> Self:
+        y, m, v, c = loo
         z = (y - m) / np.sqrt(v + noise.variance)
         order = np.argsort(z)
         c = c[order]
@@ -136,20 +136,20 @@ def choose_epsilon(
 
 
 def with_residuals(
-    found: Found, width: str = "data", max_rows: int = 10_000
+    fit: PosteriorFit, width: str = "data", max_rows: int = 10_000
 ) -> tuple[BinaryModel, LeftOutResiduals]:
-    """The machine of a regression with its width, and leave-one-out residuals of some rows.
+    """A model of numbers with its robust covariance, and leave-one-out residuals of some rows.
 
     Quantiles at 5 % of 10,000 rows vary by 0.2 % of the rows.
     """
-    machine, problem, _ = found
-    some, share = problem, 1.0
+    machine, problem, _ = fit
+    subset, share = problem, 1.0
     if problem.n > max_rows:
-        some, share = problem.thinned(max_rows, np.random.default_rng(0)), problem.n / max_rows
-    held = LooMoments(some.y, *machine.posterior.left_out(some), some.c * share)
+        subset, share = problem.thinned(max_rows, np.random.default_rng(0)), problem.n / max_rows
+    loo = LooMoments(subset.y, *machine.posterior.left_out(subset), subset.c * share)
     if width == "data":
         post, priors = machine.posterior, machine.state.priors
-        robust = robust_covariance(problem, post, priors, some, held, problem.weight)
+        robust = robust_covariance(problem, post, priors, subset, loo, problem.weight)
         machine = replace(machine, robust_covariance=robust)
     noise: Any = problem.model.likelihood
-    return machine, LeftOutResiduals.of(held, noise)
+    return machine, LeftOutResiduals.of(loo, noise)

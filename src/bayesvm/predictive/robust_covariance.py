@@ -104,26 +104,26 @@ def robust_covariance(
     subset: Problem,
     loo: LooMoments,
     rare: float,
-    kind: str = "robust",
-    found: Marginal | None = None,
+    marginal: Marginal | None = None,
 ) -> RobustCovariance | None:
-    """The width of a posterior; ``None`` for the posterior's own.
+    """The robust covariance of a posterior; ``None`` where the posterior keeps its own.
 
     ``loo`` are moments at the rows of ``subset``, and ``rare`` is the weight of the rows of the
-    rarer label, or of all rows of a regression.  The ``kind`` is "model", "robust" (the sandwich
-    over rows) or "clustered" (that over groups for the coefficients that all groups share), for
-    which the derivatives with the effects of the groups integrated out may be ``found`` already.
+    rarer label, or of all rows of a regression.  It is the sandwich over rows, or where rows have
+    groups over these, for the coefficients that all groups share: from derivatives with the effects
+    of the groups integrated out, the ``marginal`` if these are known.
     """
     model, is_drawn = problem.model, isinstance(post, DrawsPosterior)
     latent_draws = model.is_latent and is_drawn  # cells were drawn with the coefficients
-    if kind == "model" or not post.has_spread or model.has_gates or latent_draws:
+    if not post.has_spread or model.has_gates or latent_draws:
         return None
-    few = problem.weight < model.width
-    if few and model.likelihood.normalised:  # too few rows to correct the model
+    underdetermined = problem.weight < model.width
+    if underdetermined and model.likelihood.normalised:  # too few rows to correct the model
         return RobustCovariance()
     coef = Coef(post.mean, RootCovariance(post.root.T)) if is_drawn else post.coef
     # the covariance of draws is inverted
-    whole = not (few or model.is_latent or (is_drawn and post.flat.shape[0] <= 2 * model.width))
+    few_draws = is_drawn and post.flat.shape[0] <= 2 * model.width
+    whole = not (underdetermined or model.is_latent or few_draws)
     P = model.precision(priors)
     simple = problem.form == "dense" and not model.has_residual and isinstance(P, np.ndarray)
     # draws may start with coefficients at zero, and infinite precisions
@@ -132,21 +132,22 @@ def robust_covariance(
             return _by_rows(problem, coef, P, rare)
     inside, rest = subset.moments(coef), subset.outside()
     by = factor(model.likelihood, loo, *inside, rest, unit=subset.unit)
-    if kind == "clustered" and whole and problem.form == "arrow":
-        if found is None:
+    if model.grouped and whole and problem.form == "arrow":
+        if marginal is None:
             top = integrate_groups(problem, State(coef, priors), max_iter=100, explore=False)
-            found = top and top.marginal
+            marginal = top and top.marginal
         with suppress(np.linalg.LinAlgError):
-            if found is not None and found.beta.size:
-                return _by_groups(found, post, by)
+            if marginal is not None and marginal.beta.size:
+                return _by_groups(marginal, post, by)
     return RobustCovariance(by)
 
 
-def _by_groups(found: Marginal, post: Any, by: float) -> RobustCovariance:
+def _by_groups(marginal: Marginal, post: Any, by: float) -> RobustCovariance:
     """The sandwich over groups, whose variances are at least ``by`` times the posterior's."""
-    p, G = found.beta.size, float(np.count_nonzero(np.any(found.scores != 0.0, axis=1)))
-    J = (G + 2.0) / max(G - 1.0, 1.0) * found.scores.T @ found.scores
-    spread, shrinkage = _sandwich(found.hessian, J, found.P, np.ones(found.P.size), G)
+    scores, P, p = marginal.scores, marginal.P, marginal.beta.size
+    G = float(np.count_nonzero(np.any(scores != 0.0, axis=1)))
+    J = (G + 2.0) / max(G - 1.0, 1.0) * scores.T @ scores
+    spread, shrinkage = _sandwich(marginal.hessian, J, P, np.ones(P.size), G)
     least = by * np.diag(post.covariance(slice(0, p)))
     return RobustCovariance(by, _root(_at_least((spread + shrinkage)[:p, :p], least)))
 
