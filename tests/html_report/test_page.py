@@ -78,7 +78,7 @@ def test_numbers_are_written_with_separators(x, digits, text):
 
 FACTS = {
     "leaks": [], "converged": True, "level": "90 %", "novel_share": None, "n_rows": 0,
-    "estimator": "BayesianSVC",
+    "estimator": "BayesianSVC", "importances": None,
 }  # fmt: skip
 GAPS = {
     "better than": (0.05, 0.01, 0.09),
@@ -144,13 +144,13 @@ def test_a_note_is_printed_where_its_rule_holds(fact, value, note):
         ({"lower": -0.01, "upper": 0.09, "rises": 1.0, "falls": 0.0}, ", so that its sign is unc"),
         ({"lower": -0.01, "upper": 0.09, "rises": 0.7, "falls": 0.2}, "up for 70 % of the rows a"),
         ({"lower": -0.01, "upper": 0.09, "rises": 0.999, "falls": 0.001}, ", so that its sign is"),
-        ({"lower": -0.01, "upper": 0.09}, ", so that its sign is uncertain"),
         ({}, "by +4.0 points on average."),
     ],
 )
 def test_the_direction_of_an_effect_is_told_as_it_is(row, told):
-    effect = words.Effect("age", "+1 sd", pd.Series({"mean": 0.04, **row}), 0.05)
-    said = words.what_matters([effect], "90 %").replace("\N{NO-BREAK SPACE}", " ")
+    effect = {"change": "+1 sd", "mean": 0.04, "importance": 0.05, **row}
+    frame = pd.DataFrame([effect], index=["age"])
+    said = words.what_matters(frame, "90 %").replace("\N{NO-BREAK SPACE}", " ")
     assert told in said
     assert ("of the rows and down for" in said) == (row.get("rises") == 0.7)
     assert "from half a standard deviation below its value to half above changes it by +4" in said
@@ -206,11 +206,14 @@ def test_a_browser_moves_the_threshold(hostile, tmp_path, width):
     assert found["wide"]
 
 
+THEMES = {"light": "(max-width: 0)", "dark": "(min-width: 0)"}  # of which each page has one
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", THEMES)
 def test_the_page_is_accessible(hostile, tmp_path, theme):
     page = tmp_path / "page.html"
-    text = hostile.to_html().replace("<html", f'<html data-theme="{theme}"', 1)
+    text = hostile.to_html().replace("(prefers-color-scheme: dark)", THEMES[theme])
     page.write_text(text.replace("<details>", "<details open>"), encoding="utf-8")
     (tmp_path / "copy").mkdir()
     assert violations(page, tmp_path / "copy", 390) == []

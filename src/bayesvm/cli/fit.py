@@ -13,12 +13,11 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from sklearn.model_selection import train_test_split
 
 from ..data.cleaning import TableCleaner
 from ..data.storage import LeftOutPredictions, Record, save, skops_io
 from ..estimators.pipeline import Pipeline
-from ..html_report.scores import MODEL, Rows, cross_validated
+from ..html_report.scores import MODEL, Rows, cross_validated, thinned
 from .predict import Data, check_columns
 from .printing import show_findings, show_held_out, show_model
 from .tables import read_table
@@ -34,7 +33,7 @@ from .terminal import (
     printable,
     show_file,
 )
-from .training_rows import TrainingRows, training_rows
+from .training_rows import training_rows
 
 KINDS = {
     "linear": "BayesianLinearSVC",
@@ -131,7 +130,7 @@ def fit(
             "--weight": None if weight is None else [weight],
         })  # fmt: skip
         apart = [*(identifier or ()), *(drop or ())]
-        rows = training_rows(frame, target, weight, groups or [], apart)
+        rows, positions, findings = training_rows(frame, target, weight, groups or [], apart)
         if not rows.X.shape[1]:
             raise ValueError("there are no columns besides the labels")
         step("looking at the columns")
@@ -140,13 +139,11 @@ def fit(
             cleaner = TableCleaner(categorical, use, reference=name in WITH_COEFFICIENTS)
             models[name] = Pipeline([("clean", cleaner.fit(rows.X, rows.y)), ("model", estimator)])
         cleaner = models[kinds[0]][0]
-        findings = (*rows.findings, *cleaner.findings_)
+        findings = (*findings, *cleaner.findings_)
         show_findings(console, data, len(frame), rows, cleaner, findings)
         some, where = rows, "rows left out"
         if len(models) > 1 and len(rows.y) > max_rows:
-            some = rows.take(np.sort(train_test_split(
-                np.arange(len(rows.y)), train_size=max_rows, stratify=rows.y, random_state=0
-            )[0]))  # fmt: skip
+            some = rows.take(thinned(rows.codes, max_rows))
             where = f"{max_rows} of {len(rows.y)} rows, each left out,"
         fits = {name: fit_rows(name, each, some, clock, step) for name, each in models.items()}
         used = kind
@@ -170,10 +167,18 @@ def fit(
         if check:
             step("checking on rows left out, five folds")
             try:
-                held = left_out(model, rows, jobs, clock, seconds)
+                # no fold is begun that would not end in time
+                held = cross_validated(
+                    model, rows, False, jobs=jobs, callbacks=[clock],
+                    ready=lambda: clock.left > 0.8 * seconds,
+                )  # fmt: skip
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"the model is in {path}, without its check") from None
-            save(model, path, replace(record, left_out=held))
+            if held is not None:
+                proba = {"model" if name == MODEL else name: P for name, P in held.proba.items()}
+                at = positions[held.rows]
+                kept = LeftOutPredictions(at, held.codes, held.folds, held.weights, proba)
+                save(model, path, replace(record, left_out=kept))
     if check:
         show_held_out(console, held)
     show_model(console, model, level)
@@ -239,14 +244,14 @@ class Fitted(NamedTuple):
     is_useless: bool  # whether it predicts no better than the class shares
 
 
-def fit_rows(kind: str, model: Pipeline, rows: TrainingRows, clock: Clock, step: Any) -> Fitted:
+def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) -> Fitted:
     """Fit the estimator of a pipeline, whose cleaner is fitted, until the time is up."""
     step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
     begin, is_useless, loss = time.monotonic(), False, np.inf
     estimator = model[1].set_params(callbacks=[clock])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(model[0].transform(rows.X), rows.y, **rows.options)
+        estimator.fit(model[0].transform(rows.X), rows.y, **rows.fit_options)
     for one in caught:
         if "no better than the shares of the classes" in str(one.message):
             is_useless = True  # told by `warn_useless` in the words of the command
@@ -289,21 +294,3 @@ def warn_useless(kind: str, useless: list[str], tried: tuple[str, ...], console:
         "information about the labels. Check that labels belong to their rows and that "
         f"informative columns are included.{hint}"
     )
-
-
-def left_out(
-    model: Pipeline, rows: TrainingRows, jobs: int, clock: Clock, seconds: float, n_folds: int = 5
-) -> LeftOutPredictions | None:
-    """Predictions of every row by fits to the other folds; fewer rows if the time is up.
-
-    ``seconds`` is the duration of a fit to all rows: no fold is begun that would not end in time.
-    """
-    classes, codes = np.unique(rows.y, return_inverse=True)
-    held = cross_validated(
-        model, Rows(rows.X, codes, classes, rows.groups, rows.weights), False, n_folds, jobs,
-        [clock], lambda: clock.left > seconds * (1.0 - 1.0 / n_folds),
-    )  # fmt: skip
-    if held is None:
-        return None
-    proba = {"model" if name == MODEL else name: P for name, P in held.proba.items()}
-    return LeftOutPredictions(rows.rows[held.rows], held.codes, held.folds, held.weights, proba)

@@ -11,26 +11,23 @@ from rich.console import Console
 from rich.table import Table
 
 from ..data.cleaning_columns import Finding, Levels, as_text, examples, mark
-from ..html_report.scores import BOOSTING, recorded, scores
+from ..html_report.scores import BOOSTING, HeldOut, Rows, scores
 from ..html_report.words import against
 from ..inspection.display import Inside
-from ..inspection.kernels import relevances
+from ..inspection.kernels import scale_names
 from .terminal import printable
-from .training_rows import TrainingRows
-
-KERNEL = {"weight": "variance of the kernel", "intercept": "intercept"}
 
 
 def show_findings(
     console: Console,
     data: Path,
     total: int,
-    rows: TrainingRows,
+    rows: Rows,
     cleaner: Any,
     findings: Sequence[Finding],
 ) -> None:
     """The log: rows and columns, and everything found with what was done about it."""
-    classes = ", ".join(printable(label) for label in np.unique(rows.y))
+    classes = ", ".join(map(printable, rows.classes))
     columns = f"{counted(rows.X.shape[1], 'column')}, {len(cleaner.columns_)} of them used"
     used = f"{counted(total, 'row')}, {len(rows.y)} of them used"
     text = f"{printable(data)}: {used}; {columns}; classes {classes}"
@@ -43,9 +40,8 @@ def show_findings(
     console.print(table)
 
 
-def show_held_out(console: Console, kept: Any) -> None:
+def show_held_out(console: Console, held: HeldOut | None) -> None:
     """Scores of the model and of simple ones on rows left out."""
-    held = recorded(kept, None)
     if held is None:
         console.print("there was no time left to check the model on rows left out")
         return
@@ -104,19 +100,6 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def length_scales(inside: Inside) -> dict[str, str]:
-    """Names of the length scales of a kernel by the columns that they belong to."""
-    if not hasattr(inside.model, "kernel_"):
-        return {}
-    try:
-        names, parts = relevances(inside)
-    except ValueError:  # one for all columns, or none
-        return {}
-    if len(parts) != 1:
-        return {}
-    return {f"length_scale[{j}]": f"length scale of {name}" for j, name in enumerate(names)}
-
-
 def show_model(console: Console, machine: Any, level: float = 0.9, most: int = 20) -> None:
     """Parameters with their uncertainty; of many coefficients, those with the most certain sign."""
     inside = Inside.of(machine)
@@ -125,13 +108,11 @@ def show_model(console: Console, machine: Any, level: float = 0.9, most: int = 2
     console.print(f"{type(inner).__name__}: {inner.n_iter_} iterations, {state}")
     frame = inner.summary(level)
     total, note = len(frame), frame.attrs.get("note")
-    scales = length_scales(inside) if "mean" in frame else {}
+    scales = scale_names(inside) if "mean" in frame else {}
     signed = not any("length_scale" in str(name) for name in frame.index)
-    if scales:
-        place = {name: j for j, name in enumerate(frame.index)}
-        first = [name for name in frame.index if str(name) not in scales]
-        rest = sorted((name for name in scales if name in place), key=lambda k: frame["mean"][k])
-        frame = frame.loc[[*first, *rest]]
+    if scales:  # other parameters, then columns by relevance
+        rank = np.where([name in scales for name in frame.index], frame["mean"], -1.0)
+        frame = frame.iloc[np.argsort(rank, kind="stable")]
     if total > most:
         if signed and {"mean", "sd"} <= set(frame.columns):
             surest = (frame["mean"].abs() / frame["sd"]).sort_values(ascending=False).index[:most]
@@ -140,7 +121,8 @@ def show_model(console: Console, machine: Any, level: float = 0.9, most: int = 2
     table = Table("name", *frame.columns, box=None, pad_edge=False)
     for name, row in frame.iterrows():
         label = " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-        label = scales.get(label, KERNEL.get(label, label) if not signed else label)
+        if not signed:
+            label = {"weight": "variance of the kernel", **scales}.get(label, label)
         table.add_row(printable(label), *(f"{value:.3g}" for value in row))
     console.print(table)
     if total > most:

@@ -67,14 +67,12 @@ def report(
             raise ValueError("to judge a model, name the column with the labels: --target NAME")
         table = read_table(data)
         check_columns(table, {"--target": [target]})
-        rows = labelled_rows(machine, record, table, target)
+        rows, at, _ = labelled_rows(machine, record, table, target)
         unseen = is_new(record, table, target) if new is None else new
         how = "judged on them" if unseen else "fitted again to folds of them"
         held = record.left_out
-        if not unseen and held is not None and np.isin(held.rows, rows.rows).all():
-            record = replace(
-                record, left_out=replace(held, rows=np.searchsorted(rows.rows, held.rows))
-            )
+        if not unseen and held is not None and np.isin(held.rows, at).all():
+            record = replace(record, left_out=replace(held, rows=np.searchsorted(at, held.rows)))
             if rows.groups is None:
                 how = "scored by the cross-validated predictions saved in its file"
         options |= {"X": rows.X, "y": rows.y, "groups": rows.groups, "sample_weight": rows.weights}
@@ -96,7 +94,7 @@ def labelled_rows(machine: Any, record: Record, table: pd.DataFrame, target: str
     groups = [name for name in record.groups if name in table]
     weight = record.weight if record.weight in table else None
     rows = training_rows(table, target, weight, groups, [], 1)
-    X, inside = rows.X, Inside.of(machine)
+    X, inside = rows.data.X, Inside.of(machine)
     if inside.before:
         wanted = inside.before[0].feature_names_in_
         X = X.reindex(columns=[name for name in wanted if name in X])
@@ -105,7 +103,7 @@ def labelled_rows(machine: Any, record: Record, table: pd.DataFrame, target: str
     index = pd.Index(rows.rows + 1)  # as lines of the table are counted
     if named := [name for name in record.id if name in table]:
         index = table[named].iloc[rows.rows].astype(str).agg(" ".join, axis=1)
-    return replace(rows, X=X.set_axis(index, axis=0))
+    return rows._replace(data=replace(rows.data, X=X.set_axis(index, axis=0)))
 
 
 def is_new(record: Record, table: pd.DataFrame, target: str) -> bool:

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..core.types import Array
 from ..data.cleaning_columns import Finding, Number, as_text
+from ..html_report.scores import Rows
 
 
-@dataclass(frozen=True)
-class TrainingRows:
+class TrainingRows(NamedTuple):
     """Training rows of a table, and what was found in those left out."""
 
-    X: pd.DataFrame  # columns to predict from
-    y: Array  # labels: whole numbers, or text
+    data: Rows  # columns to predict from, labels (whole numbers, or text), weights, groups
     rows: Array  # positions in the table
-    weights: Array | None = None
-    groups: pd.DataFrame | None = None
-    findings: tuple[Finding, ...] = ()  # why rows were left out
-
-    def take(self, some: Array) -> TrainingRows:
-        """Rows by their positions."""
-        return replace(
-            self, X=self.X.iloc[some], y=self.y[some], rows=self.rows[some],
-            weights=None if self.weights is None else self.weights[some],
-            groups=None if self.groups is None else self.groups.iloc[some],
-        )  # fmt: skip
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Weights and groups of rows, as options of a fit."""
-        given = {"sample_weight": self.weights, "groups": self.groups}
-        return {name: value for name, value in given.items() if value is not None}
+    findings: tuple[Finding, ...]  # why rows were left out
 
 
 def training_rows(
@@ -91,25 +73,18 @@ def training_rows(
         leave_out(np.isnan(weights), weight, "without a weight")
     for name in groups:
         leave_out(as_text(frame[name])[0] < 0, name, "without a group")
-    y = labels_of(codes[good], texts)
-    if (count := np.unique(y).size) < min(2, least):
+    classes, labels = np.unique(labels_of(codes[good], texts), return_inverse=True)
+    if (count := classes.size) < min(2, least):
         few = f" ({lone} with one row each, which are left out)" if lone else ""
         raise ValueError(
             f"column {target!r} has {count} label{'s' * (count != 1)} with at least {least} rows "
             f"to learn from{few}; a classifier needs two labels. Give more rows."
         )
     some = frame[good]
-    drop = [name for name in dict.fromkeys((target, *groups, *apart)) if name in frame]
-    if weight is not None:
-        drop.append(weight)
-    return TrainingRows(
-        some.drop(columns=drop),
-        y,
-        np.flatnonzero(good),
-        None if weights is None else weights[good],
-        group_labels(some, groups),
-        tuple(findings),
-    )
+    drop = [name for name in dict.fromkeys((target, *groups, *apart, weight)) if name in frame]
+    weights = None if weights is None else weights[good]
+    data = Rows(some.drop(columns=drop), labels, classes, group_labels(some, groups), weights)
+    return TrainingRows(data, np.flatnonzero(good), tuple(findings))
 
 
 def labels_of(codes: Array, texts: list[str]) -> Array:

@@ -1,26 +1,6 @@
 (function () {
   "use strict";
-  var root = document.documentElement, $ = function (id) { return document.getElementById(id); };
-  var theme = $("theme");
-  theme.hidden = false;
-  theme.addEventListener("click", function () {
-    var dark = root.dataset.theme ? root.dataset.theme === "dark"
-      : window.matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-  });
-  var links = document.querySelectorAll("nav a");
-  if ("IntersectionObserver" in window) {
-    var watch = new IntersectionObserver(function (seen) {
-      seen.forEach(function (one) {
-        if (!one.isIntersecting) { return; }
-        links.forEach(function (a) {
-          if (a.hash === "#" + one.target.id) { a.setAttribute("aria-current", "true"); }
-          else { a.removeAttribute("aria-current"); }
-        });
-      });
-    }, { rootMargin: "-20% 0px -70% 0px" });
-    document.querySelectorAll("section").forEach(function (one) { watch.observe(one); });
-  }
+  var $ = function (id) { return document.getElementById(id); };
   if (!$("numbers")) { return; }
   var data = JSON.parse($("numbers").textContent), n = data.tp.length, slider = $("threshold");
   var rows = data.tp[0] + data.fp[0] + data.fn[0] + data.tn[0];

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import platform
 import re
 import shlex
 from dataclasses import dataclass, field, replace
@@ -16,20 +15,20 @@ import numpy as np
 from ..data.atomic import replace_file
 from ..estimators.average import editable
 from ..inspection.display import Inside
-from ..inspection.kernels import relevances
-from ..inspection.tables import pandas_for, tails
+from ..inspection.kernels import scale_names
+from ..inspection.tables import tails
 
 try:
     import jinja2
+    import pandas as pd
     from markupsafe import Markup, escape
 
-    from . import figures
+    from . import figures, tables, words
+    from . import scores as score
 except ImportError as error:
     raise ImportError(
-        "report needs Jinja2 and matplotlib: pip install 'bayesvm[report]'"
+        f"report needs Jinja2, matplotlib and pandas ({error.name}): pip install 'bayesvm[report]'"
     ) from error
-from . import scores as score
-from . import tables, words
 
 OBJECTIVES = {
     "elbo": "lower bound on the log evidence",
@@ -62,8 +61,7 @@ class Report:
     effects : pandas.DataFrame
         Average effects on probabilities.  Its column ``importance`` is by how much shuffling the
         column changes the predicted probability on average, up or down; the largest is first.
-        Where an interval includes zero, ``rises`` and ``falls`` are the shares of the rows whose
-        probability does so.
+        ``rises`` and ``falls`` are the shares of the rows whose probability does so.
     partial : dict of pandas.DataFrame
         Average probability as one column changes, of the most important columns.
     groups : dict of pandas.DataFrame
@@ -129,11 +127,9 @@ class Report:
         pages.filters |= {"plain": words.plain, "points": words.points, "percent": words.percent}
         pages.filters |= {"name": breakable, "number": number, "pyrepr": repr, "shell": shlex.quote}
         pages.globals |= {"place": place, "extent": extent, "signed": words.signed}
-        pages.globals |= {"clear": words.is_clear, "importances": tables.importances}
-        pages.globals |= {"extremes": extremes, "shown_as": words.OTHERS}
-        counts = None if self.thresholds is None else self.thresholds.to_dict("list")
+        pages.globals |= {"clear": words.is_clear, "extremes": extremes, "shown_as": words.OTHERS}
         return pages.get_template("page.html").render(
-            r=self, style=read("page.css"), script=read("page.js"), counts=counts, **self.facts
+            r=self, style=read("page.css"), script=read("page.js"), **self.facts
         )
 
     def save(self, path: str | Path) -> None:
@@ -211,7 +207,6 @@ def report(
     {'log_loss': 0.1..., 'brier': 0.0..., 'error': 0.0..., 'auc': 0.98...}
     >>> report.save("report.html")  # doctest: +SKIP
     """
-    pandas_for("report")
     tails(level)
     model = getattr(model, "best_estimator_", model)
     inside = Inside.fitted(model, "predict_proba")
@@ -235,7 +230,7 @@ def read_rows(inside: Inside, X: Any, y: Any, groups: Any, sample_weight: Any) -
     if X is None:
         return None
     classes, formula = inside.model.classes_, getattr(inside.model, "_formula", None)
-    X = editable(X, pandas_for("report"))
+    X = editable(X, pd)
     X = X.tocsr() if hasattr(X, "tocsr") else X
     if y is None and formula is not None and formula.response in X:
         y = X[formula.response]
@@ -284,8 +279,10 @@ def add_columns(
         candidates = sorted(order[:screened].tolist())
         out.effects = tables.effects(inside, given, some, candidates, level)
         if out.effects is not None:
-            top = list(tables.importances(out.effects).index)
-            out.facts |= {"averaged": some.size, "screened": len(names) * (len(top) < len(names))}
+            moved = tables.importances(out.effects)
+            top = list(moved.index)
+            screened = len(names) if len(top) < len(names) else 0
+            out.facts |= {"importances": moved, "averaged": some.size, "screened": screened}
             out.partial = tables.partial_effects(inside, given, some, top, level)
             out.figures |= figures.partial(out.partial, data.classes, class_name(data.classes))
     if held is not None:
@@ -320,7 +317,7 @@ def add_scores(out: Report, held: score.HeldOut, classes: Any, level: float) -> 
 
 def add_fit(out: Report, inside: Inside, record: Any, level: float) -> None:
     """Groups, parameters, convergence and what the preparation of columns did."""
-    model, pd = inside.model, pandas_for("report")
+    model = inside.model
     if getattr(model, "factors_", None):
         out.groups = {
             "effects": model.random_effects_,
@@ -334,13 +331,8 @@ def add_fit(out: Report, inside: Inside, record: Any, level: float) -> None:
             frame = frame.xs(effect, level="effect")
             out.figures[f"groups {factor}"] = figures.groups(frame, *named)
     out.relevance, out.chains = tables.relevance(inside), tables.chains(model)
-    out.parameters = model.summary(level=level)
-    if out.relevance is not None:  # length scales have the names of their columns
-        marks = {f"[{j}]": f"[{words.plain(k, 40)}]" for j, k in enumerate(relevances(inside)[0])}
-        out.parameters = out.parameters.rename(
-            index=lambda text: re.sub(r"\[\d+\]", lambda m: marks.get(m[0], m[0]), str(text)),
-            level=out.parameters.index.names[-1],
-        )
+    scales = scale_names(inside)
+    out.parameters = model.summary(level=level).rename(index=lambda name: scales.get(name, name))
     path = model.fit_.path if isinstance(model.fit_.path, list) else [model.fit_.path]
     names = [words.plain(k, 24) for k in model.classes_]
     paths = [np.asarray(each, float) for each in path]
@@ -377,6 +369,11 @@ def add_facts(
     novelty = None if held is None or held.fitted is None else held.fitted.novelty
     share = float(np.mean(held.codes == 1)) if held is not None else 0.5
     out.facts = {
+        "importances": None,
+        "averaged": 0,
+        "screened": 0,
+        "model": model,
+        "held": held,
         "estimator": estimator,
         "target": target,
         "classes": [words.plain(k, 40) for k in classes],
@@ -385,27 +382,16 @@ def add_facts(
         "n_rows": round(fit.weight) if not n or new else n,
         "n_columns": columns_used(inside),
         "shares": fit.masses / fit.masses.sum() if fit.masses.size else None,
-        "top": top_effects(out.effects),
-        "how": None if held is None else held.how,
-        "judged_rows": 0 if held is None else held.codes.size,
-        "total_rows": 0 if held is None else held.total,
-        "n_folds": 0 if held is None else int(held.folds.max()) + 1,
         # the share of a rare class, which has no probabilities near one half
         "threshold": float(np.clip(round(min(share, 0.5), 2), 0.01, 0.99)),
-        "averaged": 0,
-        "screened": 0,
         # of the training rows one in a hundred is above
         "novel_share": float(np.mean(novelty > 0.99)) if new and novelty is not None else None,
         "leaks": leaks(out, n),
         "holds_rows": hasattr(model, "kernel_") or hasattr(model, "n_vectors_"),
         "converged": bool(model.converged_),
-        "n_iter": int(model.n_iter_),
-        "objective": float(fit.bound),
         "kind": objective_of(model),
         "level": words.percent(level, 0),
-        "params": {k: words.plain(repr(v), 100) for k, v in model.get_params(deep=False).items()},
         "version": __version__,
-        "python": platform.python_version(),
         "date": getattr(record, "date", "") or datetime.date.today().isoformat(),
         "group_columns": list(getattr(record, "groups", ())),
     } | out.facts
@@ -421,24 +407,6 @@ def columns_used(inside: Inside) -> int:
     steps = inside.before[0]
     cleaned = getattr(steps[0], "columns_", None)  # of a table that was cleaned
     return len(cleaned) if cleaned else int(getattr(steps, "n_features_in_", 0))
-
-
-def top_effects(frame: Any) -> list[words.Effect]:
-    """The most important columns, each with its largest average effect.
-
-    Effects whose interval excludes zero come before others of the column.
-    """
-    if frame is None:
-        return []
-    sure = np.array([words.is_clear(row) for _, row in frame.iterrows()])
-    names, several, out = frame.index.get_level_values("name"), frame.index.nlevels > 2, []
-    for name, importance in tables.importances(frame)["importance"].items():
-        own = frame[(names == name) & sure]
-        own = own if len(own) else frame[names == name]
-        at = int(own["mean"].abs().to_numpy().argmax()) if several else 0
-        key, label = own.index[at], words.plain(own.index[at][0], 30) if several else ""
-        out.append(words.Effect(str(name), str(key[-1]), own.iloc[at], float(importance), label))
-    return out
 
 
 def leaks(out: Report, n: int) -> list[tuple[str, str, bool]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
 from scipy import sparse
 from scipy.stats import beta
@@ -25,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.types import Array
 from ..inspection.display import Inside
-from ..inspection.tables import pandas_for, tails
+from ..inspection.tables import tails
 
 MODEL, BOOSTING, LOGISTIC, BASE = "this model", "boosting", "logistic regression", "base rate"
 METRICS = ("log_loss", "brier", "error", "auc")
@@ -49,9 +50,19 @@ class Rows:
         return replace(self, X=X, codes=self.codes[some], groups=groups, weights=weights)
 
     @property
+    def y(self) -> Array:
+        """Labels."""
+        return np.asarray(self.classes[self.codes])
+
+    @property
     def options(self) -> dict[str, Any]:
         """Groups, as an option of predictions."""
         return {} if self.groups is None else {"groups": self.groups}
+
+    @property
+    def fit_options(self) -> dict[str, Any]:
+        """Groups and weights, as options of a fit."""
+        return self.options | ({} if self.weights is None else {"sample_weight": self.weights})
 
     @property
     def mass(self) -> Array:
@@ -177,12 +188,12 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array) -> tuple[Array, 
     if is_pairwise(model):
         inner, outer = (replace(part, X=part.X[:, train]) for part in (inner, outer))
     new = clone(model)
-    options = inner.options | ({} if data.weights is None else {"sample_weight": inner.weights})
+    options = inner.fit_options
     if isinstance(new, Pipeline):
         options = {f"{new.steps[-1][0]}__{name}": value for name, value in options.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all rows has warned
-        new.fit(inner.X, data.classes[inner.codes], **options)
+        new.fit(inner.X, inner.y, **options)
         proba = {MODEL: predict(new, outer, None).P}
         if not is_pairwise(model):
             inside = Inside.of(new)
@@ -243,7 +254,7 @@ def as_frame(X: Any, inside: Inside) -> Any:
     """Rows as the estimator is given them, as a frame, without the label of a formula."""
     if sparse.issparse(X):
         return X
-    frame, names = pandas_for("report").DataFrame(X), inside.names(made=False)
+    frame, names = pd.DataFrame(X), inside.names(made=False)
     formula = getattr(inside.model, "_formula", None)
     frame = frame if formula is None else frame.drop(columns=[formula.response], errors="ignore")
     known = not hasattr(X, "columns") and len(names) == frame.shape[1]
@@ -285,7 +296,7 @@ def scores(held: HeldOut, level: float = 0.9, repeats: int = 400) -> Any:
     Intervals are percentiles over resampled rows (groups of them, where folds leave out groups);
     the resampled rows are the same for all models, so that differences are compared in pairs.
     """
-    pd, n = pandas_for("scores"), int(held.units.max()) + 1
+    n = int(held.units.max()) + 1
     drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=repeats)
     counts = np.vstack([np.ones(held.units.size), drawn[:, held.units]]) * held.weights
     values = {name: metrics(held.codes, P, counts) for name, P in held.proba.items()}
@@ -306,7 +317,7 @@ def by_fold(held: HeldOut) -> Any:
         for name, P in held.proba.items():
             found = metrics(held.codes[some], P[some], held.weights[None, some])[0]
             rows.append([fold, name, *found])
-    return pandas_for("scores").DataFrame(rows, columns=["fold", "model", *METRICS])
+    return pd.DataFrame(rows, columns=["fold", "model", *METRICS])
 
 
 def metrics(codes: Array, P: Array, counts: Array) -> Array:
@@ -350,12 +361,11 @@ def reliability(held: HeldOut, level: float = 0.9, bins: int = 10, least: int = 
         ends = beta.ppf(tails(level), yes + 0.5, some.size - yes + 0.5)
         rows.append([some.size, float(w @ p[some]), yes / some.size, *ends])
     names = ["rows", "predicted", "observed", "lower", "upper"]
-    return pandas_for("reliability").DataFrame(rows, columns=names)
+    return pd.DataFrame(rows, columns=names)
 
 
 def curves(held: HeldOut, classes: Array) -> tuple[Any, Any]:
     """ROC and precision-recall curves of each class (of two, the second), as data frames."""
-    pd = pandas_for("curves")
     roc, pr = [pd.DataFrame()], [pd.DataFrame()]
     for k in [1] if len(classes) == 2 else range(len(classes)):
         hit, p = held.codes == k, held.P[:, k]
@@ -371,7 +381,7 @@ def curves(held: HeldOut, classes: Array) -> tuple[Any, Any]:
 
 def thresholds(held: HeldOut) -> Any:
     """Rows of two classes by their label and by whether P reaches a threshold, as a data frame."""
-    pd, grid = pandas_for("thresholds"), np.arange(1, 100) / 100
+    grid = np.arange(1, 100) / 100
     above, hit = held.P[:, 1] >= grid[:, None] - 1e-12, held.codes == 1
     table = {
         "tp": (above & hit).sum(axis=1),
@@ -384,7 +394,6 @@ def thresholds(held: HeldOut) -> Any:
 
 def confusion(held: HeldOut, classes: Array) -> Any:
     """Rows by true class (lines) and most probable class (columns), as a data frame."""
-    pd, given = pandas_for("confusion"), held.P.argmax(axis=1)
-    counts = confusion_matrix(held.codes, given, labels=np.arange(len(classes)))
+    counts = confusion_matrix(held.codes, held.P.argmax(axis=1), labels=np.arange(len(classes)))
     index, columns = pd.Index(classes, name="true"), pd.Index(classes, name="given")
     return pd.DataFrame(counts, index=index, columns=columns)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
@@ -14,7 +15,6 @@ from ..estimators.average import average_at, contrasts, editable, effects_of, wi
 from ..estimators.predictions import proba
 from ..inspection.display import Inside
 from ..inspection.kernels import relevances
-from ..inspection.tables import pandas_for
 from ..predictive.diagnostics import ess, r_hat
 from .scores import HeldOut, Rows, auc, thinned
 from .words import is_clear, short
@@ -38,60 +38,66 @@ def effects(
 
     A column ``importance`` is the mean absolute change of a row's probability when the column is
     shuffled: it does not cancel where effects change sign.  ``rises`` and ``falls`` are the shares
-    of the rows whose probability does so by the change, for effects whose interval includes zero.
+    of the rows whose probability does so by the change.
     Standard deviations of columns are over all rows; probabilities are averaged over the rows
     ``some``, and intervals count that the table has more.  ``most`` of the ``candidates``,
     positions of columns, have effects.
     """
-    model, classes, groups = inside.model, [str(k) for k in data.classes], data.take(some).groups
+    model, groups = inside.model, data.take(some).groups
+    first = 1 if len(data.classes) == 2 else 0
+    order = np.random.default_rng(0).permutation(some.size)
+
+    def proba_at(j: int, cells: Any) -> Array:
+        return proba(model, with_column(rows, j, cells), groups)[:, first:]
+
     try:
-        whole = editable(model._own_columns(data.X), pandas_for("report"))
+        whole = editable(model._own_columns(data.X), pd)
         rows = whole.iloc[some] if hasattr(whole, "iloc") else whole[some]
         changes = list(contrasts(model, whole, candidates, "sd"))
-        P, order = proba(model, rows, groups), np.random.default_rng(0).permutation(some.size)
+        P = proba(model, rows, groups)[:, first:]
         moved = {}  # mean absolute change of each class's probability, by column
         for j in sorted({change.position for change in changes}):
             # pandas keeps the type of its columns
             cells = rows.iloc[order, j].array if hasattr(rows, "iloc") else cells_at(rows, j)[order]
-            moved[j] = np.abs(proba(model, with_column(rows, j, cells), groups) - P).mean(axis=0)
-        top = sorted(moved, key=lambda j: -moved[j][1 if len(classes) == 2 else 0 :].sum())[:most]
+            moved[j] = np.abs(proba_at(j, cells) - P).mean(axis=0)
+        top = sorted(moved, key=lambda j: -moved[j].sum())[:most]
         changes = [
             one if np.ndim(one.low) == 0 else one._replace(low=one.low[some], high=one.high[some])
             for one in changes if one.position in top
         ]  # fmt: skip
-        frame = effects_of(model, rows, changes, level, groups, data.codes.size).dropna()
+        frame = effects_of(model, rows, changes, level, groups, data.codes.size)
     except (ValueError, TypeError, NotFittedError):  # no column can be changed
         return None
-    change_of, added = {one[:2]: one for one in changes}, []
-    for key, row in frame.iterrows():
-        one, k = change_of[key[-2:]], 1 if len(classes) == 2 else classes.index(str(key[0]))
-        shares = [np.nan, np.nan]
-        if not is_clear(row):
-            low, high = (proba(model, with_column(rows, one.position, x), groups)[:, k]
-                         for x in (one.low, one.high))  # fmt: skip
-            change = np.round(high - low, 3)  # a tenth of a point, as the page has them
-            shares = [float(np.mean(change > 0)), float(np.mean(change < 0))]
-        added.append([*shares, float(moved[one.position][k])])
-    frame[["rises", "falls", "importance"]] = added
+    pairs = [(proba_at(one.position, one.low), proba_at(one.position, one.high)) for one in changes]
+    rise = np.array([np.round(high - low, 3) for low, high in pairs])  # in tenths of a point
+    columns = {
+        "rises": (rise > 0).mean(axis=1),
+        "falls": (rise < 0).mean(axis=1),
+        "importance": np.array([moved[one.position] for one in changes]),
+    }
+    for name, values in columns.items():
+        frame[name] = values.T.ravel()  # class after class
     given = dict(zip(model._input_names(), inside.names(made=False)))
-    frame = frame.rename(index=lambda name: given.get(name, name), level="name")
+    frame = frame.dropna().rename(index=lambda name: given.get(name, name), level="name")
     frame = frame.iloc[np.lexsort((-frame["mean"].abs(), -frame["importance"]))]
-    if len(classes) > 2:
+    if len(data.classes) > 2:
         frame = frame.sort_index(level="class", sort_remaining=False, kind="stable")
     return frame
 
 
-def importances(frame: Any) -> Any:
-    """Columns by their importance, with the largest average effect of each.
+def importances(effects: Any) -> Any:
+    """Columns by their importance, each with its largest average effect.
 
-    Of more than two classes, half the sum over classes, without an effect.
+    Effects whose interval excludes zero come before others of the column.  Of more than two classes
+    the importance is half the sum over classes.
     """
-    if frame.index.nlevels == 2:
-        some = frame[~frame.index.get_level_values("name").duplicated()]
-        return some.reset_index(level="change")
-    first = frame.groupby(level=["class", "name"], sort=False)["importance"].first()
-    total = 0.5 * first.groupby(level="name", sort=False).sum()
-    return total.to_frame().sort_values("importance", ascending=False, kind="stable")
+    unclear = np.array([not is_clear(row) for _, row in effects.iterrows()], dtype=bool)
+    sure = effects.iloc[np.lexsort((-effects["mean"].abs(), unclear))]
+    frame = sure.reset_index().drop_duplicates("name").set_index("name")
+    if effects.index.nlevels > 2:
+        each = effects.groupby(level=["class", "name"])["importance"].first()
+        frame["importance"] = 0.5 * each.groupby(level="name").sum()
+    return frame.sort_values("importance", ascending=False, kind="stable")
 
 
 def partial_effects(
@@ -139,8 +145,8 @@ def relevance(inside: Inside) -> Any:
         names, parts = relevances(inside)
     except (ValueError, AttributeError):  # no kernel, or one length scale for all columns
         return None
-    index = pandas_for("report").Index(names, name="column")
-    frame = pandas_for("report").DataFrame(dict(zip(["relevance", "local"], parts)), index)
+    index = pd.Index(names, name="column")
+    frame = pd.DataFrame(dict(zip(["relevance", "local"], parts)), index)
     if frame["relevance"].nunique() == 1:
         return None
     return frame.sort_values("relevance", ascending=False, kind="stable")
@@ -155,8 +161,7 @@ def columns(data: Rows, most: int = 20_000) -> Any:
 
     Over at most ``most`` rows.
     """
-    pd, data = pandas_for("report"), data.take(thinned(data.codes, most))
-    rows = []
+    data, rows = data.take(thinned(data.codes, most)), []
     for j, name in enumerate(data.X.columns):
         cells = data.X.iloc[:, j]
         number = pd.api.types.is_numeric_dtype(cells) or pd.api.types.is_bool_dtype(cells)
@@ -182,7 +187,7 @@ def columns(data: Rows, most: int = 20_000) -> Any:
 def auc_alone(cells: Any, codes: Array, n_classes: int, number: bool) -> float:
     """AUC of a column by itself, in either direction; levels by their frequency in other rows."""
     dense = cells.rank(method="dense") if number else None
-    level = pandas_for("report").factorize(cells)[0] + 1
+    level = pd.factorize(cells)[0] + 1
     areas = []
     for k in [1] if n_classes == 2 else range(n_classes):
         hit = codes == k
@@ -203,12 +208,8 @@ def held_out_rows(held: HeldOut, data: Rows) -> Any:
     ``p`` and ``p_label`` are by models that had not seen the row.  ``p_fitted`` (not of new rows),
     the interval and the novelty are by the model itself, as its ``predict_proba`` gives them.
     """
-    pd, classes, own, at = (
-        pandas_for("report"),
-        data.classes,
-        held.fitted,
-        np.arange(held.P.shape[0]),
-    )
+    classes, own = data.classes, held.fitted
+    at = np.arange(held.P.shape[0])
     best = held.P.argmax(axis=1)
     shown = np.ones_like(best) if len(classes) == 2 else best
     table = {
@@ -251,5 +252,5 @@ def chains(model: Any) -> Any:
             worst = float(np.max(r_hat(theta))), float(np.min(ess(theta)))
             rows.append([str(name), *theta.shape, *worst])
     columns = ["class", "chains", "draws", "coefficients", "largest_r_hat", "smallest_ess"]
-    frame = pandas_for("report").DataFrame(rows, columns=columns).set_index("class")
+    frame = pd.DataFrame(rows, columns=columns).set_index("class")
     return frame if len(frame) else None

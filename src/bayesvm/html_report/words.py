@@ -37,16 +37,6 @@ class Note(NamedTuple):
     text: str
 
 
-class Effect(NamedTuple):
-    """A column, its largest average effect, and its importance."""
-
-    name: str
-    change: str
-    row: Any  # mean; with a posterior lower and upper, rises and falls: see tables.effects
-    importance: float
-    label: str = ""  # the class, if there are more than two
-
-
 # ---------------------------------------------------------------------------------------------
 # Names and numbers
 
@@ -183,42 +173,44 @@ def sentences(report: Any) -> list[str]:
             if how := against(scores, name):
                 parts.setdefault(how, []).append(shown)
         out.append(text + listed([f"{k} those of {listed(v)}" for k, v in parts.items()]) + ".")
-    better = against(scores, BASE) in ("", "better than")
-    # of a column whose effects cancel, two points of the probability are worth a sentence
-    clear = [e for e in facts["top"] if is_clear(e.row) or (better and e.importance >= 0.02)]
-    if clear:
-        out.append(what_matters(clear, facts["level"]))
-    elif facts["top"]:
-        out.append("No column has a clear effect by itself: every interval includes zero.")
+    effects = facts["importances"]
+    if effects is not None and len(effects):
+        # of a column whose effects cancel, two points of the probability are worth a sentence
+        better = against(scores, BASE) in ("", "better than")
+        told = [is_clear(e) or (better and e["importance"] >= 0.02) for _, e in effects.iterrows()]
+        if any(told):
+            out.append(what_matters(effects[told], facts["level"]))
+        else:
+            out.append("No column has a clear effect by itself: every interval includes zero.")
     return out
 
 
-def what_matters(effects: list[Effect], level: str) -> str:
+def what_matters(effects: Any, level: str) -> str:
     """The column of the largest importance, with the size and direction of its effect."""
-    name, change, row, importance, label = effects[0]
-    text = (
-        f"What matters most is {plain(name, 40)}: shuffling this column changes the predicted "
-        f"probability by {100 * importance:.1f} points on average, up or down"
-    )
-    step = f"going from {plain(change, 40)}"
-    if change == "+1 sd":
+    names, row = [plain(name, 40) for name in effects.index], effects.iloc[0]
+    step = f"going from {plain(row['change'], 40)}"
+    if row["change"] == "+1 sd":
         step = "going from half a standard deviation below its value to half above"
-    elif " against " in change:
-        high, _, low = change.partition(" against ")
+    elif " against " in row["change"]:
+        high, _, low = row["change"].partition(" against ")
         step = f"{plain(high, 30)} instead of {plain(low, 30)}"
-    of = f"the probability of {label}" if label else "it"
-    effect = f"{step} changes {of} by {points(row['mean'])} points on average"
+    of = f"the probability of {plain(row['class'], 30)}" if "class" in row else "it"
+    text = (
+        f"What matters most is {names[0]}: shuffling this column changes the predicted "
+        f"probability by {100 * row['importance']:.1f} points on average, up or down; "
+        f"{step} changes {of} by {points(row['mean'])} points on average"
+    )
     if "lower" in row:
-        effect += f" ({level} interval {points(row['lower'])} to {points(row['upper'])})"
+        text += f" ({level} interval {points(row['lower'])} to {points(row['upper'])})"
     if not is_clear(row):
-        up, down = row.get("rises", np.nan), row.get("falls", np.nan)
+        up, down = row["rises"], row["falls"]
         if min(up, down) >= 0.005:  # one percent as it is printed
-            effect += f", up for {percent(up, 0)} of the rows and down for {percent(down, 0)}"
+            text += f", up for {percent(up, 0)} of the rows and down for {percent(down, 0)}"
         else:
-            effect += ", so that its sign is uncertain"
-    rest = [plain(e.name, 40) for e in effects[1:3]]
+            text += ", so that its sign is uncertain"
+    rest = names[1:3]
     more = f" Then {'comes' if len(rest) == 1 else 'come'} {listed(rest)}." if rest else ""
-    return f"{text}; {effect}.{more}"
+    return f"{text}.{more}"
 
 
 def cards(report: Any) -> list[Card]:

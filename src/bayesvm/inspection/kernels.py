@@ -124,6 +124,20 @@ def relevances(inside: Inside) -> tuple[list[str], list[Array]]:
     return names, [np.broadcast_to(np.exp(-kernel.theta[stems == s]), len(names)) for s in sets]
 
 
+def scale_names(inside: Inside) -> dict[str, str]:
+    """Parameters of a kernel that are length scales of columns, with the names of these."""
+    try:
+        names, _ = relevances(inside)
+    except (AttributeError, ValueError):  # no kernel, or one without length scales of columns
+        return {}
+    out = {}
+    for name in inside.model.kernel_.names:
+        part, is_one, number = name.partition("length_scale[")
+        if is_one:
+            out[name] = f"{part.replace('.', ' ')}length scale of {names[int(number[:-1])]}"
+    return out
+
+
 @dataclass(frozen=True)
 class VectorReport:
     """The vectors of all machines with their weights; the first coefficient is the bias."""
