@@ -143,6 +143,12 @@ def test_warnings_are_one_line_and_once(table, monkeypatch):
         ),
         ("t.json", b'{"age": [1', "cannot be read as .json"),
         ("t.json", b'[1, "x", {"a": 2}]', "cannot be read as .json"),
+        ("t.json", b'{"columns": ["a", "label"], "data": [[1, 2]]}', "write a list of rows"),
+        (
+            "t.csv",
+            b"age,label\n" + b"1e300,u\n2,v\n3,u\n4,v\n" * 9,
+            "column 'age' has a cell of 1e+300",
+        ),
         ("t.xlsx", b"PK damaged", "cannot be read as .xlsx"),
         ("t.parquet", b"PAR1 damaged", "cannot be read as .parquet"),
     ],

@@ -10,6 +10,7 @@ from tests.browser import dump, violations
 
 import bayesvm
 from bayesvm import BayesianLinearSVC
+from bayesvm.data.cleaning_columns import Finding
 from bayesvm.html_report import words
 from bayesvm.html_report.report import Report
 
@@ -64,6 +65,15 @@ def test_words():
     assert words.points(-0.0001) == "0.0"
     assert words.points(-0.034) == "−3.4"
     assert words.listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_many_findings_of_one_kind_share_a_line():
+    some = [Finding(f"c{k}", "numbers as text", "read as numbers", "texts") for k in range(9)]
+    some.insert(1, Finding("c0", "3 cells are missing", "filled", "missing"))
+    assert words.collapsed(some) == [
+        ("c0, c1 and 7 more", "numbers as text, and the like", "read as numbers"),
+        ("c0", "3 cells are missing", "filled"),
+    ]
 
 
 @pytest.mark.parametrize(

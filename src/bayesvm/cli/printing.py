@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ..data.cleaning_columns import Finding, Levels, as_text, examples, mark
 from ..html_report.scores import BOOSTING, HeldOut, Rows, scores
-from ..html_report.words import against
+from ..html_report.words import against, collapsed
 from ..inspection.display import Inside
 from ..inspection.kernels import scale_names
 from .terminal import printable
@@ -35,8 +35,8 @@ def show_findings(
     if not findings:
         return
     table = Table("column", "found", "done", box=None, pad_edge=False)
-    for found in findings:
-        table.add_row(*map(printable, found[:3]))
+    for row in collapsed(findings):
+        table.add_row(*map(printable, row))
     console.print(table)
 
 

@@ -176,9 +176,12 @@ def _json(path: Path) -> pd.DataFrame:
         held = json.loads(text)
     except json.JSONDecodeError:
         held = [json.loads(line) for line in text.splitlines() if line.strip()]
-    if isinstance(held, dict):
+    if not isinstance(held, dict):
+        return pd.json_normalize(held)
+    try:
         return pd.DataFrame(held)
-    return pd.json_normalize(held)
+    except ValueError as error:
+        raise ValueError("its parts are no columns of one length; write a list of rows") from error
 
 
 def _arrow(path: Path) -> pd.DataFrame:

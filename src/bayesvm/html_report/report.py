@@ -127,7 +127,8 @@ class Report:
         pages.filters |= {"plain": words.plain, "points": words.points, "percent": words.percent}
         pages.filters |= {"name": breakable, "number": number, "pyrepr": repr, "shell": shlex.quote}
         pages.globals |= {"place": place, "extent": extent, "signed": words.signed}
-        pages.globals |= {"clear": words.is_clear, "extremes": extremes, "shown_as": words.OTHERS}
+        pages.globals |= {"clear": words.is_clear, "extremes": extremes}
+        pages.globals |= {"collapsed": words.collapsed, "shown_as": words.OTHERS}
         return pages.get_template("page.html").render(
             r=self, style=read("page.css"), script=read("page.js"), **self.facts
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +80,23 @@ def listed(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
 
 
+def collapsed(findings: Iterable[Any], most: int = 5) -> list[tuple[str, str, str]]:
+    """Column, problem and action of findings; more than ``most`` of one kind share a line."""
+    alike: dict[str, list[Any]] = {}
+    findings = list(findings)
+    for found in findings:
+        alike.setdefault(found.kind, []).append(found)
+    rows = []
+    for found in findings:
+        same = alike[found.kind]
+        if len(same) <= most:
+            rows.append((found.column, found.problem, found.action))
+        elif found is same[0]:
+            names = f"{found.column}, {same[1].column} and {len(same) - 2} more"
+            rows.append((names, f"{found.problem}, and the like", found.action))
+    return rows
+
+
 # ---------------------------------------------------------------------------------------------
 # Rules
 
@@ -132,7 +150,10 @@ def notes(report: Any) -> list[Note]:
         if answer == "worse than":
             other = "a kernel model" if facts["estimator"] != "BayesianSVC" else "other columns"
             rival = OTHERS[name]
-            fair.append(f"The log loss of {rival} is lower: consider {other}, or {rival}.")
+            fair.append(
+                f"The log loss of {rival} with default settings is lower: consider {other}, or "
+                f"{rival}."
+            )
     if gone := [plain(name) for name, _, left_out in facts["leaks"] if left_out]:
         give, were = ("give", "were") if len(gone) > 1 else ("gives", "was")
         fair.append(f"{listed(gone)} {give} the label away and {were} left out.")
@@ -171,7 +192,8 @@ def sentences(report: Any) -> list[str]:
         parts: dict[str, list[str]] = {}
         for name, shown in OTHERS.items():
             if how := against(scores, name):
-                parts.setdefault(how, []).append(shown)
+                untuned = "" if name == BASE else " (default settings)"
+                parts.setdefault(how, []).append(shown + untuned)
         out.append(text + listed([f"{k} those of {listed(v)}" for k, v in parts.items()]) + ".")
     effects = facts["importances"]
     if effects is not None and len(effects):
