@@ -14,7 +14,6 @@ from bayesvm.core.distributions import (
     polya_gamma,
     polya_gamma_sum,
     slice_sample,
-    slice_sample_on,
     tilted_stable,
     truncated_normal_cumulants,
     truncated_normal_positive,
@@ -165,7 +164,7 @@ def test_tilted_stable_at_one_half_is_inverse_gaussian():
 def test_slice_on_an_interval_samples_its_density():
     rng, x, draws = np.random.default_rng(1), 0.5, np.empty(20_000)
     for i in range(draws.size):
-        x = slice_sample_on(lambda t: 3 * np.log(t), x, 0.1, 2.0, rng)
+        x = slice_sample(lambda t: 3 * np.log(t), x, rng, bounds=(0.1, 2.0))
         draws[i] = x
     law = lambda t: (t**4 - 0.1**4) / (2.0**4 - 0.1**4)  # noqa: E731
     assert stats.kstest(draws[::10], law).pvalue > 1e-5

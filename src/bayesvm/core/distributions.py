@@ -76,39 +76,25 @@ def truncated_normal_cumulants(mean: Array) -> tuple[Array, Array, Array]:
 
 
 def slice_sample(
-    logp: Callable[[float], float], x0: float, rng: np.random.Generator, width: float = 0.5
+    logp: Callable[[float], float],
+    x0: float,
+    rng: np.random.Generator,
+    width: float = 0.5,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> float:
     """One update of Neal's univariate slice sampler (stepping out, then shrinking)."""
-    level = logp(x0) + np.log(rng.random())
+    level, (low, high) = logp(x0) + np.log(rng.random()), bounds
     left = x0 - width * rng.random()
     right = left + width
     for _ in range(50):
-        if logp(left) <= level:
+        if left <= low or logp(left) <= level:
             break
         left -= width
     for _ in range(50):
-        if logp(right) <= level:
+        if right >= high or logp(right) <= level:
             break
         right += width
-    return _shrink(logp, x0, level, left, right, rng)
-
-
-def slice_sample_on(
-    logp: Callable[[float], float], x0: float, low: float, high: float, rng: np.random.Generator
-) -> float:
-    """One update of a slice sampler on an interval, shrinking from the whole of it."""
-    return _shrink(logp, x0, logp(x0) - rng.standard_exponential(), low, high, rng)
-
-
-def _shrink(
-    logp: Callable[[float], float],
-    x0: float,
-    level: float,
-    left: float,
-    right: float,
-    rng: np.random.Generator,
-) -> float:
-    """A point of the slice, uniform on an interval that shrinks towards ``x0``."""
+    left, right = max(left, low), min(right, high)
     while True:
         x = left + (right - left) * rng.random()
         if logp(x) > level or right - left < 1e-12:

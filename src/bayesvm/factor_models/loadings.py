@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from ..core.distributions import LOG_2PI, inverse_gaussian, slice_sample_on
+from ..core.distributions import LOG_2PI, inverse_gaussian, slice_sample
 from ..core.types import Array
 from .observed_data import Scores, Sheet, Sums, second_moments
 
@@ -162,7 +162,7 @@ class FactorPrior:
                 return float(-r * np.abs(new[: 2 * d]).sum() - 0.5 * p @ new[2 * d :] ** 2)
 
             low = -0.5 * np.pi * rng.random()  # a bracket of a quarter turn, placed at random
-            t = slice_sample_on(log_prior, 0.0, low, low + 0.5 * np.pi, rng)
+            t = slice_sample(log_prior, 0.0, rng, bounds=(low, low + 0.5 * np.pi))
             z = z * np.exp(-1j * t)
             B[:, j], B[:, k] = z.real, z.imag
         return q._replace(A=B[:d], shrink=_draw_shrink(B[:d], r, rng)), B[d + 1 :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -185,20 +185,17 @@ class Record:
     def __init__(
         self, model: Model, priors: States, burn_in: int, draws: int, thin: int, chains: int = 1
     ) -> None:
-        self.burn_in, self.thin = burn_in, thin
-        terms = zip(model.names, priors, strict=True)
-        self.hyper = [name for name, s in terms if any(np.ndim(x) != 1 for x in s)]
-        self.names = model.names
+        self.burn_in, self.thin, self.width, self.names = burn_in, thin, model.width, model.names
         self.t = 0  # draws made, burn-in and thinned ones included
         self.parts: list[dict[str, Array]] = []  # rows in the order in which they were drawn
-        self.chances, self.decided = np.zeros(model.width), 0  # sum of inclusion, of how many
-        self.moments, self.kept = np.zeros((2, model.width)), 0  # conditional ones, of how many
+        terms = zip(model.names, priors, strict=True)
+        self.hyper = [name for name, s in terms if any(np.ndim(x) != 1 for x in s)]
         self.pairs: list[Pair] = []
         self.cells: Array | None = None
         self.every = thin * -(-draws // max(1, PAIRS // chains))  # draws from one pair to the next
-        self.scales: list[Sequence[float]] = []  # numbers of the likelihood, where drawn, a sweep
 
-    def add(self, run: Run) -> None:
+    def add(self, run: Run, at: Position | None = None) -> None:
+        """More draws; a sweep ended ``at`` a position, and has more to keep."""
         m, late = run.fit.size, self.t - self.burn_in
         rows = np.arange(m) if late < 0 else np.arange(-late % self.thin, m, self.thin)
         self.t += m
@@ -208,40 +205,32 @@ class Record:
                 if name in self.hyper:
                     kept = [np.reshape(x[rows], (rows.size, -1)) for x in s if np.ndim(x) != 2]
                     part[f"hyper/{name}"] = np.hstack(kept)
+            if at is not None and at.likelihood is not None:
+                part[f"hyper/{LIKELIHOOD}"] = np.array([at.likelihood.numbers])
+            if at is not None and at.inclusion is not None:
+                part["inclusion"] = at.inclusion[None]
+            if at is not None and at.moments is not None:
+                part["moments"] = at.moments[None]
             self.parts.append(part)
-
-    def rows(self) -> dict[str, Array]:
-        """Coefficients, log likelihoods and hyperparameters of all rows."""
-        if len(self.parts) > 1:
-            keys = self.parts[0]
-            self.parts = [{key: np.concatenate([x[key] for x in self.parts]) for key in keys}]
-        return self.parts[0] if self.parts else {}
-
-    def note(self, at: Position) -> None:
-        """Keep the chances by which a sweep decided, the scale that it drew, and now and then its
-        latent entries."""
-        if at.likelihood is not None:
-            self.scales.append(at.likelihood.numbers)
-        if self.t <= self.burn_in:
-            return
-        if at.latents:
+        if at is not None and at.latents and late >= 0:
             cells = [part.mean.ravel() for x in at.latents if x is not None for part in x.cells]
             x = np.concatenate([np.empty(0), *cells])
             new = np.stack([np.ones_like(x), x, x * x])
             self.cells = new if self.cells is None else self.cells + new
             if (self.t - self.burn_in) % self.every == 0:
                 self.pairs.append(at.pair)
-        if at.inclusion is not None:
-            self.chances += at.inclusion
-            self.decided += 1
-        if at.moments is not None:
-            self.moments += at.moments
-            self.kept += 1
+
+    def rows(self) -> dict[str, Array]:
+        """What is kept of all draws, one row for each."""
+        if len(self.parts) > 1:
+            keys = self.parts[0]
+            self.parts = [{key: np.concatenate([x[key] for x in self.parts]) for key in keys}]
+        return self.parts[0] if self.parts else {}
 
     def early(self) -> Array:
         """Draws of the second quarter of the burn-in."""
         few = slice(self.burn_in // 4, self.burn_in // 2)
-        return self.rows()["theta"][few] if self.parts else np.empty((0, self.chances.size))
+        return self.rows()["theta"][few] if self.parts else np.empty((0, self.width))
 
     def burnt(self, like: States) -> Run:
         """The second half of the burn-in, for priors whose states are nothing but numbers."""
@@ -252,44 +241,33 @@ class Record:
 
     def draws(self, last: Position) -> Draws:
         """The kept draws; if none was due before a stop, the last one made."""
+        first = self.burn_in
         if self.t <= self.burn_in:
-            self.t = self.burn_in
-            self.add(Run.of(last))
-            held = {key: x[-1:] for key, x in self.rows().items()}
-        else:
-            held = {key: x[self.burn_in :] for key, x in self.rows().items()}
-        theta, fit = held.pop("theta"), held.pop("fit")
-        hyper = {key.removeprefix("hyper/"): x for key, x in held.items()}
-        if self.scales:
-            kept = self.scales[self.burn_in :: self.thin][: len(fit)] or self.scales[-1:]
-            hyper[LIKELIHOOD] = np.array(kept)
-        chance = self.chances / self.decided if self.decided else last.inclusion
+            self.t, first = self.burn_in, -1
+            self.add(Run.of(last), last)
+        held = {key: x[first:] for key, x in self.rows().items()}
+        hyper = {
+            key.removeprefix("hyper/"): x for key, x in held.items() if key.startswith("hyper/")
+        }
+        means = {key: held[key].mean(axis=0) for key in ("inclusion", "moments") if key in held}
         pairs = tuple(self.pairs) or ((last.pair,) if last.latents else ())
-        moments = self.moments / self.kept if self.kept else last.moments
-        return Draws(theta, hyper, fit, None, chance, pairs, self.cells, moments)
+        return Draws(
+            held["theta"], hyper, held["fit"], None, pairs=pairs, cells=self.cells, **means
+        )
 
     def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
         """The record, the chain's position and its generator, for a checkpoint."""
-        return {
-            "t": np.array(self.t),
-            "generator": np.array(json.dumps(rng.bit_generator.state)),
-            "chances": np.append(self.chances, self.decided),
-            "scales": np.array(self.scales),
-            "moments": np.append(self.moments, self.kept),
-            **dict(leaves(at._replace(latents=(), likelihood=None, moments=None), "at")),
-            **self.rows(),
-        }
+        place = at._replace(latents=(), likelihood=None, inclusion=None, moments=None)
+        generator = np.array(json.dumps(rng.bit_generator.state))
+        made = {f"rows/{key}": x for key, x in self.rows().items()}
+        return {"t": np.array(self.t), "generator": generator, **dict(leaves(place, "at")), **made}
 
     def load(self, held: dict[str, Array], at: Position, rng: np.random.Generator) -> Position:
         """Undo :meth:`arrays`; ``at`` is any position of the chain."""
         self.t = int(held["t"])
         rng.bit_generator.state = json.loads(str(held["generator"]))
-        self.chances, self.decided = held["chances"][:-1].copy(), int(held["chances"][-1])
-        self.scales = held["scales"].tolist()
-        self.moments = held["moments"][:-1].reshape(2, -1).copy()
-        self.kept = int(held["moments"][-1])
-        keys = ("theta", "fit", *(f"hyper/{name}" for name in self.hyper))
-        self.parts = [{key: held[key] for key in keys}] if "theta" in held else []
-        likelihood = at.likelihood and at.likelihood.with_numbers(self.scales[-1])
-        found: Position = filled(at._replace(latents=(), likelihood=None, moments=None), held, "at")
-        return found._replace(likelihood=likelihood)
+        rows = {key[5:]: x for key, x in held.items() if key.startswith("rows/")}
+        self.parts = [rows] if rows else []
+        likelihood = at.likelihood and at.likelihood.with_numbers(rows[f"hyper/{LIKELIHOOD}"][-1])
+        place = at._replace(latents=(), likelihood=None, inclusion=None, moments=None)
+        return filled(place, held, "at")._replace(likelihood=likelihood)

@@ -172,8 +172,7 @@ class Gibbs:
                 proposal = learn(problem, start.coef, burnt, stream(seed, "leaps", k))
             if proposal is None or ahead == 0:
                 at = sweep(problem, at, rng, (seed, k, record.t), guide)
-                record.add(Run.of(at))
-                record.note(at)
+                record.add(Run.of(at), at)
             else:
                 run = leap(problem, proposal, at, min(ahead, total - record.t), leaps, rng)
                 at = run.position(-1)

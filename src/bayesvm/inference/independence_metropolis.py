@@ -18,11 +18,11 @@ then none are made, and the chain is plain Gibbs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.stats import multivariate_t
 
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef
@@ -34,61 +34,34 @@ from .problem import Problem
 from .vb import fit_gaussian
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Student distribution of the coefficients: centre, and lower factor of its precision matrix.
-
-    Its tails are heavier than the posterior's, which keeps the ratio bounded.
-    """
-
-    mean: Array
-    L: Array
-
-    @property
-    def freedom(self) -> float:
-        return 10.0 + 2.0 * self.mean.size
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        z = rng.standard_normal((n, self.mean.size))
-        stretch = np.sqrt(self.freedom / rng.chisquare(self.freedom, size=n))
-        step = solve_triangular(self.L, z.T, lower=True, trans=1, check_finite=False).T
-        out: Array = self.mean + step * stretch[:, None]
-        return out
-
-    def log_density(self, theta: Array) -> Array:
-        """Up to a constant, for rows of ``theta``."""
-        z = (theta - self.mean) @ self.L
-        power = 0.5 * (self.freedom + self.mean.size)
-        out: Array = -power * np.log1p(np.einsum("ij,ij->i", z, z) / self.freedom)
-        return out
-
-
 def leap(
     problem: Problem,
-    proposal: Proposal,
+    proposal: Any,
     at: Position,
     steps: int,
     tries: int,
     rng: np.random.Generator,
 ) -> Run:
-    """A run of ``steps`` draws, each after ``tries`` proposals."""
+    """A run of ``steps`` draws, each after ``tries`` proposals from a Student distribution."""
     places = Run.of(at).then(offers(problem, proposal, steps * tries, rng))
     return places.take(accept(ratios(problem, proposal, places), rng)[tries::tries])
 
 
-def offers(problem: Problem, proposal: Proposal, n: int, rng: np.random.Generator) -> Run:
+def offers(problem: Problem, proposal: Any, n: int, rng: np.random.Generator) -> Run:
     """Places to leap to, scales and all."""
-    theta = proposal.sample(n, rng)
-    terms = zip(problem.model.terms, problem.model.slices, strict=True)
+    model = problem.model
+    theta = proposal.rvs(n, random_state=rng).reshape(n, model.width)
+    terms = zip(model.terms, model.slices, strict=True)
     priors = tuple(term.prior.propose(theta[:, at], rng) for term, at in terms)
     return Run(theta, priors, problem.log_likelihoods(theta))
 
 
-def ratios(problem: Problem, proposal: Proposal, places: Run) -> Array:
+def ratios(problem: Problem, proposal: Any, places: Run) -> Array:
     """Log density of the posterior over that of the proposal, up to a constant."""
     parts = problem.model.parts(places.priors)
     prior = np.sum([p.log_weight(s, places.theta[:, at]) for p, s, at in parts], axis=0)
-    return places.fit + prior - proposal.log_density(places.theta)
+    out: Array = places.fit + prior - proposal.logpdf(places.theta)
+    return out
 
 
 def accept(weights: Array, rng: np.random.Generator) -> Array:
@@ -139,7 +112,7 @@ def learn(
     trials: int = 64,
     wider: float = 1.1,
     useful: float = 0.05,
-) -> Proposal | None:
+) -> Any | None:
     """Proposals for the posterior; ``None`` if draws of the burn-in would seldom accept them.
 
     Of ``trials``, nine in ten draws must accept a share ``useful``.  Variances are those of the
@@ -148,9 +121,9 @@ def learn(
     try:
         places = (burnt.position(row) for row in range(len(burnt.fit)))
         P = np.mean([problem.model.precision(at.priors) for at in places], axis=0)
-        coef = tight_gaussian(problem, start, P)
-        cov: Any = coef.cov  # a full one, with a factor L of its precision
-        proposal = Proposal(coef.mean, cov.L / np.sqrt(wider))
+        mean, cov = tight_gaussian(problem, start, P)
+        # tails heavier than the posterior's keep the ratio bounded
+        proposal = multivariate_t(mean, wider * cov.dense(), df=10.0 + 2.0 * mean.size)
         trial = ratios(problem, proposal, offers(problem, proposal, trials, rng))
     except np.linalg.LinAlgError:
         return None

@@ -230,12 +230,6 @@ class Problem:
 
     # ----- the same rows elsewhere, and some of them
 
-    def columns(self, rows: Array) -> Array:
-        """Dense columns at chosen rows."""
-        few = self.blocks.take(rows)
-        C = arrays.to_numpy(few.X if few.ready else self.model.rows(few.X).C)
-        return np.asarray(C if isinstance(C, np.ndarray) else C.toarray())
-
     def kept(self) -> Problem:
         """The same problem with its columns stored, if rows are in memory and there is room."""
         model, blocks, engine = self.model, self.blocks, self.engine

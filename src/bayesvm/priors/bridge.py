@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ..core.distributions import inverse_gaussian, slice_sample_on, tilted_stable
+from ..core.distributions import inverse_gaussian, slice_sample, tilted_stable
 from ..core.types import Array, Own
 from .base import Prior, check_positive
 
@@ -180,7 +180,7 @@ class Bridge(Prior):
                     out += math.log(power) - power * self.a * math.log(nu) - self.b * nu**-power
                 return float(out)
 
-            alpha = slice_sample_on(log_density, alpha, LEAST_ALPHA, 2.0, rng)
+            alpha = slice_sample(log_density, alpha, rng, bounds=(LEAST_ALPHA, 2.0))
             rate = nu**-alpha
         z = size * rate ** (1.0 / alpha)
         if alpha == 2.0:
