@@ -1,4 +1,4 @@
-"""Any sum of terms."""
+"""The classifier of an additive predictor: any sum of terms."""
 
 from __future__ import annotations
 

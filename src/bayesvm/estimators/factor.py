@@ -76,15 +76,15 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     Parameters
     ----------
     n_factors : int or "auto", default=10
-        Number of factors.  A table has no more than its rank, once columns are centred: fewer than
-        its rows, at most its columns; a larger number is lowered to that, see ``n_factors_``.
-        ``"auto"`` takes the number with the largest bound on the evidence of the columns.
+        Number of factors, lowered to the rank of the centred table if that is less, see
+        ``n_factors_``.  ``"auto"`` takes the number with the largest bound on the evidence of the
+        columns.
     classifier : {"kernel", "linear"}, default="kernel"
-        The machine on the scores.
+        The classifier on the scores.
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         ``"vb"``: ``VB(max_iter=500, tol=1e-5)`` (linear), or variational EM with scores at a point,
-        ``VB(max_iter=200, tol=1e-5)`` (kernel).  ``"gibbs"`` draws everything, in two chains of 900
-        sweeps (linear) or 300 (kernel, of which about a hundred draws are kept).
+        ``VB(max_iter=200, tol=1e-5)`` (kernel).  ``"gibbs"``: two chains of 900 sweeps (linear) or
+        300 (kernel).
     likelihood : {"auto", "hinge", "logistic", "probit"} or an object, default="hinge"
         The density of a label given f.
     kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"
@@ -94,26 +94,25 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Learn the kernel's parameters, under a prior around where they start (a quarter of a unit of
         the logarithm).
     coef_prior : str or an object of :mod:`bayesvm.priors`, default="fixed"
-        Prior of the linear machine's coefficients.  ``"lasso"`` selects factors.
+        Prior of the coefficients of the linear classifier.  ``"lasso"`` selects factors.
     nu : float or None, default=1.0
         Rate of the loadings' variances: larger values make loadings smaller and sparser.  ``None``
-        learns it (not for the kernel machine by VB, whose scores are a point).  With many more
-        columns than rows it sets the scale of the scores: learned, they have about unit spread.
+        learns it (not for the kernel classifier by VB).  With many more columns than rows it sets
+        the scale of the scores.
     joint : bool, default=True
         ``False`` is the two-step procedure, for comparison: factors from the columns alone, then
-        the machine on their scores.
+        the classifier on their scores.
     columns : {"auto", "all"} or int, default="auto"
-        The columns of the factor model: all, or this number that differ most between the classes.
-        ``"auto"``: all, unless there are more columns than rows and five folds predict better, by
-        more than a standard error, with 10, 30, 100, 300 or 1000.  With this choice a fit takes ten
-        to twenty times as long.
+        The columns of the factor model: all, or the given number of columns that differ most
+        between the classes.  ``"auto"`` is all, but with more columns than rows five folds choose
+        among all, 10, 30, 100, 300 and 1000, which takes ten to twenty times as long.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, the level of f; 3 if not given.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
         Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error"}, default="auto"
-        ``"auto"`` takes missing cells for unknown entries of the table, which factors and noise
-        give a distribution; of categories they are a level.  ``"error"`` refuses them.
+        ``"auto"``: the factor model gives missing cells a distribution; of categories they are a
+        level.  ``"error"`` refuses them.
     standardize : bool, default=True
         Scale columns inside (they are always centred); loadings are reported on the scale of the
         input.
@@ -124,27 +123,26 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     max_iter, tol, random_state, n_jobs, verbose, callbacks
         As in :class:`~bayesvm.BayesianLinearSVC`.
     checkpoint : str or path, optional
-        File that holds the chains of the kernel machine under Gibbs, the one fit that is long; a
-        later fit with the same file resumes from it.  Chains then run one after another.
+        File with the chains of the kernel classifier under Gibbs, from which a later fit resumes.
+        Chains then run one after another.
 
     Attributes
     ----------
     n_factors_ : int
-        Number of factors of each machine: ``n_factors``, or the rank of the table if that is less.
+        Number of factors: ``n_factors``, or the rank of the table if that is less.
     loadings_, loadings_std_ : arrays of shape (n_features, n_factors)
         Posterior mean and standard deviation on the scale of the input; zero for columns that were
-        constant in training or not chosen.  Factors are ordered by the variance they explain;
-        the largest loading of each is positive.  The linear machine of more than two classes has
-        separate factors for each class, one after another.
+        constant or not chosen.  Factors are ordered by the variance they explain; the largest
+        loading of each is positive.  The linear classifier of more than two classes has separate
+        factors for each class.
     noise_precision_ : array of shape (n_features,)
         Of each column, on the scale of the input; infinite for constant columns, NaN for columns
         that the model does not have.
     columns_ : array of int
         Numbers of the columns of the model.
     columns_loss_ : dict
-        Mean log loss of rows left out by number of columns tried, 0 for the shares of the classes;
-        empty if none was tried.  With more than two classes summed over them, each against the
-        rest.
+        Mean cross-validated log loss by number of columns tried, 0 for the shares of the classes;
+        empty if none was tried.  Losses of more than two classes, each against the rest, are added.
     mean_, scale_ : arrays of shape (n_features,)
         Of the columns; the scale is one for constant columns and if columns are not standardised.
     factor_relevance_ : array of shape (n_factors,)

@@ -41,96 +41,91 @@ class BayesianSVC(BayesianClassifier):
         f \sim \mathrm{GP}(b, k), \qquad
         L(y_i \mid f_i) = e^{-(u_i + \sqrt{u_i^2 + 1})}, \quad u_i = 1 - y_i f_i .
 
-    One fit chooses the kernel's parameters, finds the posterior of *f* and calibrates
-    probabilities; it takes the place of a grid search over ``C`` and ``gamma`` followed by Platt's
-    method.  With ``likelihood="hinge"``, :math:`e^{-2\max(0,\, u_i)}`, the mode is that of
-    ``sklearn.svm.SVC`` with ``C`` twice the kernel's weight.
+    One fit learns the kernel's parameters, the posterior of *f* and calibrated probabilities; it
+    replaces a grid search over ``C`` and ``gamma`` followed by Platt's method.  With
+    ``likelihood="hinge"``, :math:`e^{-2\max(0,\, u_i)}`, the mode is ``sklearn.svm.SVC`` with ``C``
+    twice the variance of the kernel.
 
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="auto"
         ``"auto"``: a Gaussian kernel, with a local part where that adds evidence; ``"rbf"``,
-        ``"matern"``, ``"linear"``, ``"poly"``; a kernel object, from whose values tuning starts; a
-        function of two arrays of rows; or ``"precomputed"``, X then being the square matrix of
-        kernel values (of new rows with the training rows, in prediction).
+        ``"matern"``, ``"linear"``, ``"poly"``; a kernel object, the start of the search; a function
+        of two arrays of rows; or ``"precomputed"``: X has kernel values with the training rows.
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 1,000 rows; beyond, 128 points are doubled until they cost the
-        bound less than 0.003 nats a row, and where 512 do not, every row up to 4,000 is a point.
+        bound less than 0.003 nats a row; if 512 are too few, every row is a point, up to 4,000.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound of
-        at most 10,000 rows by its gradient, with the kernel where that is tuned.
+        at most 10,000 rows by its gradient, together with a kernel that is tuned.
     approximation : {"variational", "fitc"}, default="variational"
-        What becomes of the variance that inducing points leave unexplained.  ``"variational"``: it
-        stays, and ``elbo_`` is a bound on the evidence of the exact process.  ``"fitc"``: it is
-        variance of the single rows, which they inform, and the bound is that of another process.
+        The variance that inducing points do not explain: with ``"variational"`` ``elbo_`` is a
+        bound on the evidence of the exact process; with ``"fitc"`` that variance is independent
+        between rows, and the bound is for that process.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``, which does without the
-        papers' augmentation; that makes standard deviations 20 to 40 % too small.
+        How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``; the augmented bound of the
+        papers makes standard deviations 20 to 40 % too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="auto"
-        The likelihood of a label given f: ``"soft_hinge"``, ``"hinge"`` (that of the papers),
-        ``"logistic"``, ``"probit"`` or ``"skewed_laplace"``.  ``"auto"`` is the soft hinge, and
-        beyond 50,000 rows or for rows read in blocks the logistic, whose f is linear in the log
-        odds, as the calibrated link is.
+        The likelihood of a label given f: ``"soft_hinge"``, ``"hinge"`` (as in the papers),
+        ``"logistic"``, ``"probit"`` or ``"skewed_laplace"``.  ``"auto"`` is the soft hinge, and the
+        logistic beyond 50,000 rows and for rows read in blocks.
     tune : bool, {"evidence", "cv", "bound", "sample"} or KernelSearch, default=True
-        ``True`` is ``"evidence"``: see :class:`~bayesvm.gp.kernel_search.KernelSearch`, which also
-        says with how many rows.  ``"cv"`` uses folds alone; ``"bound"`` is the papers' way;
-        ``"sample"``, under Gibbs, draws the parameters with f and predicts with all draws;
-        ``False`` takes the kernel as it is.
+        How the kernel is learned: by the evidence (``True``), see
+        :class:`~bayesvm.gp.kernel_search.KernelSearch`; by cross-validation; by the bound, as in
+        the papers; or drawn together with f under Gibbs.  ``False`` takes the kernel as it is.
     intercept_scale : float, optional
         Prior standard deviation of the level of f; 3 if not given.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Which columns hold categories: those of text, categories or truth values, and those listed.
-        ``"error"`` refuses columns that are not numbers.  Two levels of a column are at a fixed
-        distance, in units of one length scale; one not seen in training lies between them.
+        Columns of categories: columns of text, categories or booleans, and the listed ones.
+        ``"error"`` refuses columns that are not numeric.  Two levels of a column are at a fixed
+        distance; a level not seen in training lies between them.
     missing : {"auto", "error"}, default="auto"
-        ``"auto"`` replaces missing cells by the mean of the column, and adds an indicator where at
-        least 1 % of the training rows miss it; of categories they are a level.  ``"error"`` refuses
-        missing cells.
+        Missing cells are replaced by the mean of the column, with an indicator where 1 % or more
+        of the training rows miss it, and are a level of a category; or refused.
     standardize : bool, default=True
         Centre and scale columns inside.  For a kernel given by name and rows in memory, columns far
-        from Gaussian are transformed towards their ranks, and numbers of 3 to 10 values are levels
-        too.
+        from Gaussian are transformed towards their ranks, and columns of 3 to 10 different values
+        have indicators too.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: three numbers fitted on leave-one-out moments (of more
-        than two classes a softmax of all, with an offset for each), the pseudo-likelihood
-        normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
+        The link from f to probabilities: fitted to leave-one-out moments (three parameters; for
+        more than two classes a softmax), the pseudo-likelihood normalised over labels, or
+        :math:`\Phi(m/\sqrt{1+v})`.
     width : {"data", "model"}, default="data"
-        Standard deviations, intervals and draws: ``"data"`` uses the robust (sandwich) covariance,
-        corrected for shrinkage and calibration (:doc:`/intervals`); ``"model"`` uses the posterior.
-        Predictions are the same.
+        Standard deviations, intervals and draws by the robust (sandwich) covariance, corrected for
+        shrinkage and calibration (:doc:`/intervals`), or by the posterior.  Predictions are the
+        same.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
         What computes the sums over rows: see :mod:`bayesvm.data`.  ``"auto"`` follows the input.
-        Beyond 50,000 rows, columns have the ``dtype`` of the engine, by default float32 (float64
-        under EM), and are kept where its ``memory`` allows, else computed again on every pass.
+        Beyond 50,000 rows, columns are float32 (float64 under EM) unless the engine has a
+        ``dtype``, and are kept if its ``memory`` allows.
     max_iter, tol : int and float, optional
         Override the values of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of samplers, stochastic steps and ``inducing="random"``.  The search for the kernel and
-        k-means depend on the data alone.
+        Seed of samplers, stochastic steps and ``inducing="random"``.  The kernel search and k-means
+        depend on the data alone.
     n_jobs : int, optional
         Threads (or processes of the sampler).
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Each is called with a :class:`~bayesvm.inference.Progress` after every iteration, and after
-        every kernel that is tried; returning ``True`` ends the fit there, with the best so far.
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration and every kernel
+        tried; ``True`` ends the fit with the best so far.
     checkpoint : str or path, optional
-        File with the state of a long fit, from which a later fit with the same file resumes.
+        File with the state of a long fit, from which a later fit resumes.
 
     Attributes
     ----------
     kernel_ : object of :mod:`bayesvm.kernels`
         The kernel with its learned parameters, on the standardised scale; with the means of their
         logarithms if they were drawn.
-    kernel_draws_ : array of shape (chains, draws, k)
-        With ``tune="sample"``: log parameters in the order of ``kernel_.names`` (a list of such
-        arrays, one a class, for more than two classes).
+    kernel_draws_ : array of shape (chains, draws, k), or a list of them by class
+        With ``tune="sample"``: log parameters in the order of ``kernel_.names``.
     feature_importances_ : array of shape (n_features,)
-        How much f changes along each column of the input, in units of the column's spread, as
-        shares of the sum; of a column of categories that of its largest indicator.
+        Root mean square slope of f along each column, in units of the column's spread, as shares
+        of the sum; for a column of categories the largest of its indicators.
     inducing_points_ : array of shape (m, n_features)
         On the scale of the input; numbers of training rows if precomputed.
     support_ : array of int
@@ -139,23 +134,21 @@ class BayesianSVC(BayesianClassifier):
     support_proba_ : array of shape (n,) or (n, n_classes)
         Posterior probability that :math:`y_i f_i < 1`; not defined under EM.
     elbo_, elbo_path_ : float and array
-        Lower bound on the log evidence under VB and SVI, complete with constants (summed over
-        machines), and its history (a list of them for more than two classes).
-    log_posterior_, log_posterior_path_ : float and array
-        The same of the log posterior density under EM.
-    log_likelihood_path_ : array
-        Log pseudo-likelihood of the draws under Gibbs, averaged over chains.
-    n_iter_, converged_ : int, bool
-        Passes of the last fit, and whether its stopping rule was met.
+        Lower bound on the log evidence under VB and SVI, summed over binary models, and its history
+        (a list for more than two classes).
+    log_posterior_, log_posterior_path_, log_likelihood_path_
+        The log posterior density under EM; the log pseudo-likelihood of the draws under Gibbs.
     classes_ : array of shape (n_classes,)
         Labels.
     offset_ : array of shape (1,) or (n_classes,)
         Shift of f by the calibration, before the sign is taken.
+    n_iter_, converged_ : int, bool
+        Number of iterations, and whether the stopping rule was met.
 
     See Also
     --------
     sklearn.svm.SVC : the mode, without probabilities.
-    BayesianLinearSVC : the linear machine, for very many columns or rows.
+    BayesianLinearSVC : the linear classifier, for very many columns or rows.
 
     References
     ----------

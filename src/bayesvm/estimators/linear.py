@@ -1,4 +1,4 @@
-"""Linear predictors: their reports, the base of their classifiers, and the linear machine."""
+"""Linear predictors: their reports, the base of their classifiers, and the linear classifier."""
 
 from __future__ import annotations
 
@@ -395,27 +395,27 @@ class BayesianLinearSVC(LinearClassifier):
 
         f_i = \beta_0 + x_i^\top\beta, \qquad
         L(y_i \mid f_i) = \frac{1}{1 + e^{-y_i f_i}}, \qquad
-        \beta_j \sim N(0, \sigma^2), \quad \sigma^2 \text{ chosen by rows left out.}
+        \beta_j \sim N(0, \sigma^2), \quad \sigma^2 \text{ chosen by leave-one-out.}
 
-    The loss of a support vector machine is ``likelihood="hinge"``; in a linear machine its log loss
-    is higher, and its intervals are too narrow.  One fit gives coefficients with intervals, a
-    penalty chosen without a grid, and matching probabilities without cross-validation.
+    One fit gives coefficients with intervals, a penalty, and calibrated probabilities without
+    cross-validation.  ``likelihood="hinge"`` is the loss of a support vector machine; its log loss
+    is higher, and its intervals are too narrow.
 
     Parameters
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
-        ``"auto"`` chooses the ridge penalty by evidence and leave-one-out log loss, where these are
-        known; ``"ridge"`` learns it in the fit, as Gibbs does.  ``"fixed"`` has precision 1.
-        ``"lasso"`` and ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and
-        ``"laplace_zero"`` give each column a probability of inclusion.
+        ``"auto"`` chooses the ridge penalty by evidence and leave-one-out log loss; ``"ridge"``
+        learns it in the fit, as Gibbs does; ``"fixed"`` has precision 1.  ``"lasso"`` and
+        ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
+        each column a probability of inclusion.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` maximises the tight bound if the prior is ``"auto"``,
         else the augmented one, whose standard deviations are too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         Distribution (or pseudo-likelihood) of a label given f: ``"logistic"`` (and ``"auto"``),
         ``"probit"``, ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  More than two classes
-        have the multinomial likelihood under ``"logistic"``, where the scheme can fit it, else a
-        machine each against the rest.
+        have the multinomial likelihood under ``"logistic"``, else a binary model each against the
+        rest.
     formula : str, optional
         Such as ``"y ~ age * sex + np.log(dose)"``: X is a data frame then, from which columns are
         read, see :meth:`from_formula`.  ``fit_intercept`` must be False where it has no intercept.
@@ -472,8 +472,8 @@ class BayesianLinearSVC(LinearClassifier):
     inclusion_proba_ : array of shape (n_features,)
         Selection priors: posterior probability that a column matters (to any class).
     elbo_, elbo_path_ : float and array
-        Lower bound on the log evidence under VB and SVI, summed over machines, and its history (a
-        list of them where classes were fitted one by one).
+        Lower bound on the log evidence under VB and SVI, summed over binary models, and its history
+        (a list where classes were fitted one by one).
     log_posterior_, log_posterior_path_, log_likelihood_path_
         The log posterior density under EM; the log pseudo-likelihood of the draws under Gibbs.
     kkt_residual_, duality_gap_ : float
@@ -566,8 +566,8 @@ class BayesianLinearSVC(LinearClassifier):
         variational Bayes); the penalty and the scaling of columns stay as they are.
         Probabilities are calibrated by leave-one-out predictions of the most recent rows.
 
-        More than two classes have a machine each against the rest, and one link.  Callbacks are
-        called once a call and class.  There is no ``checkpoint``: save the model.
+        More than two classes have a binary model each against the rest, and one link.  Callbacks
+        are called once a call and class.  There is no ``checkpoint``: save the model.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The linear machine with effects of groups, and the reports of these effects."""
+"""The linear classifier with effects of groups, and the reports of these effects."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class GroupReports:
 
 @dataclass(eq=False, repr=False)
 class MixedSVC(GroupReports, LinearClassifier):
-    r"""Linear machine with effects of groups, and a posterior over all of it.
+    r"""Linear mixed classifier: effects of columns and of groups, with their posterior.
 
     .. math::
 
@@ -202,21 +202,19 @@ class MixedSVC(GroupReports, LinearClassifier):
         u_{bg} \sim N(0, \Sigma_b), \quad \Sigma_b \text{ learned,}
 
     where :math:`g_b(i)` is the group of row *i* under factor *b*, and :math:`z_{bi}` is 1 (a random
-    intercept), or 1 and some columns of the row (random slopes).  Groups seen in training are
-    predicted with their effects; groups not seen, or not given, are averaged over: mean zero,
-    variance :math:`z^\top E[\Sigma_b] z` added.
+    intercept), or 1 and some columns of the row (random slopes).  Predictions for groups seen in
+    training use their effects; for other groups the variance :math:`z^\top E[\Sigma_b] z` is added.
 
-    Groups are codes, never columns of zeros and ones, and cost is linear in their number: a million
-    rows in a hundred thousand groups take seconds.  Of several factors (crossed, or nested: give
-    inner groups labels that are unique over all) the widest is eliminated, the others are solved
-    for densely.
+    The cost is linear in the number of groups: a million rows in a hundred thousand groups take
+    seconds.  Of several factors (crossed, or nested with labels that are unique over all) the
+    effects of the widest are eliminated, those of the others are solved for densely.
 
     Parameters
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
         Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`.  ``"auto"``
-        is weak here, the same for every ``inference``: normal with standard deviation 2.5 for
-        standardised columns, ``Fixed(0.16)``.  Use ``"ridge"`` for many columns.
+        is weak: normal with standard deviation 2.5 for standardised columns, ``Fixed(0.16)``.  Use
+        ``"ridge"`` for many columns.
     inference, likelihood
         As in :class:`~bayesvm.BayesianLinearSVC`.  ``"vb"`` maximises the tight bound of a
         normalised likelihood; the augmented bound makes variances of groups too small.
@@ -227,9 +225,9 @@ class MixedSVC(GroupReports, LinearClassifier):
         As in :class:`~bayesvm.BayesianLinearSVC`.  With ``missing="model"`` columns with slopes
         must be complete.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities.  Of a normalised likelihood ``"calibrated"`` is
-        ``"normalised"``; else a link is fitted to leave-one-out moments of rows, with half the
-        weight on rows as of a new group.
+        The link from f to probabilities.  For a normalised likelihood ``"calibrated"`` is
+        ``"normalised"``; else the link is fitted to leave-one-out moments, half of the weight being
+        on rows treated as those of new groups.
     width, class_weight, intercept_scale, engine, max_iter, tol, random_state, n_jobs, verbose
         As in :class:`~bayesvm.BayesianLinearSVC`.
     callbacks, warm_start, checkpoint

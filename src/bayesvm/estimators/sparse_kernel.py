@@ -1,4 +1,4 @@
-"""Sparse kernel machines: the probabilistic classification and the relevance vector machine."""
+"""Sparse kernel classifiers: probabilistic classification and relevance vector machines."""
 
 from __future__ import annotations
 
@@ -297,25 +297,24 @@ class PCVC(VectorClassifier):
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
         ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``, with one length scale or one per
-        column; a kernel object, from whose values tuning starts; a function of two arrays; or
-        ``"precomputed"``, X then being the kernel values with the training rows (without a norm,
-        as with ``norm_penalty=0``, and with a warning, where they are not symmetric).
+        column; a kernel object, where tuning starts; a function of two arrays; or
+        ``"precomputed"``: X has kernel values with the training rows (if they are not symmetric
+        there is no norm, as with ``norm_penalty=0``).
     weight_prior : "laplace", "power" or bayesvm.sparse_kernel.Power, default="laplace"
-        The one-sided prior of weights.  ``"power"`` is that of the paper, ``Power()``:
-        :math:`p(w) \propto |w|^{-(2c+1)}`, sparser, with local maxima, so several starts are tried.
+        The one-sided prior of weights.  ``"power"`` is ``Power()``, the paper's
+        :math:`p(w) \propto |w|^{-(2c+1)}`: sparser, with local maxima, so several starts are tried.
         The object also has the paper's Student prior and its prior of the bias.
     rate : float, optional
-        The rate :math:`\tau`, which then alone leaves vectors out; chosen if not given.
+        The rate :math:`\tau`, by which vectors are left out; chosen if not given.
     norm_penalty : float, optional
         The penalty :math:`\lambda` of the squared norm of f; chosen by leave-one-out log loss if
-        not given.  At 0 the rate alone must make f smooth, and does it worse; folds then choose it.
+        not given.  At 0 the rate alone regularises f and is chosen by cross-validation.
     tune : bool, default=True
         Learn the length scales, by the evidence of a logistic Gaussian process with the same
-        kernel.  Under ``"power"`` that is where they start; they move with the weights, by
-        Gauss-Newton steps.
+        kernel.  Under ``"power"`` they then move with the weights, by Gauss-Newton steps.
     selection : {"best", "one_standard_error"}, default="best"
-        Leave vectors out while f is close to the process; or while the log loss of rows left out
-        is within one standard error of what it was: fewer vectors.
+        Leave vectors out while f is close to the Gaussian process; or, for fewer vectors, while the
+        leave-one-out log loss is within one standard error.
     n_folds : int, default=5
         Folds, under the power prior and where ``norm_penalty=0``.
     n_candidates : int or "auto", default="auto"
@@ -326,7 +325,7 @@ class PCVC(VectorClassifier):
     standardize : bool, default=True
         Centre and scale columns inside; length scales are then in units of a column's spread.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: three numbers fitted on rows left out, or the model's own
+        The link from f to probabilities: fitted to held-out rows, or the model's own
         :math:`\Phi(m/\sqrt{1+v})`, by either of the other names.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied by ``sample_weight``.
@@ -338,8 +337,8 @@ class PCVC(VectorClassifier):
         Under the power prior: most iterations, 500 by default, and the relative change of weights
         that ends them, 1e-5 by default.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of what is drawn: rows that choose the norm (beyond 1,000) and candidates (beyond
-        3,000).  ``None`` is one fixed seed: equal data give equal fits.
+        Seed of the rows that choose the norm (beyond 1,000) and of candidates (beyond 3,000).
+        ``None`` is one fixed seed: equal data give equal fits.
     n_jobs, verbose, callbacks, warm_start, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the last
         fit.
@@ -358,9 +357,9 @@ class PCVC(VectorClassifier):
         Rates at which vectors were chosen, and penalties of the norm; not defined under the power
         prior.
     empty_ : bool
-        Whether a machine was left without vectors.
+        Whether a binary model was left without vectors.
     log_posterior_, log_posterior_path_ : float and array
-        Log posterior density up to the prior's constant (summed over machines), and its history.
+        Log posterior density up to a constant (summed over binary models), and its history.
     classes_, offset_, n_iter_, converged_
         As of :class:`~bayesvm.BayesianSVC`.
 
@@ -484,8 +483,8 @@ class RVC(VectorClassifier):
         not symmetric gives a warning.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
-        from none and from up to 100 that span the others, and takes the end of more evidence;
-        ``"em"`` begins with all and prunes (Tipping 2001), which is what Chen et al. compare with.
+        from two starts of which the one with more evidence is kept; ``"em"`` begins with all and
+        prunes (Tipping 2001), as in the comparisons of Chen et al.
     likelihood : {"auto", "probit", "logistic"} or an object of these, default="probit"
         :math:`\Phi(yf)`, which Chen et al. use and ``"auto"`` means, or Tipping's
         :math:`1/(1 + e^{-yf})`; they differ little.
@@ -493,13 +492,12 @@ class RVC(VectorClassifier):
         Learn the length scales, by the evidence of a logistic Gaussian process with the same
         kernel.
     n_folds : int, default=5
-        Folds that calibrate the probabilities of a tuned machine.
+        Folds that calibrate the probabilities if the kernel is tuned.
     n_candidates, categorical, missing, standardize
         As in :class:`~bayesvm.PCVC`.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: three numbers fitted on held-out rows (leave-one-out
-        moments where nothing is tuned); the likelihood averaged over f; or
-        :math:`\Phi(m/\sqrt{1+v})`, the same where the likelihood is probit.
+        The link from f to probabilities: fitted to held-out rows (leave-one-out moments without
+        tuning); the likelihood averaged over f; or :math:`\Phi(m/\sqrt{1+v})`.
     class_weight, intercept_scale, engine
         As in :class:`~bayesvm.PCVC`.
     max_iter, tol : int and float, optional
@@ -517,7 +515,7 @@ class RVC(VectorClassifier):
     vectors_, support_, dual_coef_, intercept_, n_vectors_, kernel_, empty_
         As of :class:`~bayesvm.PCVC`; weights and bias are posterior means.
     log_evidence_, log_evidence_path_ : float and array
-        Log evidence by Laplace's approximation (summed over machines), and its history.
+        Log evidence by Laplace's approximation (summed over binary models), and its history.
     classes_, offset_, n_iter_, converged_
         As of :class:`~bayesvm.BayesianSVC`.
 

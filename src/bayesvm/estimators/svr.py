@@ -42,26 +42,25 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         p(y_i \mid f_i) \propto e^{-\max(|y_i - f_i| - \varepsilon,\, 0) / s}, \qquad
         \beta_j \sim N(0, \sigma^2).
 
-    Its loss is that of :class:`sklearn.svm.LinearSVR`: zero within :math:`\varepsilon` of f, then a
-    straight line.  One fit learns the width of the tube, the scale *s* and the penalty, and gives
-    coefficients with intervals, and intervals of new numbers with their nominal coverage.
+    The loss is the epsilon-insensitive loss of :class:`sklearn.svm.LinearSVR`.  One fit learns the
+    width of the tube, the scale *s* and the penalty, and gives coefficients with intervals and
+    prediction intervals with their nominal coverage.
 
     Parameters
     ----------
     epsilon : "auto" or float, default="auto"
-        Half the width of the tube, in the unit of y.  ``"auto"``: that under which leave-one-out
-        residuals of a first fit without a tube are most likely.
+        Half the width of the tube, in the unit of y.  ``"auto"`` maximises the likelihood of the
+        leave-one-out residuals of a first fit without a tube.
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
         ``"auto"`` and ``"ridge"`` are :class:`~bayesvm.priors.Ridge`, whose variance the bound
         learns; with Gibbs ``Ridge(a=2, b=1)``.  Others are as in
         :class:`~bayesvm.BayesianLinearSVC`.
     inference : {"vb", "em", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         How the posterior is found.  ``"vb"`` maximises the tight bound, with selection priors the
-        augmented one.  ``"em"`` is the estimate of a support vector machine, with a certificate of
-        its optimality.
+        augmented one.  ``"em"`` is the estimate of a support vector machine.
     scale : float, optional
-        The scale *s*, in the unit of y: the mean distance from the tube of numbers outside of it.
-        By default it is learned by the bound, and drawn by Gibbs.
+        The scale *s*, in the unit of y: the mean distance from the tube of targets outside of it.
+        By default it is learned.
     fit_intercept, categorical, missing
         As in :class:`~bayesvm.BayesianLinearSVC`, without ``missing="model"``.
     standardize : bool, default=True
