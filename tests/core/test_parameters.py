@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.core.parameters import RULES, check_parameters
+from bayesvm.core.parameters import RULES, check_draws, check_parameters
 from bayesvm.data import Serial
 from bayesvm.sparse_kernel import Power
 from bayesvm.terms import Columns
@@ -102,3 +102,9 @@ def test_parameters_with_an_effect_are_not_warned_of(model):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*no effect")
         model.fit(X, (X[:, 0] > 0).astype(int))
+
+
+@pytest.mark.parametrize("wrong", [X, 2.5, 0, True, "5"], ids=lambda x: type(x).__name__)
+def test_a_number_of_draws_is_a_whole_number(wrong):
+    with pytest.raises(ValueError, match="n, the number of draws, must be a whole number"):
+        check_draws(wrong)

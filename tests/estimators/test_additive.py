@@ -148,17 +148,6 @@ def test_empty_cells_are_refused_where_nothing_can_fill_them(part):
         AdditiveSVC(terms, missing="error").fit(X, y)
 
 
-def test_the_scale_of_the_loss_is_learned_beside_missing_cells_and_gates():
-    X, y = ward()
-    numbers = X[list("abcd")]
-    plain = BayesianLinearSVC(likelihood="skewed_laplace").fit(numbers.fillna(0.0), y)
-    holes = BayesianLinearSVC(likelihood="skewed_laplace", missing="model").fit(numbers, y)
-    gated = BayesianLinearSVC("laplace_zero", likelihood="skewed_laplace", random_state=0)
-    gated.fit(numbers.fillna(0.0), y)
-    scales = [m.machines_[0].model.likelihood.scale for m in (plain, holes, gated)]
-    assert max(scales) < 3 * min(scales)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("inference", ["vb", Gibbs(draws=30, burn_in=20, chains=2)])
 def test_draws_of_coefficients_of_f_and_for_arviz(inference):
@@ -209,13 +198,6 @@ def test_groups_and_missing_cells_are_the_mixed_machine(inference):
         assert np.allclose(a, b, atol=1e-5)
     filled = sums.impute(X)[0][:41, 2]
     assert np.corrcoef(filled, X.d[:41])[0, 1] > 0.95
-
-
-def test_a_note_names_the_columns_whose_missing_cells_were_replaced():
-    X, y = ward()
-    X = X[["h", "a", "b"]].assign(b=X.b.mask(np.arange(len(X)) < 20))
-    note = AdditiveSVC([("x", Columns()), ("h", Groups("h"))]).fit(X, y).summary().attrs["note"]
-    assert "Missing cells of 'b' were replaced" in note
 
 
 def test_cells_of_several_terms_are_each_filled_in_from_their_own():

@@ -1,6 +1,5 @@
 """What estimators share: callbacks, random streams, notes, draws, warnings."""
 
-import json
 import warnings
 
 import numpy as np
@@ -8,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 
 from bayesvm import (
     PCVC,
@@ -18,7 +16,6 @@ from bayesvm import (
     BayesianSVC,
     FactorSVC,
     MixedSVC,
-    make_pipeline,
 )
 from bayesvm.data import Serial
 from bayesvm.inference import EM, SVI, VB, Gibbs
@@ -152,18 +149,6 @@ def test_a_summary_says_that_filled_cells_are_not_fully_counted():
     assert "cells" not in drawn.summary().attrs.get("note", "")
 
 
-@pytest.mark.parametrize("kind", [BayesianLinearSVC, BayesianSVC, MixedSVC, RVC, FactorSVC])
-def test_a_number_of_draws_is_a_whole_number(kind):
-    model = kind(random_state=0).fit(X, Y)
-    for wrong in ((X, 5), (X,), (2.5,), (0,), (True,), ("5",)):
-        with pytest.raises(ValueError, match="n, the number of draws, must be a whole number"):
-            model.sample_posterior(*wrong)
-    assert model.sample_posterior(np.int64(5), X).shape == (5, 60)
-    if kind is BayesianLinearSVC:
-        with pytest.raises(ValueError, match="got ndarray"):
-            make_pipeline(StandardScaler(), kind()).fit(X, Y).sample_posterior(X, 5)
-
-
 def test_the_warning_about_chains_names_the_coefficient_that_agrees_least():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"dose": rng.standard_normal(60), "age": rng.standard_normal(60)})
@@ -177,31 +162,6 @@ def test_the_warning_about_chains_names_the_coefficient_that_agrees_least():
         BayesianLinearSVC(inference=Gibbs(1, 5, 1), random_state=0).fit(frame, y)
     with pytest.warns(ConvergenceWarning, match=r"R-hat up to [\d.]+, of "):
         MixedSVC(inference=few, random_state=0).fit(frame, y, groups=np.arange(60) % 10)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        BayesianLinearSVC(inference=CHAINS, random_state=0),
-        BayesianSVC(n_inducing=10, inference=CHAINS, tune=False, random_state=0),
-    ],
-    ids=["linear", "kernel"],
-)
-def test_no_two_generators_of_a_fit_share_a_stream(model, monkeypatch):
-    made, make = [], np.random.default_rng
-    fixed = [json.dumps(make(k).bit_generator.state) for k in (0, 1)]  # seeds that are constants
-
-    def noted(*args):
-        rng = make(*args)
-        if args and not isinstance(args[0], np.random.Generator):
-            made.append(json.dumps(rng.bit_generator.state))
-        return rng
-
-    monkeypatch.setattr(np.random, "default_rng", noted)
-    model.fit(X, Y)
-    made = [state for state in made if state not in fixed]
-    assert len(made) > CHAINS.chains * CHAINS.burn_in
-    assert len(set(made)) == len(made)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

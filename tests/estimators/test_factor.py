@@ -228,19 +228,6 @@ def test_export_to_arviz(kind):
     assert np.all(np.trace(C, axis1=2, axis2=3) >= crossed - 1e-9)
 
 
-def test_scores_of_labelled_rows_are_those_of_new_ones():
-    """The kernel machine ends at scores that labels have not touched."""
-    X, _ = simulate()
-    model = fit()
-    held = model.machines_[0].fitted
-    unit = held.problem.spread(held.state.W)
-    at, sign = model._report._ordered[0][:2]
-    mine, theirs = model.transform(X), held.state.W[:, at] * sign / unit  # rows in another order
-    gap = np.abs(mine[:, None] - theirs).max(axis=2)
-    assert gap.min(axis=0).max() < 1e-10
-    assert gap.min(axis=1).max() < 1e-10
-
-
 def test_a_warning_points_at_the_line_that_fits():
     X, y = simulate()
     for classifier in ("linear", "kernel"):
@@ -448,18 +435,6 @@ def test_the_choice_of_columns_reports_progress_and_can_be_stopped():
 def table(seed, n=25, d=6):
     """Two columns matter, one repeats them, three are noise."""
     return make_classification(n, d, n_informative=2, n_redundant=1, random_state=seed)
-
-
-@pytest.mark.parametrize("seed", [2, 17, 37])  # where ascents from different starts end apart
-def test_a_weight_of_two_is_the_row_twice_in_any_order(seed):
-    X, y = table(seed)
-    rng = np.random.default_rng(seed)
-    weight = rng.integers(1, 4, len(y))
-    rows = rng.permutation(np.repeat(np.arange(len(y)), weight))
-    one = FactorSVC(2).fit(X, y, sample_weight=weight).predict_proba(X)
-    two = FactorSVC(2).fit(X[rows], y[rows]).predict_proba(X)
-    # the same data become the same arrays: only the products of new rows may round differently
-    np.testing.assert_allclose(one, two, rtol=0, atol=1e-9)
 
 
 def test_a_fit_of_the_kernel_machine_has_converged():

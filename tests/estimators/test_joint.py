@@ -101,12 +101,3 @@ def test_others_are_one_against_the_rest(params):
     model = BayesianLinearSVC(**{"prior": "ridge", **params}).fit(X, Y)
     assert not model.fit_.is_joint
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-
-
-def test_a_class_of_one_row():
-    y = Y.copy()
-    y[0] = 9
-    model = BayesianLinearSVC(likelihood="logistic", prior="ridge").fit(X, y)
-    p = model.predict_proba(X)
-    assert np.all(np.isfinite(p))
-    assert p[1:, 3].mean() < 0.05

@@ -49,15 +49,6 @@ def test_it_learns_and_tells_the_truth(model):
     assert model.elbo_ == model.elbo_path_[-1]
 
 
-def test_tuning_beats_no_tuning_and_both_rules_are_near_each_other(model):
-    wide = BayesianSVC(kernel=Scaled(0.05, RBF(9.0)), tune=False).fit(X, y)
-    cv = BayesianSVC(tune="cv", random_state=0).fit(X, y)
-    ours, folds, poor = (log_loss(m.predict_proba(X_new), y_new) for m in (model, cv, wide))
-    assert ours < poor
-    assert abs(ours - folds) < 0.05
-    assert model.kernel_.weight != cv.kernel_.weight
-
-
 def test_draws_have_the_moments_of_f(plain):
     m, v = plain.machines_[0].reported_moments(X_new[:6])
     f = plain.sample_posterior(20_000, X_new[:6], random_state=0)
@@ -87,14 +78,6 @@ def test_order_of_rows_does_not_matter():
     two = BayesianSVC(random_state=0).fit(X[order], y[order])
     np.testing.assert_allclose(one.predict_proba(X_new), two.predict_proba(X_new), atol=1e-10)
     np.testing.assert_allclose(two.support_proba_, one.support_proba_[order], atol=1e-10)
-
-
-@pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_scale_and_offset_of_columns_do_not_matter(scale, model):
-    moved = BayesianSVC(random_state=0).fit(X * scale + 3 * scale, y)
-    np.testing.assert_allclose(
-        moved.predict_proba(X_new * scale + 3 * scale), model.predict_proba(X_new), atol=1e-4
-    )
 
 
 # ----- the mode is the support vector machine
@@ -150,14 +133,6 @@ def test_few_points_and_what_fitc_keeps_of_the_variance(plain, model):
     assert tuned.inducing_points_.shape == (25, 2)
     gap = log_loss(tuned.predict_proba(X_new), y_new) - log_loss(model.predict_proba(X_new), y_new)
     assert gap < 0.03
-
-
-@pytest.mark.slow
-def test_many_rows():
-    A, b = make_moons(6000, noise=0.25, random_state=0)
-    fit = BayesianSVC(random_state=0).fit(A, b)
-    assert fit.inducing_points_.shape[0] <= 200  # smooth: more do not pay
-    assert fit.score(X_new, y_new) > 0.92
 
 
 # ----- kernel values given
@@ -361,24 +336,6 @@ def test_more_than_two_classes():
 # ----- streams
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_stream_learns_nearly_what_a_fit_does(classes):
-    A, b = make_moons(1500, noise=0.25, random_state=3)
-    codes = b + (A[:, 0] > 1.0) if classes == 3 else b
-    options = {"kernel": FIXED, "tune": False, "n_inducing": 30, "random_state": 0}
-    stream = BayesianSVC(**options)
-    for i in range(0, 900, 300):
-        stream.partial_fit(A[i : i + 300], codes[i : i + 300], classes=np.arange(classes))
-    assert stream.fit_.weight == 900
-    assert stream.inducing_points_.shape == (30, 2)
-    whole = BayesianSVC(**options).fit(A[:900], codes[:900])
-    ours, theirs = (log_loss(m.predict_proba(A[900:]), codes[900:]) for m in (stream, whole))
-    assert ours - theirs < 0.03
-    assert not hasattr(stream, "support_")
-    spread = stream.decision_function(X_new[:3], return_std=True)[1]
-    assert spread.shape == ((3,) if classes == 2 else (3, 3))
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"n_inducing": 15}, {"n_inducing": 15, "approximation": "fitc"}], ids=str
 )
@@ -427,15 +384,6 @@ def test_one_row_a_class(rows, tune):
         warnings.simplefilter("error")
         fit = BayesianSVC(tune=tune, random_state=0).fit(rows, [0, 1])
     assert np.all(np.isfinite(fit.predict_proba(rows)))
-
-
-def test_separable_data_and_copies_are_quiet():
-    A = np.repeat(np.vstack([X[y == 0] - 9, X[y == 1] + 9]), 2, axis=0)
-    b = np.repeat(np.sort(y), 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit = BayesianSVC(random_state=0).fit(A, b)
-    assert fit.score(A, b) == 1.0
 
 
 def test_points_with_both_labels_are_fitted():

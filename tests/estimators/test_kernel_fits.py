@@ -1,7 +1,6 @@
 """Kernel machines: tuning, callbacks while it lasts, and sizes of pickles."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from bayesvm import PCVC, RVC, BayesianSVC
 from bayesvm.inference import VB
 from bayesvm.kernels import RBF
-from bayesvm.likelihoods import Hinge
 
 MOONS, SIDE = make_moons(120, noise=0.25, random_state=0)
 NEW = np.random.default_rng(1).uniform(-2, 3, (200, 2))
@@ -45,46 +43,6 @@ def test_the_bound_tunes_kernels_without_a_gradient_in_points(kind, approximatio
     model = BayesianSVC(kernel, **how).fit(X, SIDE)
     assert model.score(X, SIDE) > 0.85
     assert model.kernel_.weight != 1.0
-
-
-def test_one_name_one_tolerance():
-    how = {"kernel": 2.0 * RBF(0.8), "tune": False}
-    by_name = BayesianSVC(inference="vb", **how).fit(MOONS, SIDE)
-    by_object = BayesianSVC(inference=VB(), **how).fit(MOONS, SIDE)
-    assert by_name.n_iter_ == by_object.n_iter_
-    assert_allclose(by_name.predict_proba(NEW), by_object.predict_proba(NEW), rtol=1e-6, atol=1e-9)
-
-
-class Broken(Hinge):
-    """A likelihood whose bound is lost, at once or after some answers."""
-
-    left = 0
-
-    def tight(self, y, m, v):
-        return self._lost(super().tight(y, m, v))
-
-    def augmented(self, y, m, v):
-        return self._lost(super().augmented(y, m, v))
-
-    def _lost(self, local):
-        Broken.left -= 1
-        return local if Broken.left >= 0 else local._replace(bound=np.nan * local.bound)
-
-
-@pytest.mark.parametrize("how", [{}, {"n_inducing": 20, "approximation": "fitc"}])
-@pytest.mark.parametrize("answers", [2])
-def test_a_fit_without_a_bound_has_not_converged(how, answers):
-    Broken.left = answers
-    model = BayesianSVC(2.0 * RBF(0.8), likelihood=Broken(), tune=False, random_state=0, **how)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            model.fit(MOONS, SIDE)
-        except ValueError as error:
-            assert "bound" in str(error)  # noqa: PT017
-            return
-    assert not model.converged_
-    assert any("bound still moving" in str(s.message) for s in said)
 
 
 def test_a_stop_in_the_search_for_the_amplitude_keeps_the_best_so_far():

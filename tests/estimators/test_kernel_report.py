@@ -34,16 +34,6 @@ def test_summary_and_export_of_parameters_that_were_drawn():
     np.testing.assert_allclose(group["kernel"].sel(parameter="weight").values, drawn[..., 0])
 
 
-def test_exported_functions_are_those_of_the_posterior():
-    model = BayesianSVC(tune=False, n_inducing=10, random_state=0).fit(X, Y)
-    f = model.to_arviz()["posterior"]["f"]
-    assert f.shape == (1, 1000, 10)
-    mean, sd = model.machines_[0].moments(model.inducing_points_)
-    z = (f.values[0].mean(axis=0) - mean) / np.sqrt(sd / 1000)
-    assert np.abs(z).max() < 4.5
-    np.testing.assert_allclose(f.values[0].var(axis=0), sd, rtol=0.25)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_draws_keep_their_chains_and_classes_their_names():
     bunch = load_iris()

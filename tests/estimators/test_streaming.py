@@ -50,14 +50,6 @@ def test_callbacks_hear_of_every_chunk(name):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_checkpoint_is_refused_before_anything_is_learned(name, tmp_path):
-    model = clone(STREAMS[name]).set_params(checkpoint=tmp_path / "fit.npz")
-    with pytest.raises(ValueError, match=r"save the model between calls by bayesvm.save"):
-        model.partial_fit(X, Y, classes=[0, 1])
-    assert not hasattr(model, "machines_")
-
-
-@pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_goes_on_from_its_file(name, tmp_path):
     pytest.importorskip("skops.io")
     model = clone(STREAMS[name]).partial_fit(X[:200], Y[:200], classes=[0, 1])
@@ -104,17 +96,6 @@ def test_a_stream_does_not_grow(name):
         stream.partial_fit(X, Y, classes=[0, 1], buffer=100)
         sizes.append(len(pickle.dumps(stream)))
     assert max(sizes[1:]) - min(sizes[1:]) < 1000  # a bound path may be longer by some passes
-
-
-def test_rows_held_are_the_last_of_each_class():
-    from bayesvm.data.labels import Training
-    from bayesvm.estimators.streaming import recent
-
-    codes = np.array([0, 1, 0, 0, 2, 0, 1, 0, 1, 1])
-    rows = Training(np.arange(10.0)[:, None], np.arange(3), codes, np.ones(10), np.ones(10))
-    held = recent(rows, 6)
-    assert held.X[:, 0].tolist() == [4, 5, 7, 8, 9]
-    assert held.codes.tolist() == [2, 0, 0, 1, 1]
 
 
 # ----- the posterior as the prior

@@ -15,6 +15,7 @@ from ..core import arrays
 from ..core.parameters import is_among, is_number
 from ..core.types import Array
 from ..data.tables import cells_of, column_names, column_of
+from ..designs.table import Layout
 from ..inference.latent import predict_rows
 from ..inspection.tables import pandas_for, stacked, tails
 from ..predictive.fitted import DRAWS, BinaryModel
@@ -201,25 +202,20 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
     known = model._levels_of(names)
     given = change if isinstance(change, Mapping) else {}
     by_column = {_chosen(known, names, [name])[0]: how for name, how in given.items()}
-    for j in _chosen(known, names, columns if columns is not None or not given else list(given)):
+    for j in _chosen(known, names, list(given) if columns is None and given else columns):
         how = by_column.get(j, "sd") if isinstance(change, Mapping) else change
+        if isinstance(how, Sequence | np.ndarray) and not isinstance(how, str) and len(how) == 2:
+            yield Contrast(names[j], f"{how[0]} to {how[1]}", j, *how)
+            continue
         amount = float(how) if is_number(how) else None
-        is_word = isinstance(how, str)
-        is_pair = not is_word and isinstance(how, Sequence | np.ndarray) and len(how) == 2
-        known_word = is_among(how, ("sd", "unit", "slope"))
-        if not (is_pair or known_word or (amount and np.isfinite(amount))):
+        if not (is_among(how, ("sd", "unit", "slope")) or (amount and np.isfinite(amount))):
             raise ValueError(
                 f"change={how!r} is not known; choose 'sd', 'unit', 'slope', a number of units "
                 "other than 0, or a pair (from, to) of values of the column, such as (40, 50)."
             )
-        if is_pair:
-            low, high = how
-            yield Contrast(names[j], f"{low} to {high}", j, low, high)
-            continue
         cells = X[:, [j]].toarray() if sparse.issparse(X) else cells_of(column_of(X, j))
-        levels = known.get(j)
-        is_real = cells.dtype.kind in "biuf" or all(isinstance(cell, Real) for cell in cells)
-        if levels is None and not is_real:
+        levels, is_real = known.get(j), cells.dtype.kind in "biuf"
+        if levels is None and not (is_real or all(isinstance(cell, Real) for cell in cells)):
             levels = tuple(sorted(set(cells.tolist())))
         if levels is not None:
             first, *rest = (level for level in levels if level is not None)
@@ -238,11 +234,8 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
                 "deviation there; give more rows, change='unit' or 'slope', or a pair of values."
             )
         sd = float(np.nanstd(values)) if seen.size else 0.0
-        if amount is not None:
-            step, label = amount, f"{amount:+g}"
-        else:
-            step = {"sd": sd, "unit": 1.0, "slope": STEP * (sd or 1.0)}[how]
-            label = {"sd": "+1 sd", "unit": "+1", "slope": "slope"}[how]
+        steps = {"sd": ("+1 sd", sd), "unit": ("+1", 1.0), "slope": ("slope", STEP * (sd or 1.0))}
+        label, step = steps[how] if amount is None else (f"{amount:+g}", amount)
         unit = step if how == "slope" else 1.0
         yield Contrast(names[j], label, j, values - 0.5 * step, values + 0.5 * step, unit)
 
@@ -259,18 +252,14 @@ def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[in
             f"{type(columns).__name__}. Labels are not needed; give others by name, such as "
             "level=0.9."
         )
-    out = []
-    for column in given:
-        at = names.index(column) if isinstance(column, str) and column in names else column
-        if isinstance(at, str) or not -len(names) <= at < len(names):
-            raise ValueError(f"column {column!r} is not in X, whose columns are {names}.")
-        if int(at) % len(names) not in known:
-            raise ValueError(
-                f"the model has no effect of the column {column!r} that all rows share; choose "
-                f"among {[names[j] for j in known]}."
-            )
-        out.append(int(at) % len(names))
-    return out
+    layout = Layout(tuple(names), len(names))
+    found = [layout.position(column) for column in given]
+    if absent := [names[j] for j in found if j not in known]:
+        raise ValueError(
+            f"the model has no effect of the column {absent[0]!r} that all rows share; choose "
+            f"among {[names[j] for j in known]}."
+        )
+    return found
 
 
 def editable(X: Any, pd: Any) -> Any:

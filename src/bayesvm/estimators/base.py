@@ -9,7 +9,7 @@ An estimator is one class with one of these bases.  Its ``fit``
 5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...))``.
 
 Predictions are functions of the fitted estimator (:mod:`.predictions`), reports are objects over
-its machines (:mod:`bayesvm.inspection`).
+its binary models (:mod:`bayesvm.inspection`).
 """
 
 from __future__ import annotations
@@ -239,12 +239,12 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def machines_(self) -> list[BinaryModel]:
-        """Fitted machines: one for two classes, else one for each class against the rest."""
+        """Fitted binary models: one for two classes, else one for each class."""
         return self.fit_.machines
 
     @property
     def n_iter_(self) -> int:
-        """Passes made."""
+        """Number of iterations."""
         return self.fit_.n_iter
 
     @property
@@ -260,12 +260,12 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def elbo_(self) -> float:
-        """Lower bound on the log evidence, over all machines."""
+        """Lower bound on the log evidence, summed over binary models."""
         return self._objective("elbo").bound
 
     @property
     def elbo_path_(self) -> Any:
-        """History of ``elbo_``; a list for several machines."""
+        """History of ``elbo_``; a list for several binary models."""
         return self._objective("elbo").path
 
     @property
@@ -352,7 +352,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         return all(isinstance(m.posterior, GaussianPosterior) for m in self.machines_)
 
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
-        """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
+        """f of each binary model at rows, for draws of its coefficients, ``(draws, rows)``."""
         return self.fit_.draws_at(X, thetas, rng)
 
 
@@ -362,7 +362,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
     class_weight: Any
     probability: str
 
-    _knows_novelty = True  # f is uncertain at rows unlike the training rows
+    _knows_novelty = True  # the variance of f grows away from the training rows
     _draws_f_itself = False  # f is no function of draws of coefficients
     _drawn: Any  # draws by name for ArviZ, from draws of each machine's coefficients and rows
 
@@ -401,7 +401,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
     @property
     def offset_(self) -> Array:
-        """What calibration adds to f before the sign is taken."""
+        """Shift of f by the calibration, before the sign is taken."""
         return self.fit_.offsets
 
     # ----- predictions

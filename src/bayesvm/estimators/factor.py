@@ -383,7 +383,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         -------
         tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
             Group ``posterior`` with ``loadings`` and ``noise_precision`` on the scale of the input;
-            ``coef`` and ``intercept`` of a linear machine; ``kernel_parameters`` where they were
+            ``coef`` and ``intercept`` if linear; ``kernel_parameters`` where they were
             drawn.  Scores and kernel are points under variational EM and left out.
         """
         self._fitted()
@@ -409,10 +409,10 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         -------
         frame : pandas.DataFrame
             Indexed by parameter, factor and name: mean, sd, lower, upper, and r_hat and ess where
-            drawn.  Parameters are ``intercept`` and ``coef`` of a linear machine, then
+            drawn.  Parameters are ``intercept`` and ``coef`` of a linear classifier, then
             ``loading``, whose names are those of the columns, largest (over the column's standard
             deviation) first: ``summary().loc["loading"].groupby("factor").head(5)`` are the five
-            columns that make each factor.  Where each class has a machine the name of an
+            columns that make each factor.  For more than two classes the name of an
             intercept or coefficient is its class.
         """
         self._fitted()

@@ -59,20 +59,22 @@ def parts_of(
                 f"{argument} names factors {sorted(unknown)} that are not in groups; groups has "
                 f"{list(levels.names)}."
             )
-    if not levels.names:  # wrong values are refused all the same
-        if not isinstance(random, Mapping):
-            effects_of(layout, random)
-        if not (isinstance(random_prior, Mapping) or random_prior == "auto"):
-            check.choose_prior(random_prior, scheme, "random_prior")
     parts = []
     for k, (name, labels) in enumerate(zip(levels.names, levels.labels, strict=True)):
-        own = random.get(name, "intercept") if isinstance(random, Mapping) else random
-        effects = effects_of(layout, own)
-        many = isinstance(random_prior, Mapping)
-        prior = random_prior.get(name, "auto") if many else random_prior
+        effects = effects_of(layout, by_factor(random, name, "intercept"))
+        prior = by_factor(random_prior, name, "auto")
         prior = choose_group_prior(prior, effects.r, name, scheme)
         parts.append(GroupPart(k, name, labels.size, effects, prior))
+    if not parts and not isinstance(random, Mapping):  # wrong values are refused all the same
+        effects = effects_of(layout, random)
+        if not isinstance(random_prior, Mapping):
+            choose_group_prior(random_prior, effects.r, "group", scheme)
     return parts
+
+
+def by_factor(value: Any, factor: str, default: str) -> Any:
+    """The value for a factor, where there may be a value for each."""
+    return value.get(factor, default) if isinstance(value, Mapping) else value
 
 
 def effects_of(layout: Layout, random: Any) -> Effects:
