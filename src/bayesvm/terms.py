@@ -248,8 +248,7 @@ class Process(Part):
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far, inputs.still)
         rows_seen = np.asarray(points[:: 1 + len(points) // 1000])
         enough = Enough(rows_seen, np.ones(1), len(points), limit=0) if len(points) > 1000 else None
-        how = self.inducing, self.n_inducing
-        Z = inducing_points(*how, points, kernel, scale, rows.rng, enough)
+        Z = inducing_points(self.inducing, self.n_inducing, points, kernel, scale, rows.rng, enough)
         return Smooth(kernel, Z, inputs)
 
 

@@ -24,13 +24,11 @@ from ..inference.model import Model, arranged
 from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
-from ..inspection.effects import GroupEffects, second_moments
 from ..inspection.terms import Terms
-from ..predictive.fitted import Fit
 from ..terms import Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
-from .fit import build_problem, choose_engine, closed
+from .fit import build_problem, choose_engine, closed, fit_terms
 from .formula import terms_of
 from .linear import LinearClassifier
 from .mixed import GroupReports, choose_group_prior
@@ -368,9 +366,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         numbers, cells = table.values(X, reset, which)
         if rest := [name for k, name in enumerate(names) if k not in which]:
             finite = "allow-nan" if self._allows_nan else True
-            how: dict[str, Any] = {"ensure_all_finite": finite, "input_name": "X"}
             with tables.explained(self, numbers, rest):
-                numbers = check_array(numbers, dtype=float, **how)
+                numbers = check_array(numbers, ensure_all_finite=finite, input_name="X")
         if not self._allows_nan:
             check_no_cell_missing(cells, names, self._of_missing_cells())
         if reset:
@@ -459,13 +456,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             levels, table = learn_groups(data.X, groups or None)
             data = data._replace(X=table)
             problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
-            machines, moments, link = run.fit(
-                problem, data.codes, data.n_classes, scheme, joint=True
-            )
-        who = data.classes, data.masses, data.chosen, run.stopped
-        fit = Fit(machines, *who, link=link, is_joint=link is not None).with_left_out(moments)
-        how, second = type(scheme).__name__.lower(), second_moments(problem)
-        self._group_effects = GroupEffects(fit, levels, self._names(), second, how)
+            fit = fit_terms(run, problem, data, scheme)
+        self._keep_effects(fit, problem, levels, scheme)
         return self._keep(fit, data)
 
     def _problem(
@@ -476,11 +468,19 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         likelihood: Any,
         rng: np.random.Generator,
     ) -> Problem:
-        X, c, table = data.X, data.c, self._table
-        sizes, choose = [x.size for x in levels.labels], (check.choose_imputer, check.choose_kernel)
-        level = any(t.design.is_intercept for t in table.terms)
-        kinds = (self.encoding_.groups, self.encoding_.scales)
-        rows = TrainingRows(table.layout, X, c, sizes, rng, *choose, level, *kinds)
+        X, table = data.X, self._table
+        rows = TrainingRows(
+            layout=table.layout,
+            X=X,
+            c=data.c,
+            levels=[x.size for x in levels.labels],
+            rng=rng,
+            choose_imputer=check.choose_imputer,
+            choose_kernel=check.choose_kernel,
+            centred=any(t.design.is_intercept for t in table.terms),
+            groups=self.encoding_.groups,
+            units=self.encoding_.scales,
+        )
         bound = []
         for name, part, prior in table.terms:
             with of_term(name):
@@ -495,7 +495,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             model = learn_length_scales(model, learned, X, data, rng)
         engine = choose_engine(self.engine, X, model.width, self.n_jobs)
         blocks = Blocks(X, block_rows(model.width))
-        return build_problem(model, blocks, engine, scheme, c, data.unit, "full")
+        return build_problem(model, blocks, engine, scheme, data.c, data.unit, "full")
 
     # ----- reports
 
@@ -549,8 +549,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             Only with ``return_std``.
         """
         mean, std = self._report().partial(self._read_new(X), not centred)
-        if return_std and not self.machines_[0].posterior.has_spread:
-            self.machines_[0].posterior.variance()  # a point estimate has none, and raises
+        if return_std:
+            self._need_spread()
         return (mean, std) if return_std else mean
 
     def summary(self, level: float = 0.9) -> Any:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -479,8 +478,9 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
             Entries of ``classes_``; with ``abstain`` a masked array, masked where no label is
             given.
         """
-        how = {"costs": costs, "abstain": abstain, "prevalence": prevalence}
-        return predictions.at_rows(self, predictions.labels, X, **how)
+        return predictions.at_rows(
+            self, predictions.labels, X, costs=costs, abstain=abstain, prevalence=prevalence
+        )
 
     def predict_set(
         self,
@@ -515,9 +515,10 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         inside : bool array of shape (n, n_classes)
             Whether a set holds a label; columns in the order of ``classes_``.
         """
-        how: dict[str, Any] = {"by_class": by_class, "allow_empty": allow_empty}
-        work = partial(predictions.prediction_set, coverage=coverage, **how)
-        inside: Array = predictions.at_rows(self, work, X, groups)
+        inside: Array = predictions.at_rows(
+            self, predictions.prediction_set, X, groups,
+            coverage=coverage, by_class=by_class, allow_empty=allow_empty,
+        )  # fmt: skip
         return inside
 
     def novelty(self, X: Any, *, groups: Any = None) -> Array:

@@ -525,11 +525,13 @@ def learn_table(
     if not settings.is_linear:
         Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
         kernel, _ = check.choose_kernel(params["kernel"], q.mean.shape[1])
-        options = (settings.level**-0.5, params["tune"], joint)
-        problem = KernelFactors(sheet, Y, c, likelihood, prior, kernel, *options)
+        level = settings.level**-0.5
+        problem = KernelFactors(
+            sheet, Y, c, likelihood, prior, kernel, level, params["tune"], joint
+        )
+        link, rng, n_jobs = params["probability"], run.generator("factors"), params["n_jobs"]
         store = run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c])
-        end = (params["probability"], run.generator("factors"), params["n_jobs"], run, store)
-        found = fit_kernel(problem, (q, scores), scheme, *end)
+        found = fit_kernel(problem, (q, scores), scheme, link, rng, n_jobs, run, store)
         return Learned(found, [found[0].fitted], columns, None)
     # scores are a design with latent entries
     design: Any = FactorScores(prior, q) if joint else ProjectedScores(q)

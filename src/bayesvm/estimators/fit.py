@@ -17,6 +17,7 @@ from ..core.precision import Blocked, flat
 from ..core.tree import leaves
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
 from ..data.checkpoint import Checkpoint, fingerprint, seed_in
+from ..data.labels import Training
 from ..data.sources import DaskRows, is_source, kind_of
 from ..designs import Table
 from ..inference import EM, SVI, VB, Gibbs
@@ -24,7 +25,7 @@ from ..inference.model import Model, State
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
-from ..predictive.fitted import BinaryModel
+from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.fitting import (
     PosteriorFit,
     can_join,
@@ -301,6 +302,22 @@ class Run(Reporter):
             # each class has chosen other rows
             found_moments = moments_of_classes(machines, problem, y)
         return machines, found_moments, None
+
+
+def fit_terms(
+    run: Run,
+    problem: Problem,
+    data: Training,
+    scheme: Any,
+    starts: Sequence[State | None] = (),
+    limit: float | None = None,
+) -> Fit:
+    """The fit of a sum of terms to training rows; links hold up to a variance ``limit`` of f."""
+    machines, moments, link = run.fit(
+        problem, data.codes, data.n_classes, scheme, starts, joint=True
+    )
+    fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, link=link)
+    return replace(fit, is_joint=link is not None).with_left_out(moments, limit)
 
 
 def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterator[Any]:

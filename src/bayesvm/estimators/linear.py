@@ -31,7 +31,7 @@ from ..inspection.coefficients import Coefficients
 from ..predictive.fitted import BinaryModel, Fit
 from . import options as check
 from .base import BayesianClassifier
-from .fit import Run, build_problem, in_blocks, warm_starts
+from .fit import Run, build_problem, fit_terms, in_blocks, warm_starts
 from .formula import Formula, described
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -297,17 +297,15 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         return build_problem(model, blocks, engine, parts.scheme, data.c, data.unit)
 
     def _fit_problem(
-        self, run: Run, problem: Problem, data: Training, scheme: Any, far: float | None = None
+        self, run: Run, problem: Problem, data: Training, scheme: Any, limit: float | None = None
     ) -> Fit:
-        """The fit to a problem; links hold up to a variance ``far`` of f."""
-        starts, K = warm_starts(self, problem, data.n_classes), data.n_classes
-        machines, moments, link = run.fit(problem, data.codes, K, scheme, starts, joint=True)
+        """The fit to a problem; links hold up to a variance ``limit`` of f."""
+        starts = warm_starts(self, problem, data.n_classes)
+        fit = fit_terms(run, problem, data, scheme, starts, limit)
         columns = problem.model.find("coef")[0].design
-        if self._models_missing and not columns.is_incomplete:
-            machines = self._with_cells(machines, problem, data.X)
-        who = data.classes, data.masses, data.chosen, run.stopped
-        fit = Fit(machines, *who, link=link, is_joint=link is not None)
-        return fit.with_left_out(moments, far)
+        if not self._models_missing or columns.is_incomplete:
+            return fit
+        return replace(fit, machines=self._with_cells(fit.machines, problem, data.X))
 
     # ----- missing cells
 
@@ -543,8 +541,8 @@ class BayesianLinearSVC(LinearClassifier):
         with self._run() as run:
             data = self._fitting_rows(X, y, sample_weight, parts.scheme)
             problem = self._problem(data, parts)
-            far = None if self._models_missing else np.inf
-            fit = self._fit_problem(run, problem, data, parts.scheme, far)
+            limit = None if self._models_missing else np.inf
+            fit = self._fit_problem(run, problem, data, parts.scheme, limit)
         self._stream = None
         return self._keep(fit, data)
 

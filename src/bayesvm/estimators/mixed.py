@@ -18,6 +18,7 @@ from ..data.sources import is_source
 from ..designs.groups import Effects, Grouped
 from ..designs.table import Layout, beside, learn_groups
 from ..inference import SVI
+from ..inference.problem import Problem
 from ..inspection.arviz import Draws
 from ..inspection.effects import GroupEffects, second_moments
 from ..predictive.fitted import Fit
@@ -43,8 +44,9 @@ class GroupPart(NamedTuple):
     def term(self, columns: Any) -> Term:
         """The term of the effects; slopes are in ``columns``, on their scale."""
         j = np.array(self.effects.slopes, dtype=int)
-        scaling = columns.center[j], columns.scale[j]
-        design = Grouped(self.factor, self.size, j, *scaling, self.effects.intercept)
+        design = Grouped(
+            self.factor, self.size, j, columns.center[j], columns.scale[j], self.effects.intercept
+        )
         return Term(f"groups of {self.name}", design, self.prior)
 
 
@@ -127,6 +129,13 @@ class GroupReports:
 
     _group_effects: GroupEffects
     _fitted: Callable[[], Fit]
+    _names: Callable[[], list[str]]
+
+    def _keep_effects(self, fit: Fit, problem: Problem, levels: Levels, scheme: Any) -> None:
+        name = type(scheme).__name__.lower()
+        self._group_effects = GroupEffects(
+            fit, levels, self._names(), second_moments(problem), name
+        )
 
     @property
     def _effects(self) -> GroupEffects:
@@ -356,8 +365,7 @@ class MixedSVC(GroupReports, LinearClassifier):
                 tables.check_complete(inner(data.X), slopes, self._names())
             problem = self._problem(data, parts, effects)
             fit = self._fit_problem(run, problem, data, parts.scheme)
-        name, second = type(parts.scheme).__name__.lower(), second_moments(problem)
-        self._group_effects = GroupEffects(fit, levels, self._names(), second, name)
+        self._keep_effects(fit, problem, levels, parts.scheme)
         return self._keep(fit, data)
 
     # ----- predictions
@@ -387,15 +395,17 @@ class MixedSVC(GroupReports, LinearClassifier):
         prevalence: Any = None,
     ) -> Any:
         """The most probable class of each row, in ``groups`` or averaged over them."""
-        how = {"costs": costs, "abstain": abstain, "prevalence": prevalence}
-        return predictions.at_rows(self, predictions.labels, X, groups, **how)
+        return predictions.at_rows(
+            self, predictions.labels, X, groups, costs=costs, abstain=abstain, prevalence=prevalence
+        )
 
     def predict_interval(
         self, X: Any, level: float = 0.9, groups: Any = None
     ) -> tuple[Array, Array]:
         """Lower and upper class probabilities; wider for groups not seen or not given."""
-        how: dict[str, Any] = {"is_pair": True, "level": level}
-        low, high = predictions.at_rows(self, predictions.interval, X, groups, **how)
+        low, high = predictions.at_rows(
+            self, predictions.interval, X, groups, is_pair=True, level=level
+        )
         return low, high
 
     def score(

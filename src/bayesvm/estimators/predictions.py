@@ -7,7 +7,6 @@ calls it, for Dask collections lazily on each partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,19 +56,17 @@ def at_rows(
             "a model with a formula reads pandas frames; predict partition by partition, such "
             "as data.map_partitions(model.predict)."
         )
-    each = partial(_side_by_side, model, work)
-    out = lazily(each, X, groups, model.encoding_, numbered, **options)
+
+    def beside(X: Any, groups: Any = None, **options: Any) -> Any:
+        found = work(model, X, groups, **options)
+        return np.column_stack(found) if is_pair else found
+
+    out = lazily(beside, X, groups, model.encoding_, numbered, **options)
     if not is_pair:
         return out
     k = out.shape[1] // 2
     low, high = out[:, :k], out[:, k:]
     return (low, high) if k > 1 else (low[:, 0], high[:, 0])
-
-
-def _side_by_side(model: Any, work: Work, X: Any, groups: Any = None, **options: Any) -> Any:
-    """What ``work`` finds as one array."""
-    found = work(model, X, groups, **options)
-    return np.column_stack(found) if isinstance(found, tuple | list) else found
 
 
 def by_blocks(
@@ -171,9 +168,9 @@ def prediction_set(
     allow_empty: bool = True,
 ) -> Array:
     """Labels that cannot be excluded, as truth values."""
-    how = check_share("coverage", coverage), bool(by_class), bool(allow_empty)
+    coverage = check_share("coverage", coverage)
     left_out = _left_out(model, "predict_set")
-    return left_out.sets(proba(model, X, groups), *how)
+    return left_out.sets(proba(model, X, groups), coverage, bool(by_class), bool(allow_empty))
 
 
 def novelty(model: Any, X: Any, groups: Any = None) -> Array:
@@ -230,8 +227,8 @@ def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) ->
     fit, rng = model._fitted(), model._generator(random_state, n)
     thetas = fit.thetas(n, rng)
     if is_source(X):
-        how: dict[str, Any] = {"thetas": thetas, "seed": int(rng.integers(2**32))}
-        f = at_rows(model, _draws_of_rows, X, groups, numbered=True, **how)
+        seed = int(rng.integers(2**32))
+        f = at_rows(model, _draws_of_rows, X, groups, numbered=True, thetas=thetas, seed=seed)
         each = [f.T[j :: len(thetas)] for j in range(len(thetas))]
         return each[0] if len(thetas) == 1 else np.stack(each, axis=1)
     X = arrays.to_numpy(model._read_new(X, groups))

@@ -178,23 +178,30 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             y, starts = problem.y, warm_starts(self, problem, 1)
             [found] = run.posteriors(problem, y, [y], scheme, starts)
             machine, residuals = with_residuals(found, self.width)
-        made = ([machine], np.empty(0), np.array([data.c.sum()]), data.rows, run.stopped)
-        self.fit_ = Regression(*made, unit=unit, residuals=residuals)
+        self.fit_ = Regression(
+            [machine],
+            classes=np.empty(0),
+            masses=np.array([data.c.sum()]),
+            rows=data.rows,
+            stopped=run.stopped,
+            unit=unit,
+            residuals=residuals,
+        )
         if text := self.fit_.unfinished(type(self).__name__):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
     def _problem(self, data: Numbered, scheme: Any, prior: Any) -> tuple[Problem, Unit]:
         """The problem of training rows, and the unit of y; without a tube that is to be chosen."""
-        how = self.standardize, self.fit_intercept
-        # the level and scale of y, as those of a column
-        own = fit_columns(cut(data.y[:, None], data.y.size), data.c, Serial(), *how)
+        # the level and scale of y, as of a column
+        target, centred = cut(data.y[:, None], data.y.size), self.fit_intercept
+        own = fit_columns(target, data.c, Serial(), self.standardize, centred)
         unit = Unit(float(own.center[0]), float(own.scale[0]))
         gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
         epsilon = 0.0 if isinstance(self.epsilon, str) else float(self.epsilon) / unit.scale
         K = data.X.shape[1] + bool(self.fit_intercept)
         engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, scheme)
-        columns = fit_columns(blocks, data.c, engine, *how)
+        columns = fit_columns(blocks, data.c, engine, self.standardize, centred)
         level = intercept_prior(self.intercept_scale)
         terms = (Term("intercept", Intercept(), level), Term("coef", columns, prior))
         noise = EpsilonInsensitive(gamma, epsilon)
