@@ -1,6 +1,5 @@
 """FactorSVC: a classifier and a transformer."""
 
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -339,21 +338,6 @@ def test_columns_that_say_nothing_are_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("classifier", ["linear", "kernel"])
-def test_ten_thousand_columns(classifier):
-    """Within two gigabytes."""
-    rng = np.random.default_rng(0)
-    W = rng.standard_normal((200, 5))
-    X = 0.5 * W @ rng.laplace(size=(5, 10_000)) + rng.standard_normal((200, 10_000))
-    tracemalloc.start()
-    model = FactorSVC(10, classifier).fit(X, W[:, 0] > 0)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2e9
-    assert model.score(X, W[:, 0] > 0) > 0.95
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("classifier", "sets"), [("linear", 16), ("kernel", 8)])
 def test_intervals_cover_at_their_rate(classifier, sets):
     """Tables and labels from the prior itself, rank three; loadings, scores and f, nine in ten.
@@ -435,16 +419,6 @@ def test_the_choice_of_columns_reports_progress_and_can_be_stopped():
 def table(seed, n=25, d=6):
     """Two columns matter, one repeats them, three are noise."""
     return make_classification(n, d, n_informative=2, n_redundant=1, random_state=seed)
-
-
-def test_a_fit_of_the_kernel_machine_has_converged():
-    """The last cycle gained less than 1e-5 of the bound: cycles that each gain 0.95 of what the one
-    before did, which is slow, gain twenty times that in all."""
-    X, y = table(0)
-    one = FactorSVC(2).fit(X, y)
-    two = FactorSVC(2, tol=1e-7, max_iter=2000).fit(X, y)
-    assert one.converged_
-    assert two.elbo_ - one.elbo_ < 20 * 1e-5 * abs(two.elbo_)
 
 
 @pytest.mark.parametrize("classifier", ["linear", "kernel"])

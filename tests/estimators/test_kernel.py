@@ -442,15 +442,3 @@ def test_the_default_likelihood_of_many_rows_is_the_logistic(monkeypatch):
     np.testing.assert_allclose(
         again.predict_proba(X_new), many.predict_proba(X_new), rtol=1e-6, atol=1e-9
     )
-
-
-def test_a_constant_column_moves_no_probability():
-    """To the tolerance of the search for its length scale, on which nothing depends."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((120, 3))
-    y = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(120) > 0
-    p = BayesianSVC(random_state=0).fit(X, y).predict_proba(X)
-    for column in (3.0, 0.0):
-        wide = np.column_stack([X, np.full(120, column)])
-        q = BayesianSVC(random_state=0).fit(wide, y).predict_proba(wide)
-        np.testing.assert_allclose(p, q, atol=5e-4)

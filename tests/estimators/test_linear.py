@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
@@ -53,19 +52,6 @@ def test_oracle_of_algorithm_2_through_the_estimator():
 
 
 # ----- invariances
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_counts_have_the_same_model_dense_and_sparse(classes):
-    """But for centres, which only the weak prior of the intercept sees."""
-    rng = np.random.default_rng(0)
-    y = np.arange(90) % classes
-    X = rng.poisson(rng.gamma(0.5, 0.5, (classes, 12))[y]).astype(float)
-    dense, thin = (BayesianLinearSVC().fit(kind(X), y) for kind in (np.asarray, sparse.csr_array))
-    np.testing.assert_allclose(dense.coef_, thin.coef_, atol=5e-3)
-    np.testing.assert_allclose(
-        dense.predict_proba(X), thin.predict_proba(sparse.csr_array(X)), atol=5e-3
-    )
 
 
 # ----- probabilities

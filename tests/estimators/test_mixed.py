@@ -331,25 +331,6 @@ def test_classes_that_groups_separate_are_told_apart(noise):
 # ----- the tight bound
 
 
-def test_the_tight_bound_is_that_of_indicators():
-    """The same posterior as of a dense machine with a column for each group."""
-    hot = (G[:, None] == np.unique(G)).astype(float)
-    A = (X - X.mean(0)) / X.std(0)
-    few = slice(0, 200)
-    mixed = MixedSVC(
-        Fixed(0.7), VB(bound="tight"), random_prior=Fixed(1.3), standardize=False, tol=1e-12
-    ).fit(A[few], Y[few], groups=G[few])
-    seen = hot[few].any(axis=0)
-    prior = Fixed(np.concatenate([np.full(3, 0.7), np.full(seen.sum(), 1.3)]))
-    wide = BayesianLinearSVC(
-        prior, VB(bound="tight"), standardize=False, probability="normalised", tol=1e-12
-    ).fit(np.hstack([A, hot[:, seen]])[few], Y[few])
-    np.testing.assert_allclose(mixed.coef_[0], wide.coef_[0, :3], atol=1e-4)
-    np.testing.assert_allclose(mixed.elbo_, wide.elbo_, rtol=1e-8)
-    p = mixed.predict_proba(A[few], groups=G[few])
-    np.testing.assert_allclose(p, wide.predict_proba(np.hstack([A, hot[:, seen]])[few]), atol=1e-4)
-
-
 def test_probabilities_hold_for_known_and_for_new_groups():
     """Mean log loss close to that of the truth; a link fitted to known groups would be too sure."""
     rng = np.random.default_rng(3)
@@ -368,15 +349,6 @@ def test_probabilities_hold_for_known_and_for_new_groups():
         for part in np.array_split(np.argsort(p), 10):
             se = 2.0 * np.sqrt(np.mean(p[part] * (1 - p[part])) / len(part))  # rows share groups
             assert abs(y[part].mean() - p[part].mean()) < 4 * se
-
-
-def test_a_pseudo_likelihood_keeps_its_fitted_link():
-    from bayesvm.predictive.links import CalibratedLink, NormalisedLink
-
-    options = {"hinge": CalibratedLink, "soft_hinge": CalibratedLink, "logistic": NormalisedLink}
-    for likelihood, kind in options.items():
-        model = MixedSVC(likelihood=likelihood).fit(X[:300], Y[:300], groups=G[:300])
-        assert isinstance(model.machines_[0].link, kind)
 
 
 def test_a_fit_without_groups_warns():

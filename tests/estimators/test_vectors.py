@@ -119,31 +119,7 @@ def test_export_to_arviz(fitted):
     assert abs(bias.values.mean() - fitted.intercept_[0]) < 5 * bias.values.std() / 31.6
 
 
-def test_export_of_several_classes_and_of_no_vector():
-    pytest.importorskip("arviz_base")
-    bunch = load_iris()
-    model = RVC(random_state=0).fit(bunch.data, bunch.target_names[bunch.target])
-    weights = model.to_arviz()["posterior"]["dual_coef"]
-    assert weights.shape == (1, 1000, 3, model.n_vectors_)
-    assert list(weights["class"].values) == list(model.classes_)
-    with pytest.warns(ConvergenceWarning, match="no vector was kept"):
-        empty = RVC(random_state=0).fit(np.ones((10, 2)), np.arange(10) % 3)
-    assert empty.to_arviz()["posterior"]["dual_coef"].shape == (1, 1000, 3, 0)
-
-
 # ----- data given in other ways
-
-
-@fits("laplace", "rvc")
-def test_rounding_and_units_do_not_matter(model):
-    rng = np.random.default_rng(0)
-    noise = 1.0 + 1e-15 * rng.normal(size=X.shape)
-    units = np.array([2.54, 1e-3])
-    a = clone(model).fit(X, Y).predict_proba(NEW)
-    b = clone(model).fit(X * noise, Y).predict_proba(NEW)
-    c = clone(model).fit(X * units + 7.0, Y).predict_proba(NEW * units + 7.0)
-    assert_allclose(b, a, atol=1e-7)
-    assert_allclose(c, a, atol=1e-7)
 
 
 @fits("laplace", "plain", "rvc")
@@ -371,13 +347,6 @@ def test_a_student_prior_keeps_more_vectors_and_all_signs():
 
 
 # ----- kernels
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_linear_kernel_has_no_width_to_move():
-    model = PCVC("linear", weight_prior=Power(n_starts=1), n_folds=2).fit(X, Y)
-    start = PCVC("linear").fit(X, Y)
-    assert_allclose(model.kernel_.theta, start.kernel_.theta)
 
 
 @pytest.mark.parametrize(

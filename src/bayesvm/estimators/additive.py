@@ -584,6 +584,4 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return self._report().draws(n, self._generator(random_state, n))
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        pairs = zip(self._report().group(thetas, X), self._effects.group(thetas), strict=True)
-        group, dims, coords = (a | b for a, b in pairs)
-        return group, dims, coords
+        return self._with_effects(self._report().group(thetas, X), thetas)

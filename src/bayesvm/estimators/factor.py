@@ -370,21 +370,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
 
     def to_arviz(self, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
-        """Draws (variational ones unless sampled) as an ArviZ data tree.
+        """Draws of the posterior for ArviZ, as of the other classifiers; none at rows.
 
-        Parameters
-        ----------
-        X, y, groups : None
-            Nothing is exported at rows; :meth:`sample_posterior` draws f there.
-        n : int, default=1000
-            Number of variational draws; of a sampler all that were kept.
-
-        Returns
-        -------
-        tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
-            Group ``posterior`` with ``loadings`` and ``noise_precision`` on the scale of the input;
-            ``coef`` and ``intercept`` if linear; ``kernel_parameters`` where they were
-            drawn.  Scores and kernel are points under variational EM and left out.
+        Group ``posterior`` has ``loadings`` and ``noise_precision`` on the scale of the input,
+        ``coef`` and ``intercept`` of a linear classifier, and ``kernel_parameters`` where they were
+        drawn.  Scores and kernel are points under variational EM and left out.
         """
         self._fitted()
         if any(given is not None for given in (X, y, groups)):

@@ -104,13 +104,11 @@ def covariance_form(
         *others, widest = (model.terms[k] for k in model.grouped)  # by their widths
         dense = model.width - widest.design.width
         if dense > FULL_COLUMNS:
-            named = ", ".join(f"{t.name!r} {t.design.width}" for t in others)
-            K = dense - sum(t.design.width for t in others)
+            named = ", ".join(f"{t.name!r} {t.design.width}" for t in others) or "none"
             raise ValueError(
-                f"of several factors only the widest, {widest.name!r} with {widest.design.width} "
-                f"effects, is eliminated; the {K} columns and the effects of the others "
-                f"({named or 'none'}) make {dense} to be solved for densely, and {FULL_COLUMNS} is "
-                "the most. Leave a factor out or give it fewer groups."
+                f"the effects of {widest.name!r} are eliminated; the columns and the effects of "
+                f"the other factors ({named}) make {dense} to be solved for densely, and "
+                f"{FULL_COLUMNS} is the most. Leave a factor out or give it fewer groups."
             )
         return "arrow"
     K, P = model.width, model.precision(model.init())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -295,41 +296,24 @@ class BayesianSVC(BayesianClassifier):
         with a covariance of its own), for which kernel and inducing points are chosen anew.  Later
         they stay as they are, and so they do from the first call if ``fit`` came before.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            New rows.
-        y : array-like of shape (n,)
-            Their labels.
-        classes : array-like, optional
-            All labels that will ever occur; needed in the first call.
-        sample_weight : array-like of shape (n,), optional
-            Weights.
-        buffer : int, default=2000
-            Number of rows up to which all are held; of longer streams the most recent rows of
-            each class are, equally many.
-
-        Returns
-        -------
-        self : BayesianSVC
-            The updated estimator.
+        Parameters and the returned estimator are as there.
         """
         scheme = variational(self._scheme(), "tight")
-
-        def pose(data: Training) -> Problem:
-            settings = replace(self._settings(scheme, SoftHinge()), fitc=False)
-            X, codes, c, unit = data.X, data.codes, data.c, data.unit
-            rows, params = merge(X, codes, c, unit), settings.params
-            inputs = input_columns(settings, rows)
-            rng = Run(type(self).__name__, params).generator("places")
-            points = np.asarray(inputs.columns(rows.X))
-            model = settings.model(learn_design(settings, rows, inputs, points, rng, every=128))
-            engine = choose_engine(params["engine"], X, model.width, params["n_jobs"])
-            return Problem(model, cut(X, block_rows(model.width)), engine, codes, c, unit)
-
         softmax = self.probability == "calibrated"
-        setup = Setup(scheme, pose, softmax, far_variance)
+        setup = Setup(scheme, partial(self._problem, scheme), softmax, far_variance)
         return advance(self, setup, X, y, classes, sample_weight, buffer)
+
+    def _problem(self, scheme: VB, data: Training) -> Problem:
+        """The problem of the rows of a stream."""
+        settings = replace(self._settings(scheme, SoftHinge()), fitc=False)
+        rows = merge(data.X, data.codes, data.c, data.unit)
+        inputs = input_columns(settings, rows)
+        points = np.asarray(inputs.columns(rows.X))
+        rng = Run(type(self).__name__, settings.params).generator("places")
+        model = settings.model(learn_design(settings, rows, inputs, points, rng, every=128))
+        engine = choose_engine(self.engine, data.X, model.width, self.n_jobs)
+        blocks = cut(data.X, block_rows(model.width))
+        return Problem(model, blocks, engine, data.codes, data.c, data.unit)
 
     # ----- predictions
 

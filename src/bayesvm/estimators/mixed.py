@@ -142,6 +142,11 @@ class GroupReports:
         self._fitted()
         return self._group_effects
 
+    def _with_effects(self, draws: Draws, thetas: Sequence[Array]) -> Draws:
+        """Draws by name for ArviZ, and those of the effects of groups."""
+        group, dims, coords = self._effects.group(thetas)
+        return draws[0] | group, draws[1] | dims, draws[2] | coords
+
     @property
     def factors_(self) -> list[str]:
         """Names of the grouping factors; empty if there are no groups."""
@@ -459,6 +464,4 @@ class MixedSVC(GroupReports, LinearClassifier):
         return self._with_note(frame)
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        pairs = zip(self._coefficients.group(thetas), self._effects.group(thetas), strict=True)
-        group, dims, coords = (a | b for a, b in pairs)
-        return group, dims, coords
+        return self._with_effects(self._coefficients.group(thetas), thetas)
