@@ -235,20 +235,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             settings = prepare(dict(run.params))
             data = self._read_training(X, y, sample_weight).weighted()
             data = data._replace(X=data.X.astype(float))
-            distinct = merged(data)
-            choice = choose_columns(settings, distinct, run)
-            if settings.is_drawn:  # the scores of each copy of a row are drawn
-                at = np.repeat(np.arange(len(data.c)), whole(data.copies))
-                data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
-                data = data.take(at)
-            else:
-                data = distinct
-            given = None if isinstance(self.columns, str) else int(self.columns)
-            m = given if choice is None else choice.m
-            found = learn_table(settings, run, data, m, self._names())
-        if choice is not None:
-            found = cross_fitted(settings, found, choice, data.n_classes)
-        self.columns_loss_ = {} if choice is None else choice.losses
+            choice = choose_columns(settings, merged(data), run)
+            data = repeated(data) if settings.is_drawn else merged(data)
+            found = learn_table(settings, run, data, choice.m, self._names())
+        found = cross_fitted(settings, found, choice, data.n_classes)
+        self.columns_loss_ = choice.losses
         self._report = FactorReport(found.parts, found.columns)
         self._n_features_out = sum(part.loadings()[0].shape[1] for part in found.parts)
         fit = Fit(found.machines, data.classes, data.masses, data.chosen, run.stopped)
@@ -561,25 +552,33 @@ def merged(data: Training) -> Training:
     return data.take(one)._replace(c=np.bincount(found.back, data.c), copies=found.c)
 
 
+def repeated(data: Training) -> Training:
+    """A row for each copy: the scores of each are drawn."""
+    at = np.repeat(np.arange(len(data.c)), whole(data.copies))
+    data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
+    return data.take(at)
+
+
 # ----- the number of columns
 
 
 class Choice(NamedTuple):
-    """How many columns, or ``None`` for all; and how rows left out were predicted."""
+    """How many columns, or ``None`` for all; and held-out predictions, where numbers were tried."""
 
     m: int | None
     losses: Mapping[int, float]  # mean log loss by number of columns; 0: the shares of the classes
-    moments: LooMoments  # of f at rows left out, with the number chosen
+    moments: LooMoments | None  # of f at held-out rows, with the number chosen
 
 
-def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 10) -> Choice | None:
-    """The number of columns by cross-validated variational fits; ``None``: all, or stopped.
+def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 10) -> Choice:
+    """The number of columns by cross-validated variational fits.
 
-    Columns are chosen anew in each of five folds.  Fewer than all are taken where the log loss of
-    rows left out is lower by more than a standard error of the difference.  ``"auto"`` tries none
-    where a class has ``fewest`` rows or less.
+    Columns are chosen anew in each of five folds.  Fewer than all are taken where the held-out log
+    loss is lower by more than a standard error of the difference.  ``"auto"`` takes all where a
+    class has ``fewest`` rows or less.
     """
     d, c, columns = data.X.shape[1], data.c, settings.params["columns"]
+    untried = Choice(None if isinstance(columns, str) else int(columns), {}, None)
     least = int(np.bincount(data.codes).min())
     if np.unique(data.rows).size < data.rows.size:  # soft labels: a row is not left out with its
         least = 0  # copies
@@ -589,7 +588,7 @@ def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 1
     elif columns == "auto" and d > len(data.codes) and least >= fewest:
         sizes = (*(m for m in (10, 30, 100, 300, 1000) if m <= d // 2), d)
     if not sizes:
-        return None
+        return untried
     plain = settings.params | {"checkpoint": None, "callbacks": None, "verbose": 0}
     if settings.is_drawn:
         plain |= {"inference": "vb", "max_iter": None, "tol": None}
@@ -612,7 +611,7 @@ def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 1
                 mean[test, j], v[test, j] = machine.moments(new)
             done, total = number * len(folds) + k, len(sizes) * len(folds)
             if run(Progress("number of columns", done, total, np.nan, np.nan)):
-                return None
+                return untried
         moments, loss = LooMoments(data.codes, mean, v, effective(c, data.unit)), np.zeros(len(Y))
         for j, y in enumerate(Y.T):  # of each row, summed over the machines
             p = CalibratedLink.fit(y, mean[:, j], v[:, j], moments.c).proba(mean[:, j], v[:, j])
@@ -631,12 +630,11 @@ def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 1
 
 def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: int) -> Learned:
     """Links fitted to rows that had no part in the choice of the columns, where one was made."""
-    if choice.m is None:
+    if choice.m is None or choice.moments is None:
         return found
     codes, m, v, c = choice.moments
     machines = found.machines
     if plain_link(settings.params["probability"], settings.likelihood) is None:
         each = zip(machines, one_against_rest(codes, classes), m.T, v.T, strict=True)
-        fit = CalibratedLink.fit
-        machines = [replace(k, link=fit(y, mj, vj, c)) for k, y, mj, vj in each]
+        machines = [replace(k, link=CalibratedLink.fit(y, mj, vj, c)) for k, y, mj, vj in each]
     return found._replace(machines=machines, moments=choice.moments)
