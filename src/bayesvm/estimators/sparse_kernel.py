@@ -118,18 +118,12 @@ class VectorClassifier(BayesianClassifier):
         rng = stream(0, "vectors") if self.random_state is None else run.generator("vectors")
         data = self._merge(training, rng)
         rows, kernel, amplitude = data.rows, data.kernel, None
-
-        def content() -> list[Array]:
-            # functions may have the same name, as all lambdas have: their values identify them
-            some = rows.points if kernel is None else kernel(rows.points[:50])
-            return [rows.points, rows.at, rows.c, rows.codes, some]
-
         with run:
-            journal = Journal(run, run.checkpoint(content))
+            store = run.checkpoint(lambda: [rows.points, rows.at, rows.c, rows.codes])
+            journal = Journal(run, store)
             if self.tune and has_length_scale(kernel):
-                kernel, amplitude = tune_kernel(
-                    kernel, data.per_column, rows, self.standardize, journal
-                )
+                how = (data.per_column, rows, self.standardize, journal)
+                kernel, amplitude = tune_kernel(kernel, *how)
             result = self._solve(settings, rows, (kernel, amplitude), journal, rng)
         return self._keep(self._describe(result, data, training, run.stopped), training)
 
@@ -145,8 +139,8 @@ class VectorClassifier(BayesianClassifier):
     def _merge(self, training: Training, rng: np.random.Generator) -> VectorData:
         """Merge equal rows, choose candidates and the first kernel."""
         kept = np.flatnonzero(training.c > 0)
-        codes, c = training.codes[kept], training.c[kept]
-        unit = np.broadcast_to(training.unit, training.c.shape)[kept]
+        some = training.take(kept)
+        given = some.codes, some.c, np.broadcast_to(some.unit, kept.shape)
         inputs, kernel, named = None, None, False
         if is_among(self.kernel, ("precomputed",)):
             K = check_square(training.X)
@@ -158,12 +152,12 @@ class VectorClassifier(BayesianClassifier):
                     "which need not be symmetric; if it should be, give (K + K.T) / 2."
                 )
                 each = np.arange(kept.size)  # the columns of equal rows may differ
-                data = Distinct(values, each, codes, c, each, unit)
+                data = Distinct(values, each, *given[:2], each, given[2])
             else:
-                data = merge_values(values, codes, c, unit)
+                data = merge_values(values, *given)
             points = data.X
         else:
-            data, encoding = merge(training.X[kept], codes, c, unit), self.encoding_
+            data, encoding = merge(some.X, *given), self.encoding_
             blocks = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
             inputs = fit_columns(blocks, data.c, Serial(), self.standardize, distances=True)
             inputs = inputs.with_units(encoding.scales if self.standardize else None)
@@ -254,8 +248,7 @@ class VectorClassifier(BayesianClassifier):
         """
         if X is None:
             return self._report().draws(n, self._generator(random_state, n))
-        out: Array = draw_f(self, n, X, random_state)
-        return out
+        return np.asarray(draw_f(self, n, X, random_state))
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
         return self._report().group(thetas)
