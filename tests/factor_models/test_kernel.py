@@ -12,7 +12,7 @@ from tests.problems import Z
 
 from bayesvm.factor_models import kernel as km
 from bayesvm.factor_models.fitted import KernelFit
-from bayesvm.factor_models.kernel import kernel_moments, kernel_slopes
+from bayesvm.factor_models.kernel import ScoreFunction
 from bayesvm.factor_models.loadings import Drawn, FactorPrior, energy
 from bayesvm.factor_models.observed_data import Scores, Sheet
 from bayesvm.gp.sites import Sites
@@ -133,7 +133,7 @@ def test_left_out_equals_a_fit_without_the_site():
     problem, state = make(4)
     problem = replace(problem, sheet=Sheet(problem.sheet.X, None, np.ones(14)))
     W, sites, new = state.W, state.fits[0].sites, state.W + 0.1
-    m, v = kernel_moments(problem, state.kernel, new, W, [sites], True)
+    m, v = ScoreFunction(problem, state.kernel, W, [sites]).moments(new, True)
     K = problem.gram(state.kernel, W)
     cross, diag = problem.cross(state.kernel, new, W)
     for i in (0, 5, 13):
@@ -156,8 +156,8 @@ def test_left_out_of_two_copies_leaves_one():
     half[0] /= 2
     W2 = np.vstack([W, W[0]])
     parts = Sites(half, half * np.append(sites.b / sites.w, sites.b[0] / sites.w[0]))
-    m, v = kernel_moments(one, state.kernel, W, W, [sites], True)
-    m2, v2 = kernel_moments(two, state.kernel, W2, W2, [parts], True)
+    m, v = ScoreFunction(one, state.kernel, W, [sites]).moments(W, True)
+    m2, v2 = ScoreFunction(two, state.kernel, W2, [parts]).moments(W2, True)
     np.testing.assert_allclose(m, m2[:6], atol=1e-9)
     np.testing.assert_allclose(v, v2[:6], atol=1e-9)
 
@@ -165,16 +165,10 @@ def test_left_out_of_two_copies_leaves_one():
 def test_slopes_of_f():
     problem, state = make(6)
     fit, new = KernelFit(problem, state), np.array([[0.3, -0.2]])
-    alphas = [f.alpha for f in state.fits]
-    slopes = kernel_slopes(problem, state.kernel, new, state.W, alphas)
+    slopes = fit.function.slopes(new)
     for k in range(2):
         step = 1e-5 * np.eye(2)[k]
-        ends = [
-            kernel_moments(
-                problem, state.kernel, new + s * step, state.W, [state.fits[0].sites], False
-            )[0]
-            for s in (1, -1)
-        ]
+        ends = [fit.function.moments(new + s * step)[0] for s in (1, -1)]
         assert slopes[0, 0, k] == pytest.approx(((ends[0] - ends[1]) / 2e-5).item(), rel=1e-6)
     assert fit.slopes().shape == (2,)
 

@@ -19,7 +19,6 @@ from bayesvm.factor_models.loadings import (
     project,
     sparse_bound,
     table_bound,
-    varimax,
 )
 from bayesvm.factor_models.observed_data import Scores, Sheet
 from bayesvm.predictive.diagnostics import ess
@@ -146,14 +145,6 @@ def test_scores_condition_on_the_cells_seen():
         gain = B.T @ np.linalg.inv(B @ B.T + np.eye(seen.sum()) / 1.7)
         np.testing.assert_allclose(found.mean[i], gain @ row[seen], atol=1e-10)
         np.testing.assert_allclose(found.cov[i], np.eye(2) - gain @ B, atol=1e-10)
-
-
-def test_varimax_finds_simple_structure():
-    A = np.kron(np.eye(3), np.ones((5, 1)))
-    T = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
-    back = np.abs(A @ T @ varimax(A @ T))
-    np.testing.assert_allclose(np.sort(back, axis=1)[:, -1], 1.0, atol=1e-6)
-    np.testing.assert_allclose(np.sort(back, axis=1)[:, :-1], 0.0, atol=1e-3)
 
 
 def test_draws_of_loadings_have_their_conditional_moments():

@@ -6,7 +6,6 @@ from tests.problems import Z
 
 from bayesvm.factor_models import kernel as km
 from bayesvm.factor_models.fitted import KernelFit, Sample, places
-from bayesvm.factor_models.kernel import kernel_functions, kernel_moments
 from bayesvm.factor_models.observed_data import Sheet
 
 DRAWS = 4000
@@ -36,16 +35,12 @@ def test_loadings_and_noise_from_their_factors():
 def test_functions_have_the_moments_of_the_machine():
     problem, state = make(1, machines=2)
     new = state.W[:4] + 0.2
-    sites = [fit.sites for fit in state.fits]
-    m, v = kernel_moments(problem, state.kernel, new, state.W, sites, False)
-    K = problem.gram(state.kernel, state.W)
-    parts = [km.collapse(K, s) for s in sites]
-    rng = np.random.default_rng(0)
-    f = kernel_functions(problem, state.kernel, new, state.W, parts, DRAWS, rng)
+    function, rng = KernelFit(problem, state).function, np.random.default_rng(0)
+    f = function.draws(new, DRAWS, rng)
     assert f.shape == (DRAWS, 4, 2)
-    assert far(f, m, v) < Z
+    assert far(f, *function.moments(new)) < Z
     # the row itself, twice: one function
-    twice = kernel_functions(problem, state.kernel, new[[0, 0]], state.W, parts, 50, rng)
+    twice = function.draws(new[[0, 0]], 50, rng)
     np.testing.assert_allclose(twice[:, 0], twice[:, 1], atol=1e-2)
 
 

@@ -20,15 +20,7 @@ from scipy.special import ndtri
 from ..core.types import Array, Design, Rows
 from ..predictive.fitted import BinaryModel
 from ..predictive.links import Link
-from .kernel import (
-    KernelDraw,
-    KernelFactors,
-    KernelState,
-    collapse,
-    kernel_functions,
-    kernel_moments,
-    kernel_slopes,
-)
+from .kernel import KernelDraw, KernelFactors, KernelState, ScoreFunction
 from .loadings import Drawn, Loadings, project
 from .observed_data import Sheet
 
@@ -242,24 +234,22 @@ class KernelDraws(Fitted):
     def models(self) -> Sequence[Loadings | Drawn]:
         return [draw.loadings for draw in self.draws]
 
+    def _function(self, draw: KernelDraw) -> ScoreFunction:
+        return ScoreFunction(self.problem, draw.kernel, draw.W, draw.sites)
+
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
         """Of f at rows; with ``left_out``, at the training rows, each without its label."""
         parts = []
         for draw, z in zip(self.draws, self.dice, strict=True):
             found = project(sheet, draw.loadings)
             W = found.mean + np.linalg.cholesky(found.covs()) @ z
-            given = self.problem, draw.kernel, W, draw.W, draw.sites, left_out
-            parts.append(kernel_moments(*given))
+            parts.append(self._function(draw).moments(W, left_out))
         return mixture(parts)
 
     def slopes(self) -> Array:
-        parts = []
-        for draw, (at, _) in zip(self.draws, self.order, strict=True):
-            K = self.problem.gram(draw.kernel, draw.W)
-            alphas = [collapse(K, s).alpha for s in draw.sites]
-            slopes = kernel_slopes(self.problem, draw.kernel, draw.W, draw.W, alphas)
-            parts.append(np.mean(slopes**2, axis=(0, 1))[at])
-        return np.mean(parts, axis=0)
+        pairs = zip(self.draws, self.order, strict=True)
+        squares = [(self._function(draw).slopes(draw.W) ** 2)[..., at] for draw, (at, _) in pairs]
+        return np.asarray(np.mean(squares, axis=(0, 1, 2)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         names = self.problem.kernel.names
@@ -273,14 +263,13 @@ class KernelDraws(Fitted):
         sheet, which = Sheet.of(X), rng.integers(len(self.draws), size=n)
         out = np.empty((n, sheet.n, self.problem.Y.shape[1]))
         for k in np.unique(which):
-            draw = self.draws[k]
-            found, K = project(sheet, draw.loadings), self.problem.gram(draw.kernel, draw.W)
-            root, parts = np.linalg.cholesky(found.covs()), [collapse(K, s) for s in draw.sites]
+            function = self._function(self.draws[k])
+            found = project(sheet, self.draws[k].loadings)
+            root = np.linalg.cholesky(found.covs())
             for i in np.flatnonzero(which == k):
                 dice = rng.standard_normal(found.mean.shape)
                 W = found.mean + np.einsum("njk,nk->nj", root, dice)
-                given = self.problem, draw.kernel, W, draw.W, parts, 1, rng
-                out[i] = kernel_functions(*given)[0]
+                out[i] = function.draws(W, 1, rng)[0]
         return out
 
 
@@ -299,32 +288,29 @@ class KernelFit(Fitted):
     def unit(self) -> float:
         return self.problem.spread(self.state.W)
 
+    @property
+    def function(self) -> ScoreFunction:
+        sites = [fit.sites for fit in self.state.fits]
+        return ScoreFunction(self.problem, self.state.kernel, self.state.W, sites)
+
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
         """Moments of f at the mean scores, and to first order what their spread adds.
 
         With ``left_out``, at the training rows, each without its label.
         """
-        found = project(sheet, self.state.loadings)
-        sites = [fit.sites for fit in self.state.fits]
-        given = self.problem, self.state.kernel, found.mean, self.state.W, sites, left_out
-        m, v = kernel_moments(*given)
-        slopes = self._slopes(found.mean)
+        found, function = project(sheet, self.state.loadings), self.function
+        m, v = function.moments(found.mean, left_out)
+        slopes = function.slopes(found.mean)
         return m, v + np.sum((slopes @ found.cov) * slopes, axis=2)
 
-    def _slopes(self, new: Array) -> Array:
-        alphas = [fit.alpha for fit in self.state.fits]
-        return kernel_slopes(self.problem, self.state.kernel, new, self.state.W, alphas)
-
     def slopes(self) -> Array:
-        return np.asarray(np.mean(self._slopes(self.state.W) ** 2, axis=(0, 1)) * self.unit**2)
+        slopes = self.function.slopes(self.state.W)
+        return np.asarray(np.mean(slopes**2, axis=(0, 1)) * self.unit**2)
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
         """With the moments that are reported: at mean scores, their spread to first order."""
-        found, state = project(Sheet.of(X), self.state.loadings), self.state
-        K = self.problem.gram(state.kernel, state.W)
-        parts = [collapse(K, fit.sites) for fit in state.fits]
-        f = kernel_functions(self.problem, state.kernel, found.mean, state.W, parts, n, rng)
-        slopes = self._slopes(found.mean)
+        found, function = project(Sheet.of(X), self.state.loadings), self.function
+        f, slopes = function.draws(found.mean, n, rng), function.slopes(found.mean)
         root, dice = np.linalg.cholesky(found.covs()), rng.standard_normal((n, *found.mean.shape))
         return f + np.einsum("nja,nab,snb->snj", slopes, root, dice, optimize=True)
 

@@ -28,19 +28,18 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, lapack
-from scipy.optimize import minimize
+from scipy.linalg import cho_solve, cholesky
+from scipy.optimize import Bounds, minimize
+from scipy.stats import norm
 
 from ..core.distributions import LOG_2PI, slice_sample
 from ..core.types import Array
-from ..gp.posterior import ExactProcess, factor
+from ..gp.posterior import ExactPosterior, ExactProcess, factor
 from ..gp.sites import Labels, Sites, fit_sites, target_sites
 from ..inference.progress import Progress, Watch, silent
 from ..likelihoods import Likelihood
 from .loadings import Drawn, FactorPrior, Frame, Loadings
 from .observed_data import Scores, Sheet
-
-SPREAD = 0.25  # prior standard deviation of the kernel's log parameters around their start
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +60,7 @@ class KernelFactors:
     tune: bool = True  # learn the kernel's parameters
     joint: bool = True  # labels move the scores; else scores and loadings stay where they are
     unit: bool = True  # the kernel takes scores over their root mean square
+    theta_sd: float = 0.25  # prior standard deviation of the kernel's log parameters
 
     @cached_property
     def labels(self) -> tuple[Labels, ...]:
@@ -88,8 +88,7 @@ class KernelFactors:
 
     def log_prior(self, theta: Array) -> float:
         """Of the kernel's log parameters."""
-        z = (theta - self.kernel.theta) / SPREAD
-        return float(-0.5 * z @ z - theta.size * (0.5 * LOG_2PI + np.log(SPREAD)))
+        return float(norm.logpdf(theta, self.kernel.theta, self.theta_sd).sum())
 
 
 # ---------------------------------------------------------------------------------------------
@@ -106,14 +105,10 @@ class Collapsed(NamedTuple):
 
 def collapse(K: Array, sites: Sites) -> Collapsed:
     """Integrate f out of Gaussian sites."""
-    s, L = np.sqrt(sites.w), factor(K, sites.w)
-    inverse = np.tril(lapack.dpotri(L, lower=1)[0])
-    inverse += np.tril(inverse, -1).T
-    inverse *= s[:, None] * s
-    Kb = K @ sites.b
-    alpha = sites.b - s * cho_solve((L, True), s * Kb, check_finite=False)
-    value = 0.5 * float(Kb @ alpha) - float(np.log(np.diag(L)).sum())
-    return Collapsed(value, alpha, inverse)
+    posterior, s = ExactPosterior(K, sites.w), np.sqrt(sites.w)
+    alpha = posterior.solve(sites.b[:, None])[0][:, 0]
+    value = 0.5 * float(sites.b @ (K @ alpha)) - posterior.half_log_det
+    return Collapsed(value, alpha, posterior.inverse * s[:, None] * s)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -121,11 +116,10 @@ def collapse(K: Array, sites: Sites) -> Collapsed:
 
 
 class FunctionFit(NamedTuple):
-    """q(f) of one machine at the rows: moments, weights alpha, sites and bound."""
+    """q(f) of one machine at the rows: moments, sites and bound."""
 
     m: Array
     v: Array
-    alpha: Array
     sites: Sites
     bound: float
 
@@ -148,7 +142,7 @@ def infer(problem: KernelFactors, state: KernelState) -> KernelState:
     for labels, start in zip(problem.labels, starts, strict=True):
         fit = fit_sites(K, labels, site, start, tol, passes)
         sites = Sites(fit.w, fit.sites.b[:, 0])
-        fits.append(FunctionFit(fit.M[:, 0], fit.v, fit.A[:, 0], sites, fit.bound))
+        fits.append(FunctionFit(fit.M[:, 0], fit.v, sites, fit.bound))
     return state._replace(fits=tuple(fits))
 
 
@@ -185,7 +179,11 @@ def objective(
     kernel = problem.kernel.with_theta(theta)
     value, to_W, to_theta = margin(problem, sites, frame.scores(Z), kernel)
     value += problem.log_prior(theta) - 0.5 * float(np.vdot(Z, Z))
-    return value, frame.pull(to_W) - Z, to_theta - (theta - problem.kernel.theta) / SPREAD**2
+    return (
+        value,
+        frame.pull(to_W) - Z,
+        to_theta - (theta - problem.kernel.theta) / problem.theta_sd**2,
+    )
 
 
 def few_steps(
@@ -205,26 +203,25 @@ def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> K
     """Scores and kernel, q(f) going with them: a few steps of L-BFGS in round coordinates."""
     frame, sites = Frame.of(problem.sheet, state.loadings), touching(problem, state)
     Z, theta = frame.inverse(state.W), state.kernel.theta
-    free = [Z.size if problem.joint else 0, theta.size if problem.tune else 0]
+    first = np.append(Z, theta)
+    free = np.repeat([problem.joint, problem.tune], [Z.size, theta.size])
 
-    def read(x: Array) -> tuple[Array, Array]:
-        moved = x[: free[0]].reshape(Z.shape) if problem.joint else Z
-        return moved, x[free[0] :] if problem.tune else theta
-
-    def flat(z: Array, t: Array) -> Array:
-        return np.concatenate([z.ravel()[: free[0]], t[: free[1]]])
+    def place(x: Array) -> tuple[Array, Array]:
+        whole = first.copy()
+        whole[free] = x
+        return whole[: Z.size].reshape(Z.shape), whole[Z.size :]
 
     def loss(x: Array) -> tuple[float, Array]:
-        value, to_Z, to_theta = objective(problem, frame, sites, *read(x))
-        return -value, -flat(to_Z, to_theta)
+        value, to_Z, to_theta = objective(problem, frame, sites, *place(x))
+        return -value, -np.append(to_Z, to_theta)[free]
 
-    if not any(free):
+    if not free.any():
         return state
-    around = problem.kernel.theta
-    # with very large weights they would run away
-    near = list(zip(around - 12.0, around + 12.0, strict=True))[: free[1]]
-    bounds = [(None, None)] * free[0] + near
-    Z, theta = read(few_steps(loss, flat(Z, theta), tol, bounds))
+    # with very large weights the kernel's parameters would run away
+    centre = np.append(np.zeros(Z.size), problem.kernel.theta)
+    room = np.repeat([np.inf, 12.0], [Z.size, theta.size])
+    bounds = Bounds((centre - room)[free], (centre + room)[free])
+    Z, theta = place(few_steps(loss, first[free], tol, bounds))
     W = frame.scores(Z) if problem.joint else state.W
     return state._replace(W=W, kernel=state.kernel.with_theta(theta))
 
@@ -419,53 +416,55 @@ def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
 # f at new scores
 
 
-def kernel_moments(
-    problem: KernelFactors, kernel: Any, new: Array, W: Array, sites: Any, out: bool
-) -> tuple[Array, Array]:
-    r"""Moments of f at new scores; with ``out``, at the training rows, each row's site weakened.
+@dataclass(frozen=True, eq=False)
+class ScoreFunction:
+    """f of every machine, given the scores of the training rows and Gaussian sites there."""
 
-    With :math:`P = C^{-1}`, :math:`C = K + W^{-1}`, and :math:`\alpha = Pt`, taking one copy from
-    site i adds to :math:`C_{ii}` and so takes :math:`\rho_i P_i P_i^\top` from *P*, with
-    :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: all of row i where it counts once.
-    """
-    K, (cross, diag) = problem.gram(kernel, W), problem.cross(kernel, new, W)
-    means, variances = [], []
-    for each in sites:
-        part = collapse(K, each)
-        T = cross @ part.inverse
-        m, v = cross @ part.alpha, diag - np.einsum("ij,ij->i", T, cross)
-        if out:
-            own = np.einsum("ii->i", T)
-            left = each.w * np.maximum(problem.sheet.c - 1.0, 0.0)
-            rho = 1.0 / (np.diag(part.inverse) + left)
-            m, v = m - rho * own * part.alpha, v + rho * own * own
-        means.append(m)
-        variances.append(np.maximum(v, 1e-12 * diag))
-    return np.stack(means, axis=1), np.stack(variances, axis=1)
+    problem: KernelFactors
+    kernel: Any
+    W: Array
+    sites: Sequence[Sites]
 
+    @cached_property
+    def parts(self) -> list[Collapsed]:
+        K = self.problem.gram(self.kernel, self.W)
+        return [collapse(K, each) for each in self.sites]
 
-def kernel_slopes(
-    problem: KernelFactors, kernel: Any, new: Array, W: Array, alphas: Sequence[Array]
-) -> Array:
-    """Slopes of the mean of f at new scores, ``(n, machines, K)``."""
-    s, ones = problem.spread(W), np.ones_like(new[:, :1])
-    parts = [kernel.pull_points(ones * alpha, new / s, W / s)[0] / s for alpha in alphas]
-    return np.stack(parts, axis=1)
+    def moments(self, new: Array, left_out: bool = False) -> tuple[Array, Array]:
+        r"""Means and variances of f at new scores, ``(n, machines)``.
 
+        With ``left_out``, at those of the training rows, each row's site weakened.  With
+        :math:`P = C^{-1}`, :math:`C = K + W^{-1}`, and :math:`\alpha = Pt`, taking one copy from
+        site i adds to :math:`C_{ii}` and so takes :math:`\rho_i P_i P_i^\top` from *P*, with
+        :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: all of row i where it counts once.
+        """
+        cross, diag = self.problem.cross(self.kernel, new, self.W)
+        means, variances = [], []
+        for each, part in zip(self.sites, self.parts, strict=True):
+            T = cross @ part.inverse
+            m, v = cross @ part.alpha, diag - np.einsum("ij,ij->i", T, cross)
+            if left_out:
+                own = np.einsum("ii->i", T)
+                left = each.w * np.maximum(self.problem.sheet.c - 1.0, 0.0)
+                rho = 1.0 / (np.diag(part.inverse) + left)
+                m, v = m - rho * own * part.alpha, v + rho * own * own
+            means.append(m)
+            variances.append(np.maximum(v, 1e-12 * diag))
+        return np.stack(means, axis=1), np.stack(variances, axis=1)
 
-def kernel_functions(
-    problem: KernelFactors,
-    kernel: Any,
-    new: Array,
-    W: Array,
-    parts: Sequence[Collapsed],
-    n: int,
-    rng: np.random.Generator,
-) -> Array:
-    """f at new scores, jointly over them, ``(n, rows, machines)``."""
-    cross, _ = problem.cross(kernel, new, W)
-    own, out = kernel(new / problem.spread(W)) + problem.bias**2, []
-    for part in parts:
-        L = root(own - cross @ part.inverse @ cross.T, own)  # rounding is of the size of own
-        out.append(cross @ part.alpha + rng.standard_normal((n, len(own))) @ L.T)
-    return np.stack(out, axis=2)
+    def slopes(self, new: Array) -> Array:
+        """Slopes of the mean of f at new scores, ``(n, machines, K)``."""
+        s, ones = self.problem.spread(self.W), np.ones_like(new[:, :1])
+        pull = self.kernel.pull_points
+        each = [pull(ones * part.alpha, new / s, self.W / s)[0] / s for part in self.parts]
+        return np.stack(each, axis=1)
+
+    def draws(self, new: Array, n: int, rng: np.random.Generator) -> Array:
+        """f at new scores, jointly over them, ``(n, rows, machines)``."""
+        cross, _ = self.problem.cross(self.kernel, new, self.W)
+        own = self.kernel(new / self.problem.spread(self.W)) + self.problem.bias**2
+        out = []
+        for part in self.parts:
+            L = root(own - cross @ part.inverse @ cross.T, own)  # rounding is of the size of own
+            out.append(cross @ part.alpha + rng.standard_normal((n, len(own))) @ L.T)
+        return np.stack(out, axis=2)

@@ -71,17 +71,12 @@ class FactorPrior:
     # ----- variational
 
     def start(self, sheet: Sheet, K: int) -> tuple[Loadings, Scores]:
-        """Leading singular vectors, scores with unit variance, rotated to sparse loadings.
-
-        Missing cells are the column's mean.
-        """
+        """Leading singular vectors, scores with unit variance; missing cells are the mean."""
         U = np.linalg.svd(sheet.X * np.sqrt(sheet.c)[:, None], full_matrices=False)[0]
         n = float(sheet.c.sum())
         # a row of weight c is c rows: each has the share 1/sqrt(c) of the vector
         W = U[:, :K] * np.sqrt(n / sheet.c)[:, None]
         A = np.asarray(sheet.X.T @ (W * sheet.c[:, None])) / n
-        T = varimax(A)
-        A, W = A @ T, W @ T
         left = max(sheet.square - n * float(np.sum(A * A)), 1e-6 * sheet.square)
         shape = self.a + 0.5 * sheet.count
         variance = left / sheet.count
@@ -284,25 +279,7 @@ def rank(sheet: Sheet) -> int:
 
     Singular values below 1e-6 of the largest are taken for rounding.
     """
-    s = np.linalg.svd(sheet.X * np.sqrt(sheet.c)[:, None], compute_uv=False)
-    return int(np.sum(s > 1e-6 * s[0]))
-
-
-def varimax(A: Array, max_iter: int = 100, tol: float = 1e-6) -> Array:
-    """The rotation that makes squared loadings as unequal as can be (Kaiser's varimax)."""
-    d, K = A.shape
-    T = np.eye(K)
-    if K < 2:
-        return T
-    total = 0.0
-    for _ in range(max_iter):
-        B = A @ T
-        U, s, Vt = np.linalg.svd(A.T @ (B**3 - B * (np.square(B).sum(axis=0) / d)))
-        T = U @ Vt
-        if s.sum() < total * (1.0 + tol):
-            break
-        total = float(s.sum())
-    return T
+    return int(np.linalg.matrix_rank(sheet.X * np.sqrt(sheet.c)[:, None], rtol=1e-6))
 
 
 def _diagonals(x: Array) -> Array:
