@@ -76,6 +76,10 @@ def test_values():
     table = score_table(frame, "error")
     assert list(table.columns) == list(MODELS)
     assert list(table.index) == list(DATA)
+    thirds = {"thirds": (np.arange(30.0)[:, None], np.arange(30) % 3)}
+    uniform = {"uniform": DummyClassifier(strategy="uniform")}
+    three = score_table(evaluate(uniform, thirds, 3, "brier", n_jobs=1), "brier")
+    assert three.to_numpy() == pytest.approx(2 / 3)  # (2/3)^2 + 2 (1/3)^2
     whole = frame.query("dataset == 'two' and estimator == 'dummy' and metric == 'error'")["value"]
     assert table.loc["two", "dummy"] == pytest.approx(whole.mean())
 
@@ -127,16 +131,9 @@ def test_what_fails_is_named(tmp_path):
         evaluate(models, DATA, 3, n_jobs=1, path=path)
     assert path.read_text().count("\n") == 1 + 6 + 1  # what was done before is kept
     seen = []
+    more = {"error_score": np.nan, "progress": lambda done, total: seen.append(done)}
     with pytest.warns(FitFailedWarning, match="3 of 12 fits failed") as caught:
-        frame = evaluate(
-            models,
-            DATA,
-            3,
-            n_jobs=1,
-            path=path,
-            error_score=np.nan,
-            progress=lambda done, total: seen.append(done),
-        )
+        frame = evaluate(models, DATA, 3, n_jobs=1, path=path, **more)
     assert seen[0] == 7
     assert "'bad', data set 'two', split 2: fit: ArithmeticError" in str(caught[0].message)
     table = score_table(frame, "error")
@@ -251,11 +248,3 @@ def test_vectors_are_counted():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_brier_score_of_three_classes_is_summed_over_them():
-    """A third for each class: (2/3)^2 + 2 (1/3)^2 = 2/3."""
-    X, y = np.arange(30.0)[:, None], np.arange(30) % 3
-    models = {"uniform": DummyClassifier(strategy="uniform")}
-    frame = evaluate(models, {"thirds": (X, y)}, 3, "brier", n_jobs=1)
-    np.testing.assert_allclose(frame.loc[frame["metric"] == "brier", "value"], 2 / 3, rtol=1e-12)

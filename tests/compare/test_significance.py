@@ -93,12 +93,7 @@ def test_critical_values_of_demsar(test, alpha):
 
 @pytest.mark.parametrize(
     ("columns", "control", "at"),
-    [
-        ([1, 2, 3, 4], np.int64(4), 3),
-        ([1, 2, 3, 4], 0, 0),  # no such label: a place
-        (["3", "2", "1", "0"], 1, 1),
-        (["3", "2", "1", "0"], "1", 2),
-    ],
+    [([1, 2, 3, 4], np.int64(4), 3), ([1, 2, 3, 4], 0, 0), (["3", "2", "1", "0"], "1", 2)],
 )
 def test_the_control_is_found(columns, control, at):
     """By the label of its column, by the label as text, by its place."""

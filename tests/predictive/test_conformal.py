@@ -39,9 +39,8 @@ def test_sets_are_labels_whose_rank_among_training_rows_is_not_too_high(coverage
 
 
 def test_sets_need_not_be_empty():
-    sure = kept(
-        np.tile([0.997, 0.001, 0.001, 0.001], (50, 1)), np.zeros(50, dtype=int), np.ones(50)
-    )
+    certain = np.tile([0.997, 0.001, 0.001, 0.001], (50, 1))
+    sure = kept(certain, np.zeros(50, dtype=int), np.ones(50))
     assert not sure.sets(NEW, 0.9, False, allow_empty=True).any()
     inside = sure.sets(NEW, 0.9, False, allow_empty=False)
     np.testing.assert_array_equal(inside.sum(axis=1), 1)

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.signal import lfilter
 from tests.problems import Z
 
-from bayesvm.predictive.diagnostics import _plain_r_hat, _split, ess, indicator_r_hat, r_hat
+from bayesvm.predictive.diagnostics import ess, indicator_r_hat, r_hat
 
 
 def ar1(phi, chains, draws, series, seed):
@@ -17,7 +16,7 @@ def ar1(phi, chains, draws, series, seed):
     return lfilter([1.0], [1.0, -phi], noise, axis=1)
 
 
-@pytest.mark.parametrize("phi", [-0.4, 0.0, 0.5, 0.9])
+@pytest.mark.parametrize("phi", [-0.4, 0.0, 0.9])
 def test_ess_of_an_autoregression(phi):
     """The truth is N (1 - phi) / (1 + phi); the mean of 1/ess over 60 series estimates its inverse.
 
@@ -25,56 +24,30 @@ def test_ess_of_an_autoregression(phi):
     few times sqrt(1/N) per pair; 10% is allowed for that on top of 4.5 standard errors.
     """
     chains, draws, series = 4, 4000, 60
-    found = ess(ar1(phi, chains, draws, series, seed=1))
-    assert found.shape == (series,)
-    truth = chains * draws * (1 - phi) / (1 + phi)
-    ratio = truth / found
+    ratio = chains * draws * (1 - phi) / (1 + phi) / ess(ar1(phi, chains, draws, series, seed=1))
     error = ratio.std(ddof=1) / np.sqrt(series)
     assert -Z * error < ratio.mean() - 1 < 0.1 + Z * error
 
 
-def test_the_plain_statistic_of_chains_that_agree():
-    """n (R^2 - 1 + 1/n) is about F(2m - 1, .) for 2m half chains of n: 200 series, level 1e-5."""
-    chains, draws, series = 4, 1000, 200
-    x = np.random.default_rng(5).standard_normal((chains, draws, series))
-    half = draws // 2
-    value = _plain_r_hat(_split(x))
-    statistic = half * (value**2 - 1 + 1 / half)
-    law = stats.f(2 * chains - 1, 2 * chains * (half - 1))
-    assert stats.kstest(statistic, law.cdf).pvalue > 1e-5
+def test_chains_that_agree_and_chains_that_do_not():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((4, 1000, 200))
     assert r_hat(x).max() < 1.02
-
-
-def test_r_hat_of_chains_that_disagree():
-    """Chains of unit variance at 0 and d: between half chains the variance is d^2 / 3."""
-    x = np.random.default_rng(6).standard_normal((2, 4000, 1))
-    for d in (1.0, 5.0):
-        shifted = x + np.array([0.0, d])[:, None, None]
-        plain = _plain_r_hat(_split(shifted))[0]
-        assert plain == pytest.approx(np.sqrt(1 + d**2 / 3), rel=0.05)
-        assert r_hat(shifted)[0] > 1.1
-        assert ess(shifted)[0] < 50
-
-
-def test_r_hat_sees_a_different_spread_and_chains_without_moments():
-    x = np.random.default_rng(8).standard_normal((4, 1000, 1))
-    assert r_hat(x * np.array([1.0, 1.0, 1.0, 4.0])[:, None, None])[0] > 1.1
-    runaway = np.exp(40 * np.linspace(0, 1, 1000))[:, None] * x
-    assert r_hat(runaway)[0] > 1.5
-    cauchy = np.random.default_rng(9).standard_cauchy((4, 1000, 1))
-    assert r_hat(cauchy)[0] < 1.02
+    apart = x[:, :, :1] + np.array([0.0, 0.0, 0.0, 1.0])[:, None, None]
+    wide = x[:, :, :1] * np.array([1.0, 1.0, 1.0, 4.0])[:, None, None]
+    runaway = np.exp(40 * np.linspace(0, 1, 1000))[:, None] * x[:, :, :1]
+    for different in (apart, wide, runaway):
+        assert r_hat(different)[0] > 1.1
+    assert ess(apart + 4 * (apart > 0.5))[0] < ess(x)[0]
+    assert r_hat(rng.standard_cauchy((4, 1000, 1)))[0] < 1.02  # without moments
 
 
 def test_constant_chains():
     same = np.full((4, 100, 1), 2.5)
     assert r_hat(same)[0] == 1.0
     assert np.isfinite(ess(same)).all()
-
-
-def test_chains_stuck_apart_are_not_called_converged():
-    """No variance within, some between: as far from agreement as chains can be."""
     stuck = np.broadcast_to(np.arange(4.0)[:, None, None], (4, 100, 1))
-    assert r_hat(stuck)[0] > 10
+    assert r_hat(stuck)[0] > 10  # no variance within, some between
     assert ess(stuck)[0] < 10
 
 
