@@ -87,8 +87,8 @@ def effect_scale(y: Array, proba: Array, mean: Array, c: Array) -> float:
     Arrays are ``(n,)`` or ``(n, classes)``.
     """
     gap = (c * (mean - np.average(mean, axis=0, weights=c)).T).T
-    own, predicted = float(np.vdot(gap, y)), float(np.vdot(gap, proba))
-    return own / predicted if own > 0.0 and predicted > 0.0 else 1.0
+    observed, predicted = float(np.vdot(gap, y)), float(np.vdot(gap, proba))
+    return observed / predicted if observed > 0.0 and predicted > 0.0 else 1.0
 
 
 class LooMoments(NamedTuple):
@@ -107,18 +107,18 @@ class LooMoments(NamedTuple):
             return LooMoments((Y[0] > 0).astype(np.intp), M[0][:, None], V[0][:, None], C[0])
         if any(y.shape != Y[0].shape or not np.array_equal(c, C[0]) for y, c in zip(Y, C)):
             return None
-        own = np.stack(Y, axis=1) > 0
-        if not np.all(own.sum(axis=1) == 1):  # a row has one class
+        members = np.stack(Y, axis=1) > 0
+        if not np.all(members.sum(axis=1) == 1):  # a row has one class
             return None
-        return LooMoments(own.argmax(axis=1), np.stack(M, axis=1), np.stack(V, axis=1), C[0])
+        return LooMoments(members.argmax(axis=1), np.stack(M, axis=1), np.stack(V, axis=1), C[0])
 
     def thinned(self, most: int) -> LooMoments:
         """At most so many rows, of every class its share."""
         step = -(-self.codes.size // most)
         if step <= 1:
             return self
-        some = np.argsort(self.codes, kind="stable")[::step]
-        codes, m, v, c = (x[some] for x in self)
+        drawn = np.argsort(self.codes, kind="stable")[::step]
+        codes, m, v, c = (x[drawn] for x in self)
         return LooMoments(codes, m, v, step * c)
 
 
@@ -148,8 +148,9 @@ class LooPredictions(NamedTuple):
     ) -> LooPredictions:
         """From moments of f and the link; coverage by 10,000 rows varies by a third of a point."""
         codes, m, v, c = moments.thinned(max_rows)
-        P, own = proba(m, v), (np.arange(codes.size), codes)
-        return LooPredictions(codes, nonconformity(P)[own], v.mean(axis=1), c, P[own])
+        P, true_class = proba(m, v), (np.arange(codes.size), codes)
+        score = nonconformity(P)[true_class]
+        return LooPredictions(codes, score, v.mean(axis=1), c, P[true_class])
 
     def sets(self, P: Array, coverage: float, by_class: bool, allow_empty: bool) -> Array:
         """Which labels the sets of rows with such probabilities hold, ``(n, classes)``."""
@@ -172,8 +173,8 @@ class LooPredictions(NamedTuple):
     def percentile(self, spread: Array) -> Array:
         """The share of training rows at which f varies less; rows that tie count half."""
         order = np.argsort(self.spread)
-        known, mass = self.spread[order], np.append(0.0, np.cumsum(self.c[order]))
-        low, high = (np.searchsorted(known, spread, side) for side in ("left", "right"))
+        ascending, mass = self.spread[order], np.append(0.0, np.cumsum(self.c[order]))
+        low, high = (np.searchsorted(ascending, spread, side) for side in ("left", "right"))
         return (mass[low] + mass[high]) / (2.0 * mass[-1])
 
 

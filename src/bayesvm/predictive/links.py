@@ -194,7 +194,7 @@ class CalibratedLink(Link):
 
     def logit(self, m: Array, v: Array) -> Array:
         # the offset is added to m, so that the sign is that of m + offset
-        s, q = self.a * (m + self.offset), 1.0 + self.c * v
+        s, q = self.a * (m + self.b / self.a), 1.0 + self.c * v
         return sinh_arcsinh(s, q, self.skew, self.tail)[0]
 
     def score(self, m: Array, v: Array) -> Array:
@@ -470,18 +470,14 @@ def _location_scale(m: Array, c: Array, codes: Array) -> tuple[float, float]:
     The leave-one-out f of a row with a large leverage may be far from all others.
     """
     share, median = np.bincount(codes, c, 2) / c.sum(), np.zeros(2)
+    half = np.array([0.5 - 1e-9, 0.5 + 1e-9])  # either row where weights are equal on both sides
     for k in np.unique(codes):
-        median[k] = _median(m[codes == k], c[codes == k])
+        f, weight = m[codes == k], c[codes == k]
+        median[k] = weighted_quantile(f, weight, half * weight.sum()).mean()
     centre = float(share @ median)
     between = np.sqrt(share @ np.square(median - centre))
-    within = _median(np.abs(m - median[codes]), c) / ndtri(0.75)  # the latter is a Gaussian's
-    unit = np.hypot(between, within)
+    within = weighted_quantile(np.abs(m - median[codes]), c, half * c.sum()).mean()
+    unit = np.hypot(between, within / ndtri(0.75))  # a Gaussian's absolute deviation
     if unit <= 1e-6 * abs(centre):  # most rows have the same f
         unit = np.sqrt(c @ np.square(m - centre) / c.sum())
     return centre, float(unit) if unit > 1e-6 * abs(centre) else 1.0  # rounding
-
-
-def _median(x: Array, c: Array) -> float:
-    """The weighted median, the mean of both rows where weights are equal on either side."""
-    half = 0.5 * float(c.sum()) * np.array([1.0 - 1e-9, 1.0 + 1e-9])
-    return float(weighted_quantile(x, c, half).mean())

@@ -117,9 +117,9 @@ class GaussianPosterior:
         model, coef = problem.model, self.coef
         new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
         local = model.likelihood.expected(part.y, *moments(part.rows, coef)).times(part.gone)
-        own: Any = coef.cov.quad(part.rows.C)
-        rest, across, gap = np.maximum(1.0 - local.w * own, 1e-6), own, plain(new.C)
-        gap = gap - plain(part.rows.C)
+        variance: Any = coef.cov.quad(part.rows.C)
+        rest, across = np.maximum(1.0 - local.w * variance, 1e-6), variance
+        gap = plain(new.C) - plain(part.rows.C)
         for h in part.rows.V:
             cross = coef.cov.cross(part.rows.C, h.where)
             across = across + np.sum(gap[:, h.where] * cross, axis=1)
@@ -137,11 +137,11 @@ def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covari
     H = problem.gram(problem.c * local.h)
     P, old = problem.model.precision(state.priors), state.coef.cov
     try:
-        found = covariance(H, P, retry=False)
+        inverse = covariance(H, P, retry=False)
     except np.linalg.LinAlgError:  # few rows have any curvature
         return None
     # where classes are far apart none has, and along a flat prior the mean would diverge
-    return None if np.max(found.diag() / old.diag()) > max_ratio else found
+    return None if np.max(inverse.diag() / old.diag()) > max_ratio else inverse
 
 
 @dataclass(frozen=True)
@@ -226,8 +226,8 @@ class DrawsPosterior:
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
         size, f = max(1, HELD // self.flat.shape[0]), np.empty((len(levels), C.shape[0]))
         for i in range(0, C.shape[0], size):
-            some = slice(i, i + size)
-            f[:, some] = np.quantile(C[some] @ self.flat.T, levels, axis=1)
+            block = slice(i, i + size)
+            f[:, block] = np.quantile(C[block] @ self.flat.T, levels, axis=1)
         if not np.any(extra):
             return f
         # the variance outside theta is Gaussian: widen the spread of the draws by it
@@ -254,9 +254,9 @@ class DrawsPosterior:
             f = problem.rows(b).C @ flat.T
             parts.append(leave_one_out_draws(f, lik.log_prob(y[b.at, None], f), gone[b.at]))
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
-        some = self.pairs[:: max(1, len(self.pairs) // max_pairs)]
+        pairs = self.pairs[:: max(1, len(self.pairs) // max_pairs)]
         for part in _incomplete(problem) if problem.latents else ():
-            mean, var = by_pairs(problem.model, part.X, some)
+            mean, var = by_pairs(problem.model, part.X, pairs)
             log_weight = -part.gone * lik.log_mean(part.y, mean, var)
             weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
             m[part.at], v[part.at] = mixture(mean, var, weight)

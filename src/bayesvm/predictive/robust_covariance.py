@@ -163,7 +163,8 @@ def _by_rows(
     if not problem.model.likelihood.is_tight:
         problem = problem.with_likelihood(problem.model.likelihood.tightened())
         # the covariance of the augmented bound is too small
-        coef = Coef(coef.mean, _inverse(problem.expectations(coef, gram=True).S.M, P))
+        A = problem.expectations(coef, gram=True).S.M
+        coef = Coef(coef.mean, FullCovariance(*scaled_cholesky(A + np.diag(P))))
     mean, s, t = coef.mean, 1.0, 1.0
     for _ in range(rounds):
         sums, old = problem.expectations(coef, gram=True), coef
@@ -171,11 +172,11 @@ def _by_rows(
         shrunk = 1e-4 * np.diag(A) < P  # not the intercept, whose prior is almost flat
         if not (problem.model.likelihood.normalised and shrunk.any()):
             break
-        cov = _inverse(A, np.where(shrunk, P / s, P))
-        square, kept = P * cov.solve(aim) ** 2, P * cov.diag()
+        cov = FullCovariance(*scaled_cholesky(A + np.diag(np.where(shrunk, P / s, P))))
+        square, relative = P * cov.solve(aim) ** 2, P * cov.diag()
         # s is one where the rows determine no coefficient
-        s = (square[shrunk].sum() + 1e-6) / (np.sum(1.0 - kept[shrunk] / s) + 1e-6)
-        cov = _inverse(A, np.where(shrunk, P / s, P))
+        s = (square[shrunk].sum() + 1e-6) / (np.sum(1.0 - relative[shrunk] / s) + 1e-6)
+        cov = FullCovariance(*scaled_cholesky(A + np.diag(np.where(shrunk, P / s, P))))
         coef = Coef(cov.solve(aim), cov)
         t = float(np.mean((P * (coef.mean**2 + cov.diag()))[shrunk]))
         if shift(old, coef) < 0.1:
@@ -226,10 +227,6 @@ def _at_least(V: Array, variances: Array) -> Array:
     return V * np.outer(by, by)
 
 
-def _inverse(A: Array, P: Array) -> FullCovariance:
-    return FullCovariance(*scaled_cholesky(A + np.diag(P)))
-
-
 def _root(V: Array) -> Array:
     """F with FF' = V, lower triangular; V may be singular."""
     D, U = np.linalg.eigh(V)
@@ -255,10 +252,10 @@ def factor(
     ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised
     cross-validation.
     """
-    smooth, own, (y, left_m, left_v, c) = likelihood.tightened(), v - rest, loo
+    smooth, reducible, (y, left_m, left_v, c) = likelihood.tightened(), v - rest, loo
     h = smooth.expected(y, m, v).h
     g = smooth.expected(y, left_m, left_v).g
-    reach = c * own**2
-    by = min(max(1.0, float((reach * unit) @ g**2) / max(float(reach @ h), 1e-300)), 9.0)
-    free = max(1.0 - float(c @ (h * own)) / float(c.sum()), 0.5)
+    weight = c * reducible**2
+    by = min(max(1.0, float((weight * unit) @ g**2) / max(float(weight @ h), 1e-300)), 9.0)
+    free = max(1.0 - float(c @ (h * reducible)) / float(c.sum()), 0.5)
     return by / free**2 if chosen else by
