@@ -101,12 +101,21 @@ def test_numbers_that_name_rows_and_numbers_that_do_not():
         "patient_id": rng.choice(10**6, n, replace=False),
         "population": rng.choice(10**6, n, replace=False),
         "age": rng.integers(20, 80, n),
+        "telephone": rng.choice(10**9, n, replace=False) + 4 * 10**9,
         "x": rng.standard_normal(n),
     })  # fmt: skip
     cleaner = TableCleaner().fit(table)
-    assert kinds(cleaner) == {("row", "id"), ("patient_id", "id")}
+    assert kinds(cleaner) == {("row", "id"), ("patient_id", "id"), ("telephone", "id")}
     assert "row" in TableCleaner(use=["row"]).fit(table).columns_
     assert list(TableCleaner(drop=["x", "age"]).fit(table).columns_) == ["population"]
+
+
+def test_dates_in_several_formats_are_told():
+    days = pd.date_range("2020-01-01", periods=100)
+    cells = [*days[:50].strftime("%Y-%m-%d"), *days[50:].strftime("%d/%m/%Y")]
+    table = pd.DataFrame({"day": cells, "x": np.random.default_rng(0).standard_normal(100)})
+    (found,) = TableCleaner().fit(table).findings_
+    assert found[:2] == ("day", "dates in several formats, such as '2020-01-01', '2020-01-02'")
 
 
 def test_copies_leaks_and_rare_levels():
@@ -118,6 +127,7 @@ def test_copies_leaks_and_rare_levels():
     table = pd.DataFrame({
         "x": x, "again": x, "kind": kind, "renamed": np.char.add("level ", kind),
         "score": np.where(y, rng.uniform(5, 9, n), rng.uniform(0, 5, n)),
+        "huge": np.where(np.arange(n), rng.standard_normal(n), 1e300),
         "near": np.where(y ^ (rng.random(n) < 0.05), "u", "v"),
         "ended": np.where(y, None, "2020-01-01"),
     })  # fmt: skip
@@ -126,7 +136,7 @@ def test_copies_leaks_and_rare_levels():
         ("again", "duplicate"), ("renamed", "duplicate"), ("kind", "rare"), ("score", "leak"),
         ("ended", "leak"), ("near", "near leak"),
     }  # fmt: skip
-    assert list(cleaner.columns_) == ["x", "kind", "near"]
+    assert list(cleaner.columns_) == ["x", "kind", "huge", "near"]
     kept = TableCleaner(use=["score"]).fit(table, y)
     assert "score" in kept.columns_
     assert ("score", "leak") in kinds(kept)

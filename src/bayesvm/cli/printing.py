@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ..data.cleaning_columns import Finding, Levels, as_text, examples, mark
+from ..data.cleaning_columns import Finding, Levels, as_text, examples
 from ..html_report.scores import BOOSTING, HeldOut, Rows, scores
 from ..html_report.words import against, collapsed
 from ..inspection.display import Inside
@@ -69,19 +69,16 @@ def show_predictions(
     console.print(f"{counted(len(frame), 'row')}: {each}{where}")
     cleaner = machine[0] if hasattr(machine, "steps") else None
     said: dict[str, list[str]] = {
-        "cells with a level that no training row had": [],
-        "cells with a level that was rare in training and pooled": [],
+        "cells with a level that was rare or absent in training": [],
         "cells that could not be read as numbers or dates, taken for missing": [],
     }
     for name, made in getattr(cleaner, "columns_", {}).items():
         codes, texts = as_text(table[name])
         if isinstance(made, Levels):
-            odd = [k for k, text in enumerate(texts) if text not in made.levels]
-            rare = [k for k in odd if mark(texts[k]) in made.pooled]
-            found = [[k for k in odd if k not in rare], rare, []]
+            found = [[k for k, text in enumerate(texts) if text not in made.levels], []]
         else:
             values = made.values(table[name])[0]
-            found = [[], [], np.unique(codes[np.isnan(values) & (codes >= 0)]).tolist()]
+            found = [[], np.unique(codes[np.isnan(values) & (codes >= 0)]).tolist()]
         for few, some in zip(said.values(), found):
             if count := int(np.isin(codes, some).sum()):
                 such = examples([texts[k] for k in some], 1)

@@ -176,12 +176,13 @@ def _json(path: Path) -> pd.DataFrame:
         held = json.loads(text)
     except json.JSONDecodeError:
         held = [json.loads(line) for line in text.splitlines() if line.strip()]
-    if not isinstance(held, dict):
-        return pd.json_normalize(held)
     try:
-        return pd.DataFrame(held)
-    except ValueError as error:
-        raise ValueError("its parts are no columns of one length; write a list of rows") from error
+        return pd.DataFrame(held) if isinstance(held, dict) else pd.json_normalize(held)
+    except Exception as error:  # pandas raises several kinds, some without a word
+        raise ValueError(
+            "it holds neither a list of records nor columns by name; write it anew, for instance "
+            "by frame.to_json(path, orient='records')"
+        ) from error
 
 
 def _arrow(path: Path) -> pd.DataFrame:

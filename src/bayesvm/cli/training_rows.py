@@ -48,6 +48,11 @@ def training_rows(
     leave_out(codes < 0, target, "without a label")
     if not good.any():
         raise ValueError(f"column {target!r} is empty: it has no labels to learn from")
+    alike: dict[str, str] = {}
+    for text in texts:
+        if (known := alike.setdefault(text.lower(), text)) != text:
+            problem = f"the labels {known!r} and {text!r} differ only in capitals"
+            findings.append(Finding(target, problem, "two classes; write them alike", "labels"))
     masses = np.bincount(codes[good], minlength=len(texts))
     if len(texts) > most_classes:
         raise ValueError(

@@ -20,7 +20,7 @@ from .cleaning_columns import (
     as_text,
     examples,
     is_number,
-    mark,
+    looks_like_dates,
 )
 
 NAMED_ID = re.compile(r"(?i)(.*[_\W])?(id|uuid|guid|index|rowid|row_?number|unnamed: 0)|.*[a-z]ID")
@@ -285,6 +285,9 @@ def learn_column(
             return None, [Finding(name, "it is empty", "left out", "empty")]
         if not categorical and (len(texts) > 1 or use or np.any(codes < 0)):
             column = Date.of(texts, counts) or Number.of(texts, counts)
+        if column is None and not use and looks_like_dates(texts):
+            problem = f"dates in several formats, such as {examples(texts)}"
+            return None, [Finding(name, problem, "left out; write them in one format", "date")]
         if column is None:
             return _learn_levels(name, codes, texts, counts, use, min_frequency, max_categories)
         if isinstance(column, Number):
@@ -303,7 +306,7 @@ def learn_column(
     if not use and np.all(x == x[0]):
         return None, [*found, Finding(name, f"all cells are {x[0]:.6g}", "left out", "constant")]
     if not use and isinstance(column, Number) and numbers_rows(name, x):
-        problem = "every row has its own whole number, as in a list of rows"
+        problem = "every row has its own whole number, as identifiers have"
         return None, [*found, Finding(name, problem, "left out", "id")]
     if isinstance(column, Date):
         column = column.with_parts(cells)
@@ -323,15 +326,19 @@ def learn_column(
     return column, found
 
 
-def numbers_rows(name: str, x: Array, n_rows: int = 20, density: float = 0.9) -> bool:
+def numbers_rows(
+    name: str, x: Array, n_rows: int = 20, density: float = 0.9, long: float = 1e8
+) -> bool:
     """Whether at least ``n_rows`` numbers name rows: whole, all different, and dense or named so.
 
-    Dense ones are more than a share ``density`` of their range.
+    Dense ones are more than a share ``density`` of their range.  Numbers above ``long`` with as
+    many digits each, such as those of telephones, name rows too.
     """
     if x.size < n_rows or np.any(x != np.floor(x)) or np.unique(x).size < x.size:
         return False
     is_dense = x.size / (x.max() - x.min() + 1.0) > density
-    return bool(is_dense or NAMED_ID.fullmatch(name))
+    is_long = x.min() >= long and np.unique(np.floor(np.log10(x))).size == 1
+    return bool(is_dense or is_long or NAMED_ID.fullmatch(name))
 
 
 def is_code(x: Array, n_rows: int = 50, n_codes: int = 12) -> bool:
@@ -390,16 +397,14 @@ def _learn_levels(
     if not frequent:
         action = f"left out: no level has {least} rows; as groups they can be used: --groups"
         return None, [*found, Finding(name, problem, action, "many levels")]
-    pooled = [j for j in order if texts[j] not in frequent]
     if rare:
-        rows = int(counts[pooled].sum())
+        rows = n - int(sum(count for text, count in zip(texts, counts) if text in frequent))
         problem, kind = f"{k} levels, {rare} of them rare", "many levels"
         if k <= most:
             problem, kind = f"{rare} level{'s' * (rare > 1)} of fewer than {least} rows", "rare"
         action = f"pooled as {OTHER!r}, {rows} row{'s' * (rows > 1)}; {len(frequent)} kept"
         found.append(Finding(name, problem, action, kind))
-    marks = tuple(mark(texts[j]) for j in pooled[:1000])  # by which new levels can be told
-    return Levels(tuple(frequent), pooled=marks), found
+    return Levels(tuple(frequent)), found
 
 
 # ---------------------------------------------------------------------------------------------
@@ -437,21 +442,17 @@ def errors_alone(
     Labels are coded 0, 1, ...  The figure is one for fewer than ``n_rows`` rows, or ``n_of_class``
     of the second class.  Leaves have at least ``leaf`` rows; about ``most`` rows are looked at.
     """
+    import pandas as pd
     from sklearn.tree import DecisionTreeClassifier
 
     masses = np.bincount(y)
     if y.size < n_rows or np.sort(masses)[-2:].min() < n_of_class:
         return 1.0
     step = -(-y.size // most)
-    x, y = values[::step], y[::step]
-    leaves = min(3 * masses.size, 30)
-    if x.dtype.kind == "O":
-        import pandas as pd
-
-        x, levels = pd.factorize(x)
-        leaves = len(levels) + 2  # one for each level, and for missing cells
-    else:  # missing cells are a value of their own
-        x = np.where(np.isnan(x), 2.0 * np.nanmin(x, initial=0.0) - 1.0, x)
+    is_text, y = values.dtype.kind == "O", y[::step]
+    # ranks of numbers; missing cells are a value of their own
+    x, levels = pd.factorize(values[::step], sort=not is_text)
+    leaves = len(levels) + 2 if is_text else min(3 * masses.size, 30)
     tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)
     wrong = tree.fit(x[:, None], y).predict(x[:, None]) != y
     return float(wrong.sum() / (y.size - np.bincount(y).max()))

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,8 +124,13 @@ class Number:
             x = cells.to_numpy(dtype=float, na_value=np.nan)
         else:
             codes, texts = as_text(cells)
-            x = np.append(self.numbers(texts), np.nan)[codes]
+            x = self.numbers([*texts, ""])[codes]  # the code -1 is that of missing cells
         return [np.where(np.isfinite(x), x, np.nan)]
+
+
+def looks_like_dates(texts: Sequence[str]) -> bool:
+    """Whether half of the first texts have the parts of a date."""
+    return bool(np.mean([LIKE_DATE.fullmatch(text) is not None for text in texts[:100]]) >= 0.5)
 
 
 @dataclass(frozen=True)
@@ -141,15 +145,15 @@ class Date:
         """The format in which a share of at least ``least`` of the cells are dates, or ``None``."""
         few = texts[:100]
         compact = len(texts) > 1 and all(COMPACT.fullmatch(text) for text in texts)
-        if not compact and np.mean([LIKE_DATE.fullmatch(text) is not None for text in few]) < 0.5:
+        if not compact and not looks_like_dates(texts):
             return None
         timed = [day + time for day in DAYS[1:-1] for time in TIMES]
         best, most = None, least * counts.sum()
         for form in DAYS[-1:] if compact else (*DAYS[:-1], *timed):
             date = Date(form)
-            if best is None and np.isnat(date.read(few)).mean() > 0.5:
+            if best is None and date.read(few).isna().mean() > 0.5:
                 continue
-            share = counts @ ~np.isnat(date.read(texts))
+            share = counts @ date.read(texts).notna()
             if share >= most and (best is None or share > most):
                 best, most = date, share
             if most == counts.sum():
@@ -160,29 +164,27 @@ class Date:
         """Dates in texts, NaT where there is none."""
         import pandas as pd
 
-        cells = pd.Series(texts, dtype=object)
-        found = pd.to_datetime(cells, format=self.format, errors="coerce", utc=True)
-        return found.dt.tz_localize(None).astype("datetime64[us]").to_numpy()
+        cells = pd.Index(texts, dtype=object)
+        dates = pd.to_datetime(cells, format=self.format, errors="coerce", utc=True)
+        return dates.tz_localize(None)
 
-    def dates(self, cells: Any) -> Array:
+    def dates(self, cells: Any) -> Any:
         import pandas as pd
 
         if self.format is None or pd.api.types.is_datetime64_any_dtype(cells):
-            dates = pd.to_datetime(cells, errors="coerce", utc=True).dt.tz_localize(None)
-            return np.asarray(dates.to_numpy(dtype="datetime64[us]"))
+            dates = pd.DatetimeIndex(pd.to_datetime(cells, errors="coerce", utc=True))
+            return dates.tz_localize(None)
         codes, texts = as_text(cells)
-        return np.append(self.read(texts), np.datetime64("NaT", "us"))[codes]
+        return self.read([*texts, ""])[codes]
 
     def with_parts(self, cells: Any) -> Date:
         """The same with the parts of dates that vary and are no other form of the year."""
-        dates = self.dates(cells)
-        dates = dates[~np.isnat(dates)]
-        span = (dates.max() - dates.min()) / np.timedelta64(1, "D")
-        day, month = dates.astype("datetime64[D]"), dates.astype("datetime64[M]")
+        dates = self.dates(cells).dropna()
+        days = (dates.max() - dates.min()).days
         several = {
-            "month": span >= 365 and np.unique(month.astype(np.int64) % 12).size > 1,
-            "weekday": span >= 14 and np.unique(day.astype(np.int64) % 7).size > 1,
-            "hour": np.unique(dates.astype("datetime64[h]") - day).size > 2,
+            "month": days >= 365 and dates.month.nunique() > 1,
+            "weekday": days >= 14 and dates.day_of_week.nunique() > 1,
+            "hour": dates.hour.nunique() > 2,
         }
         return replace(self, parts=tuple(part for part, varies in several.items() if varies))
 
@@ -190,16 +192,16 @@ class Date:
         return [name, *(f"{name}_{part}" for part in self.parts)]
 
     def values(self, cells: Any) -> list[Array]:
+        import pandas as pd
+
         dates = self.dates(cells)
-        days = dates.astype(np.int64) / 86_400e6
-        month = dates.astype("datetime64[M]").astype(np.int64) % 12
         found = {
-            "year": 1970.0 + days / 365.2425,
-            "month": month + 1.0,
-            "weekday": (np.floor(days) + 3.0) % 7.0 + 1.0,  # 1 January 1970 was a Thursday
-            "hour": np.floor(24.0 * (days - np.floor(days)) + 1e-9),
+            "year": 1970.0 + (dates - pd.Timestamp(0)) / pd.Timedelta(days=365.2425),
+            "month": dates.month,
+            "weekday": dates.day_of_week + 1,
+            "hour": dates.hour,
         }
-        return [np.where(np.isnat(dates), np.nan, found[part]) for part in ("year", *self.parts)]
+        return [np.asarray(found[part], dtype=float) for part in ("year", *self.parts)]
 
 
 @dataclass(frozen=True)
@@ -212,14 +214,6 @@ class Levels:
 
     levels: tuple[str, ...]  # by frequency
     shares: tuple[float, ...] = ()
-    # marks of rare levels, pooled as "other"; their names may be those of people
-    pooled: tuple[str, ...] = ()
-
-    @property
-    def _shown(self) -> list[tuple[int, str]]:
-        """Indicators and their levels: all that occur but the commonest, the reference."""
-        named = enumerate((*self.levels, OTHER, "missing"))
-        return [(k, level) for k, level in named if k and self.shares[k] > 0]
 
     @property
     def reference(self) -> str:
@@ -227,7 +221,9 @@ class Levels:
         return self.levels[0] if self.shares else ""
 
     def names(self, name: str) -> list[str]:
-        return [f"{name}_{level}" for _, level in self._shown] if self.shares else [name]
+        pairs = zip((*self.levels, OTHER, "missing"), self.shares, strict=False)
+        shown = [f"{name}_{level}" for level, share in pairs if share > 0]
+        return shown[1:] if self.shares else [name]
 
     def with_reference(self, cells: Any, least: int) -> Levels:
         """The same as indicators of all levels but the commonest, of pooled ones if not rare."""
@@ -244,16 +240,11 @@ class Levels:
         return np.array([*(at.get(text, other) for text in texts), len(self.levels) + 1])[codes]
 
     def values(self, cells: Any) -> list[Array]:
-        codes = self.codes(cells)
+        codes, shares = self.codes(cells), np.array(self.shares)
         if not self.shares:
             return [np.array([*self.levels, OTHER, None], dtype=object)[codes]]
-        unknown = np.array(self.shares)[codes] == 0
-        return [np.where(unknown, self.shares[k], codes == k).astype(float) for k, _ in self._shown]
-
-
-def mark(level: str) -> str:
-    """A short digest of a level, by which it can be known again."""
-    return blake2b(level.encode(), digest_size=6).hexdigest()
+        by_level = np.where(shares[:, None] > 0, np.eye(shares.size), shares)[codes]
+        return list(by_level.T[shares > 0][1:])
 
 
 def is_number(cells: Any) -> bool:
