@@ -196,22 +196,6 @@ def test_whole_numbers_stay_whole_there():
     assert engine.place(np.array([True, False])).dtype == torch.float64
 
 
-@pytest.mark.parametrize(
-    ("name", "before", "on"), [("allow_tf32", False, True), ("fp32_precision", "ieee", "tf32")]
-)
-def test_tf32_is_on_while_a_thread_sums_and_restored_afterwards(name, before, on):
-    from types import SimpleNamespace
-
-    from bayesvm.data.gpu import _tf32
-
-    flags = SimpleNamespace(**{name: before})
-    with _tf32(flags):
-        with _tf32(flags):
-            assert getattr(flags, name) == on
-        assert getattr(flags, name) == on
-    assert getattr(flags, name) == before
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 def test_a_forked_process_has_threads_of_its_own():
     assert list(Threads(2).collect(abs, [-1, -2])) == [1, 2]

@@ -235,7 +235,10 @@ def cut(X: Any, size: int) -> Blocks:
 
 def entries(vectors: Iterable[Any], at: slice) -> list[Any]:
     """Entries of vectors with one for each row; numbers, which are for all rows, as they are."""
-    return [x if isinstance(x, float) else x[at, ...] for x in vectors]
+    out = []
+    for x in vectors:
+        out.append(x if isinstance(x, float) else x[at, ...])
+    return out
 
 
 # ---------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ are not rare.  All estimators read tables this way; what was learned of the trai
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,13 +17,11 @@ from scipy import sparse
 
 from ..core.parameters import warn
 from ..core.types import Array
-from .cleaning_columns import Number
+from .cleaning_columns import Number, looks_like_dates
 from .levels import absent
 
 FLAGGED = 0.01  # share of missing cells from which on a column of numbers has an indicator of them
 MOST_LEVELS = 100  # of a column, the most frequent; rarer ones are coded as unknown ones are
-A_DATE = re.compile(r"\d{1,4}([-/.])(\d{1,2}|[A-Za-z]{3,9})\1\d{2,4}([ T]\d{1,2}:\d\d.*)?")
-NEARLY_ALL = 0.9  # share of rows with a text of their own from which on it names rows
 
 
 class Category(NamedTuple):
@@ -95,8 +92,9 @@ class Encoding:
         cells of the columns of numbers ``kept`` stay missing; of all of them if it is ``None``.
         """
         c, count = weights, numbers.shape[1] + len(cells)
-        found = ((j, find_levels(values, c, names[j])) for j, values in cells.items())
-        categories = tuple(Category(j, levels) for j, levels in found)
+        categories: tuple[Category, ...] = ()
+        for j, values in cells.items():
+            categories = (*categories, Category(j, find_levels(values, c, names[j])))
         if kept is None or sparse.issparse(numbers):
             return cls(count, categories)
         plain = np.delete(np.arange(count), list(cells))
@@ -198,8 +196,13 @@ class Encoding:
         return np.ascontiguousarray(np.hstack(parts, dtype=float))
 
 
-def find_levels(cells: Array, weights: Array, name: str) -> tuple[Any, ...]:
-    """The most frequent levels of a column, sorted, and None last if cells are missing."""
+def find_levels(
+    cells: Array, weights: Array, name: str, nearly_all: float = 0.9
+) -> tuple[Any, ...]:
+    """The most frequent levels of a column, sorted, and None last if cells are missing.
+
+    A column in which a share ``nearly_all`` of the rows have a level of their own is warned of.
+    """
     counted, is_missing = weights > 0, absent(cells)
     known = counted & ~is_missing
     mass: dict[Any, float] = {}
@@ -207,23 +210,14 @@ def find_levels(cells: Array, weights: Array, name: str) -> tuple[Any, ...]:
         mass[cell] = mass.get(cell, 0.0) + c
     levels = sorted(mass, key=lambda level: (isinstance(level, str), level))
     if len(levels) > MOST_LEVELS:
-        texts = [k.strip() for k in levels[:: max(len(levels) // 200, 1)] if isinstance(k, str)]
-        what = ""
-        if texts and np.mean([A_DATE.fullmatch(text) is not None for text in texts]) > NEARLY_ALL:
-            what = "dates"
-        elif texts and Number.of(texts, np.ones(len(texts))) is not None:
-            what = "numbers"
-        if what:
+        texts = [level.strip() for level in levels if isinstance(level, str)]
+        is_odd = texts and (looks_like_dates(texts) or Number.of(texts, np.ones(len(texts))))
+        if is_odd or len(levels) > nearly_all * known.sum():
             warn(
-                f"column {name!r} looks like {what} as text, such as {levels[0]!r}: its "
-                f"{len(levels)} values are taken for categories. Put bayesvm.TableCleaner() before "
-                f"the estimator, which reads them as {what}, or convert the column."
-            )
-        elif len(levels) > NEARLY_ALL * known.sum():
-            warn(
-                f"column {name!r} has {len(levels)} different values in {int(known.sum())} rows: "
-                "it names rows rather than kinds of rows, and cannot predict new ones. Leave it "
-                "out."
+                f"column {name!r} has {len(levels)} different values, such as {levels[0]!r}, which "
+                "are taken for categories. If they are dates or numbers, put "
+                "bayesvm.TableCleaner() before the estimator, which reads them; if they name rows, "
+                "leave the column out."
             )
         frequent = set(sorted(levels, key=lambda k: -mass[k])[:MOST_LEVELS])
         levels = [level for level in levels if level in frequent]

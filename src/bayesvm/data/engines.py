@@ -25,15 +25,16 @@ from .sources import FAN, tasks, tree_sum
 
 def available_memory() -> int:
     """Bytes this process could still take, as the system and its control group say."""
-    known = {}
-    for path in ("/proc/meminfo", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"):
-        known[path] = Path(path).read_text() if Path(path).is_file() else ""
-    info, limit, used = known.values()
-    free = [1024 * int(x.split()[1]) for x in info.splitlines() if x.startswith("MemAvailable:")]
-    if limit.strip().isdigit() and used.strip().isdigit():
-        free.append(max(0, int(limit) - int(used)))
-    if not free and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+    free = []
+    info = Path("/proc/meminfo")
+    if info.is_file():
+        kibibytes = info.read_text().partition("MemAvailable:")[2].split()[0]
+        free.append(1024 * int(kibibytes))
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         free.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.is_file() and limit.read_text().strip() != "max":
+        free.append(max(0, int(limit.read_text()) - int(used.read_text())))
     return min(free, default=2**31)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import reduce
 from importlib import import_module
 from operator import add
-from threading import RLock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,8 +22,8 @@ class Gpu(Serial):
     """Process blocks on a device; those on the host are sent to it, one at a time.
 
     Columns are computed in float64, kept and multiplied in the precision ``dtype``, and summed in
-    float64 on the device; the results are as large as the model.  Products of matrices in float32
-    are made by tensor cores (TF32).  Variational Bayes only: a sampler draws on the host.
+    float64 on the device; the results are as large as the model.  Variational Bayes only: a sampler
+    draws on the host.
 
     Parameters
     ----------
@@ -101,29 +99,7 @@ class Gpu(Serial):
         return map(_on_host, self._each(fn, blocks, vectors))
 
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
-        # Torch may round the factors of float32 products of matrices to eleven bits. Those are S
-        # and variances of f, whose errors average out over rows. Gradients, by which the mean is
-        # found, are products with vectors and are not rounded.
-        with _tf32(self._torch.backends.cuda.matmul):
-            return _on_host(reduce(add, self._each(fn, blocks, vectors)))
-
-
-_TF32_LOCK = RLock()
-
-
-@contextmanager
-def _tf32(flags: Any) -> Iterator[None]:
-    """TF32 inside, the setting of before afterwards; one thread at a time changes it."""
-    # newer versions of torch have another name for it, and refuse a mixture of both
-    newer = hasattr(flags, "fp32_precision")
-    name, on = ("fp32_precision", "tf32") if newer else ("allow_tf32", True)
-    with _TF32_LOCK:
-        before = getattr(flags, name)
-        setattr(flags, name, on)
-        try:
-            yield
-        finally:
-            setattr(flags, name, before)
+        return _on_host(reduce(add, self._each(fn, blocks, vectors)))
 
 
 def _on_host(x: Any) -> Any:

@@ -77,15 +77,12 @@ class Levels:
         for k, (labels, values) in enumerate(zip(self.labels, columns.values(), strict=True)):
             given = np.flatnonzero(~absent(values))
             found = _plain(values[given])
-            try:
-                if given.size and _is_text(labels) != _is_text(found):
-                    raise TypeError("text is not compared with what is not")
-                at = np.minimum(np.searchsorted(labels, found), labels.size - 1)
-            except TypeError as error:
+            if given.size and _kind(labels) != _kind(found):
                 raise ValueError(
                     f"groups: the labels in '{self.names[k]}' are of type {found.dtype}, but those "
                     f"of the training data were of type {labels.dtype}; none could match."
-                ) from error
+                )
+            at = np.minimum(np.searchsorted(labels, found), labels.size - 1)
             known = labels[at] == found
             out[given[known], k] = at[known]
         return out
@@ -164,16 +161,19 @@ def _plain(values: Array) -> Array:
     return found if one_kind and found.shape == values.shape else values
 
 
-def _is_text(labels: Array) -> bool:
-    return labels.dtype.kind in "US"
+def _kind(labels: Array) -> str:
+    """Kinds of labels that are compared with each other."""
+    return {"U": "text", "S": "text", "M": "time", "m": "duration", "O": "any"}.get(
+        labels.dtype.kind, "number"
+    )
 
 
 def _unique(name: str, *parts: Array) -> Array:
     """The distinct labels of some rows, sorted."""
     some = [_plain(part) for part in parts if part.size] or [*parts[:1]]
     try:
-        if len({_is_text(part) for part in some}) > 1:  # NumPy would make them all text
-            raise TypeError("text is not compared with what is not")
+        if len({_kind(part) for part in some}) > 1:  # NumPy would make them all text
+            raise TypeError("labels of several kinds are not compared")
         return np.unique(np.concatenate(some))
     except TypeError as error:
         raise ValueError(

@@ -112,7 +112,7 @@ def is_dask(X: Any) -> bool:
 
 def computed(x: Any) -> Any:
     """A Dask collection, or a dict that holds some, in memory; all else as it is."""
-    if is_dask(x) or (isinstance(x, Mapping) and any(map(is_dask, x.values()))):
+    if hasattr(x, "__dask_graph__") or (isinstance(x, Mapping) and any(map(is_dask, x.values()))):
         from dask.base import compute
 
         return compute(x)[0]

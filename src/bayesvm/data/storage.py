@@ -187,26 +187,16 @@ def load_with_record(path: str | Path) -> tuple[Any, Record]:
             f"{path} names {', '.join(foreign)}, which bayesvm.save never writes. It was not "
             "opened."
         )
-    if not isinstance(held, dict) or held.get("format") != FORMAT:
-        found = held.get("version", "unknown") if isinstance(held, dict) else "unknown"
-        raise ValueError(
-            f"{path} was not written by bayesvm.save of this kind (version found: {found}). Fit "
-            "the model again, or load it with the version that wrote it."
-        )
+    held = held if isinstance(held, dict) else {}
     version, model = held.get("version"), held.get("model")
     ours, theirs = _major_minor(__version__), _major_minor(version)
-    if not theirs:
-        raise ValueError(f"{path} has no version of bayesvm that wrote it: got {version!r}.")
-    if theirs > ours:  # patches write the same files
+    if held.get("format") != FORMAT or not theirs or theirs > ours:  # patches write the same files
         raise ValueError(
-            f"{path} was written by bayesvm {version}, which is later than this one, "
-            f"{__version__}. Install that version, or fit the model again."
+            f"{path} was not written by bayesvm.save of this version, {__version__}, or an earlier "
+            f"one: got {version!r}. Install the version that wrote it, or fit the model again."
         )
     if not isinstance(model, BaseEstimator):
-        raise ValueError(
-            f"{path} holds no model: an estimator was expected, and an object of type "
-            f"{type(model).__name__} was found."
-        )
+        raise ValueError(f"{path} holds no model: it has an object of {type(model).__name__}.")
     _check_parameters(path, model)
     record = held.get("record")
     return model, record if isinstance(record, Record) else Record()

@@ -23,12 +23,16 @@ from .sources import DaskRows, is_dask, is_source, kind_of
 
 MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
 EXACT = 2**53  # whole numbers up to here are floats of double precision
-# Beginnings of names of types, of NumPy, pandas, polars and Arrow
-TIMES = ("date", "time", "duration")
-NESTED = ("array", "large_list", "list", "struct")
-CATEGORICAL = ("bool", "cat", "dictionary", "enum", "large_string", "str", "utf8")
-DATES = (np.datetime64, np.timedelta64, date, time, timedelta)  # pandas' own are kinds of these
-TEXT = str | bool | np.bool_
+TEXT = (str, bool, np.bool_)
+# Beginnings of names of types, of NumPy, pandas, polars and Arrow; and types of single cells
+KINDS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
+    "times": (
+        ("date", "time", "duration"),
+        (np.datetime64, np.timedelta64, date, time, timedelta),  # pandas' own are kinds of these
+    ),
+    "nested": (("array", "large_list", "list", "struct"), (list, dict)),
+    "text": (("bool", "cat", "dictionary", "enum", "large_string", "str", "utf8"), TEXT),
+}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -191,39 +195,45 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
     rows = as_table(X)
     if rows is None:
         return
-    times, nested, rounded = [], [], []
-    for j, kind in enumerate(column_types(rows)):
-        if kind.startswith("float") or (columns is not None and j not in columns):
-            continue
-        if kind.startswith(TIMES) or (kind == "object" and _has(column_of(rows, j), DATES)):
-            times.append(j)
-        if kind.startswith(NESTED) or (kind == "object" and _has(column_of(rows, j), list | dict)):
-            nested.append(j)
-        if kind in ("int64", "uint64") and reset:
-            cells = np.asarray(column_of(rows, j))
-            if cells.dtype.kind in "iu" and cells.size:
-                rounded += [j] * bool(cells.max() > EXACT or cells.min() < -EXACT)
+    kinds: dict[str, list[int]] = {}
+    for j, dtype in enumerate(column_types(rows)):
+        if columns is None or j in columns:
+            kinds.setdefault(kind_of_column(rows, j, dtype), []).append(j)
+            if reset and dtype in ("int64", "uint64"):
+                cells = np.asarray(column_of(rows, j))
+                if cells.dtype.kind in "iu" and np.any((cells > EXACT) | (cells < -EXACT)):
+                    kinds.setdefault("rounded", []).append(j)
 
     def holding(at: list[int]) -> str:
         return f"{in_words(at, column_names(X))} of X hold{'s' * (len(at) == 1)}"
 
-    if times:
+    if "times" in kinds:
         raise ValueError(
-            f"{holding(times)} dates or times, which are not numbers. Give numbers in a unit of "
-            "your choice, for instance days since the first: (x - x.min()) / "
+            f"{holding(kinds['times'])} dates or times, which are not numbers. Give numbers in a "
+            "unit of your choice, for instance days since the first: (x - x.min()) / "
             "numpy.timedelta64(1, 'D')."
         )
-    if nested:
+    if "nested" in kinds:
         raise ValueError(
-            f"{holding(nested)} lists or records; give each of their parts a column, or leave them "
-            "out."
+            f"{holding(kinds['nested'])} lists or records; give each of their parts a column, or "
+            "leave them out."
         )
-    if rounded:
+    if "rounded" in kinds:
         warn(
-            f"{holding(rounded)} whole numbers beyond 2**53, which are rounded: different ones may "
-            "become equal. Subtract a constant if differences matter; leave the column out if it "
-            "names rows."
+            f"{holding(kinds['rounded'])} whole numbers beyond 2**53, which are rounded: different "
+            "ones may become equal. Subtract a constant if differences matter; leave the column "
+            "out if it names rows."
         )
+
+
+def kind_of_column(rows: Any, j: int, dtype: str) -> str:
+    """What the cells of a column are: "times", "nested", "text" or "numbers"."""
+    for kind, (beginnings, types) in KINDS.items():
+        if dtype.startswith(beginnings):
+            return kind
+        if dtype == "object" and any(isinstance(c, types) for c in np.asarray(column_of(rows, j))):
+            return kind
+    return "numbers"
 
 
 def find_categories(X: Any, categorical: Any, columns: Sequence[int] | None = None) -> list[int]:
@@ -241,19 +251,18 @@ def find_categories(X: Any, categorical: Any, columns: Sequence[int] | None = No
     found = {_position(column, names, len(types)) for column in named}
     few = range(len(types)) if columns is None else columns
     for j in few:
-        if types[j].startswith(CATEGORICAL):
-            found.add(j)
-        elif types[j] == "object" and j not in found and _has(column_of(rows, j), TEXT):
-            cells = np.asarray(column_of(rows, j))
-            other = [c for c in cells[~absent(cells)] if not isinstance(c, TEXT)]
-            if other:
-                text = next(c for c in cells if isinstance(c, TEXT))
-                raise ValueError(
-                    f"column {str(names[j] if names else j)!r} of X cannot be read as numbers: it "
-                    f"holds text, such as {text!r}, beside other values, such as {other[0]!r}. "
-                    "Make it all text, or all numbers with NaN for missing cells."
-                )
-            found.add(j)
+        if j in found or kind_of_column(rows, j, types[j]) != "text":
+            continue
+        found.add(j)
+        cells = np.asarray(column_of(rows, j)) if types[j] == "object" else np.empty(0)
+        other = [c for c in cells[~absent(cells)] if not isinstance(c, TEXT)]
+        if other:
+            text = next(c for c in cells if isinstance(c, TEXT))
+            raise ValueError(
+                f"column {str(names[j] if names else j)!r} of X cannot be read as numbers: it "
+                f"holds text, such as {text!r}, beside other values, such as {other[0]!r}. "
+                "Make it all text, or all numbers with NaN for missing cells."
+            )
     return sorted(found & set(few))
 
 
@@ -330,11 +339,6 @@ def cells_of(column: Any) -> Array:
         cells = cells.copy()
         cells[rest] = [str(c) for c in cells[rest]]
     return cells
-
-
-def _has(column: Any, kinds: Any) -> bool:
-    """Whether some cell of a column of objects is of a kind."""
-    return any(isinstance(cell, kinds) for cell in np.asarray(column))
 
 
 def blank_rows(X: Any) -> Array:
