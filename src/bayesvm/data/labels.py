@@ -212,9 +212,9 @@ def check_weights(sample_weight: Any, rows: Any) -> Array:
         )
     if not np.all((c == 0) | ((c >= LEAST_WEIGHT) & (c <= MOST_WEIGHT))):
         raise ValueError(
-            f"sample_weight must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; got values "
-            f"from {np.min(c):g} to {np.max(c):g}. Leave out rows without a weight, or divide all "
-            "by a common factor."
+            f"sample_weight must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, not "
+            f"negative or NaN; got values from {np.min(c):g} to {np.max(c):g}. Leave out rows "
+            "without a weight, or divide all by a common factor."
         )
     if not np.any(c > 0):
         raise ValueError("all sample weights are zero, so no row is left to learn from.")
