@@ -221,17 +221,6 @@ def test_bridge_bound_is_below_the_density_it_bounds(prior):
     assert slack == pytest.approx(0, abs=1e-6) if s.alpha == 2 else slack > 0.01
 
 
-@gated
-def test_hurried_scale_has_the_same_fixed_points(prior):
-    s, own = state(prior), Own(OWN.mean, 0.1 * OWN.var)
-    if is_known(prior):
-        assert prior.at_fixed_point(s, own) == s
-        return
-    for _ in range(2000):
-        s = prior.update(s, own)
-    assert prior.at_fixed_point(s, own).variance == pytest.approx(s.variance, rel=1e-9)
-
-
 # ----- the point estimate
 
 
@@ -280,13 +269,6 @@ def test_mode_that_does_not_exist_is_refused():
         with pytest.raises(ValueError, match=r"mode of the penalty does not exist"):
             prior.mode(prior.init(1), one)
     assert Ridge(a=1.0).mode(Ridge(a=1.0).init(1), one).variance > 0
-
-
-@some(Fixed, Ridge, Bridge)
-def test_a_joint_mode_without_coefficients_has_collapsed(prior):
-    s, none = prior.init(P), Own(np.zeros(P), np.zeros(P))
-    assert prior.collapsed(s, none) == (not is_known(prior))
-    assert not prior.collapsed(s, Own(np.full(P, 30.0), np.zeros(P)))
 
 
 # ----- draws

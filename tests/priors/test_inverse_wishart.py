@@ -139,8 +139,3 @@ def test_a_width_that_is_no_multiple_of_the_size_is_refused():
 def test_a_mode_that_does_not_exist_is_said():
     with pytest.raises(ValueError, match="needs InverseWishart"):
         InverseWishart(3, freedom=2.5).mode(STATE, Own(np.zeros(3), np.zeros(3)))
-
-
-def test_a_collapsed_mode_is_noticed():
-    assert PRIOR.collapsed(STATE, Own(1e-3 * MEAN, np.zeros(6)))
-    assert not PRIOR.collapsed(STATE, POINT)

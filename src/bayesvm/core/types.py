@@ -39,7 +39,7 @@ class Local(NamedTuple):
     bound: Array
     h: Array
 
-    def times(self, c: Array) -> Local:
+    def times(self, c: Array | float) -> Local:
         """The same for rows with weights ``c``; everything is linear in the weight."""
         return Local(c * self.w, c * self.g, c * self.bound, c * self.h)
 

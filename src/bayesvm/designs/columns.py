@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ..core import arrays
 from ..core.types import Array, Block, Columns, Design
+from ..linalg.columns import scaled
 
 
 def largest_entry(dtype: str) -> float:
@@ -103,28 +104,26 @@ class Standardised(Design):
         return 1.0 / self.scale if self.still is None else np.where(self.still, 0.0, 1 / self.scale)
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
-        X = arrays.inner(X)
-        if isinstance(X, np.ndarray):
-            out = np.empty(X.shape) if out is None else out
-            with np.errstate(over="ignore"):
-                np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
-                out *= self.factor
-            return np.clip(out, -self.far, self.far, out=out)
-        scaled: Any
+        X, factor = arrays.inner(X), self.factor
         if sparse.issparse(X) and np.any(self.center):  # the training rows were dense
-            return self.columns(X.toarray(), out)
-        if sparse.issparse(X):
-            scaled = sparse.csr_array(X, dtype=float, copy=True)
-            with np.errstate(over="ignore"):
-                scaled.data *= self.factor[scaled.indices]
-            np.clip(scaled.data, -self.far, self.far, out=scaled.data)
-        else:
-            X = arrays.double(X)
-            scaled = (X - arrays.like(self.center, X)) * arrays.like(self.factor, X)
-            scaled = arrays.of(X).clip(scaled, -self.far, self.far)
+            X = X.toarray()
+        with np.errstate(over="ignore"):
+            if sparse.issparse(X):
+                X = sparse.csr_array(X, dtype=float)
+                X.data = np.clip(X.data * factor[X.indices], -self.far, self.far)
+                new = X if out is None else X.toarray()
+            elif isinstance(X, np.ndarray):
+                out = np.empty(X.shape) if out is None else out
+                np.subtract(X, self.center, out=out)  # first: exact for columns far from zero
+                out *= factor
+                return np.clip(out, -self.far, self.far, out=out)
+            else:
+                X = arrays.double(X)
+                new = (X - arrays.like(self.center, X)) * arrays.like(factor, X)
+                new = arrays.of(X).clip(new, -self.far, self.far)
         if out is None:
-            return scaled
-        out[:, :] = scaled.toarray() if sparse.issparse(X) else arrays.like(scaled, out)
+            return new
+        out[:, :] = arrays.like(new, out)
         return out
 
     @property
@@ -174,18 +173,14 @@ class Spread:
     present: Array  # (p,), weighted count of entries that are not zero
 
     def __add__(self, other: Spread) -> Spread:
-        n = self.n + other.n
-        if not np.any(n):
-            return self
-        power, some = np.maximum(self.power, other.power), np.where(n > 0, n, 1.0)
-        (mean, square), (mean2, square2) = (
-            (np.ldexp(x.mean, x.power - power), np.ldexp(x.square, 2 * (x.power - power)))
-            for x in (self, other)
-        )
-        gap = mean2 - mean
-        square = square + square2 + gap**2 * (self.n / some) * other.n
-        present = self.present + other.present
-        return Spread(n, mean + gap * (other.n / some), square, power, present)
+        n, power = self.n + other.n, np.maximum(self.power, other.power)
+        share = other.n / np.where(n > 0, n, 1.0)
+        here, there = self.power - power, other.power - power
+        mean = np.ldexp(self.mean, here)
+        gap = np.ldexp(other.mean, there) - mean
+        square = np.ldexp(self.square, 2 * here) + np.ldexp(other.square, 2 * there)
+        square += gap**2 * self.n * share
+        return Spread(n, mean + gap * share, square, power, self.present + other.present)
 
     def moments(self) -> tuple[Array, Array, Array]:
         """Mean and standard deviation of each column, and whether it is constant.
@@ -199,62 +194,45 @@ class Spread:
 
 def spread(block: Block, c: Array) -> Spread:
     """Moments of the columns of a block; missing entries (NaN) are left out."""
-    X = arrays.inner(block.X)
-    n: Any = float(c.sum())
-    power = _powers(X)
-    if n == 0:
-        zero = np.zeros(X.shape[1])
-        return Spread(0.0, zero, zero, power, zero)
+    X, c = arrays.inner(block.X), arrays.double(c)
+    X = sparse.csr_array(X, dtype=float) if sparse.issparse(X) else arrays.double(X)
+    # units of columns whose squares could overflow or underflow
     if sparse.issparse(X):
-        return _sparse_spread(sparse.csr_array(X), c, n, power)
-    X, c = arrays.double(X), arrays.double(c)
-    if power.any():  # in two steps: one factor could overflow
-        half = -(power // 2)
-        for factor in (np.ldexp(1.0, half), np.ldexp(1.0, -power - half)):
-            X = X * arrays.like(factor, X)
-    known, count = None, n
-    if isinstance(X, np.ndarray) and np.isnan(c @ X).any():
-        known = ~np.isnan(X)
-        X, n = np.where(known, X, 0.0), c @ known
-        count = np.where(n > 0, n, 1.0)
-    mean = c @ X / count
-    gap = X - mean if known is None else known * (X - mean)
-    shift = c @ gap / count  # rounding error of the first mean: a constant column has no spread
-    gap -= shift if known is None else known * shift
-    found = (mean + shift, c @ (gap * gap), c @ arrays.double(X != 0))
-    mean, square, present = (arrays.to_numpy(x) for x in found)
-    return Spread(n, mean, square, power, present)
-
-
-def _sparse_spread(X: Any, c: Array, n: float, power: Array) -> Spread:
-    """Moments of sparse columns, whose zeros count."""
-    column, weight = X.indices, np.repeat(np.asarray(c), np.diff(X.indptr))
-    data = np.ldexp(arrays.double(X.data), -power[column])
-
-    def total(values: Any) -> Array:
-        return np.bincount(column, weight * values, X.shape[1])
-
-    zeros = n - total(1.0)
-    zeros[zeros < 1e-9 * n] = 0.0  # less is rounding
-    mean = total(data) / n
-    gap = data - mean[column]
-    shift = (total(gap) - zeros * mean) / n
-    gap -= shift[column]
-    mean += shift
-    return Spread(n, mean, total(gap**2) + zeros * mean**2, power, total(data != 0))
-
-
-def _powers(X: Any) -> Array:
-    """Exponents of two of the largest entry of each column, zero where squares are safe."""
-    if sparse.issparse(X):
-        largest = np.zeros(X.shape[1])
-        np.maximum.at(largest, X.indices, np.abs(X.data))
+        largest = abs(X).max(axis=0).toarray().ravel()
     elif isinstance(X, np.ndarray):
         largest = np.fmax.reduce(np.abs(X), axis=0, initial=0.0)
     else:
         largest = arrays.to_numpy(arrays.of(X).max(abs(X), axis=0))
-    power = np.frexp(np.asarray(largest, dtype=float))[1]
-    return np.where((largest > 0) & (np.abs(power) > np.finfo(float).maxexp // 3), power, 0)
+    power = np.frexp(largest)[1]
+    power = np.where((largest > 0) & (np.abs(power) > np.finfo(float).maxexp // 3), power, 0)
+    if power.any():  # in two steps: one factor could overflow
+        half = power // 2
+        X = scaled(scaled(X, np.ldexp(1.0, -half)), np.ldexp(1.0, half - power))
+    n, least = float(c.sum()), np.finfo(float).tiny  # type: Any, Any
+    if sparse.issparse(X):
+        column, weight = X.indices, np.repeat(c, np.diff(X.indptr))
+
+        def total(values: Any) -> Array:
+            return np.bincount(column, weight * values, X.shape[1])
+
+        zeros = n - total(1.0)
+        zeros[zeros < 1e-9 * n] = 0.0  # less is rounding
+        mean = total(X.data) / max(n, least)
+        gap = X.data - mean[column]
+        shift = (total(gap) - zeros * mean) / max(n, least)
+        gap, mean = gap - shift[column], mean + shift
+        return Spread(n, mean, total(gap**2) + zeros * mean**2, power, total(X.data != 0))
+    known: Any = 1.0
+    if isinstance(X, np.ndarray) and np.isnan(c @ X).any():
+        known = ~np.isnan(X)
+        X, n = np.where(known, X, 0.0), c @ known
+    mean = c @ X / np.maximum(n, least)
+    gap = (X - mean) * known
+    shift = c @ gap / np.maximum(n, least)  # rounding error of the mean
+    gap -= shift * known
+    found = (mean + shift, c @ (gap * gap), c @ arrays.double(X != 0))
+    mean, square, present = map(arrays.to_numpy, found)
+    return Spread(n, mean, square, power, present)
 
 
 def fit_columns(

@@ -49,7 +49,7 @@ from ..predictive.fitted import Fit
 from ..predictive.leave_one_out import LooMoments, effective
 from ..predictive.links import CalibratedLink, plain_link
 from ..priors import Fixed
-from ..priors.intercept import intercept_prior
+from ..priors.gaussian import intercept_prior
 from . import options as check
 from .base import BayesianClassifier
 from .fit import Run

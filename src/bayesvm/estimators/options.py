@@ -16,7 +16,7 @@ from ..kernels import RBF, Function, Linear, Matern, Polynomial, Scaled
 from ..kernels.algebra import Kernel
 from ..likelihoods import Hinge, Likelihood, Logistic, Probit, SkewedLaplace, SoftHinge
 from ..priors import Bridge, Fixed, LaplaceZero, Lasso, Prior, Ridge, SpikeSlab
-from ..priors.intercept import intercept_prior
+from ..priors.gaussian import intercept_prior
 
 LIKELIHOODS: Mapping[str, Any] = {
     "hinge": Hinge(),

@@ -32,7 +32,7 @@ from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, ProbitLink, plain_link
 from ..predictive.posterior import GaussianPosterior
 from ..priors import Fixed
-from ..priors.intercept import intercept_prior
+from ..priors.gaussian import intercept_prior
 from ..sparse_kernel import Power, convex, pcvm, rvm
 from ..sparse_kernel.data import (
     Journal,

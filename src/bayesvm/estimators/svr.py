@@ -24,7 +24,7 @@ from ..inspection.coefficients import Coefficients
 from ..inspection.tables import tails
 from ..likelihoods import EpsilonInsensitive
 from ..predictive.regression import Regression, Unit, choose_epsilon, with_residuals
-from ..priors.intercept import intercept_prior
+from ..priors.gaussian import intercept_prior
 from .base import BayesianEstimator
 from .fit import build_problem, in_blocks, warm_starts
 from .linear import LinearReports

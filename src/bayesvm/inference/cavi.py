@@ -139,13 +139,12 @@ def gated_sweep(problem: Problem, state: State, frozen: bool) -> Sweep:
         return State(new, updated, latents)
 
     plain = at_scales(priors)
-    # columns that are out only repeat the scale: where rows are few it would hardly move, and its
-    # fixed point is tried as soon as inclusion probabilities are still
+    # columns that are out only repeat the scale: where rows are few it would hardly move, and
+    # it moves towards its fixed point as soon as inclusion probabilities are still
     after = np.asarray(model.gates(plain.priors))
     if coef.cov.is_point or not np.allclose(after, gate, rtol=0.0, atol=1e-5):
         return Sweep(bound, plain)
-    each = model.each(priors, plain.coef)
-    return Sweep(bound, plain, at_scales(tuple(p.at_fixed_point(s, own) for p, s, own in each)))
+    return Sweep(bound, plain, at_scales(model.update(priors, plain.coef, "fixed_point_update")))
 
 
 def searched(problem: Problem, state: State) -> State:

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core.parameters import require
 from ..core.precision import Precision, divided, flat, masked
-from ..core.types import Array, Coef
+from ..core.types import Array, Coef, Own
 from ..linalg.covariances import Point, covariance
 from .model import Model, State, States
 from .problem import Problem
@@ -290,10 +290,17 @@ def certificate(problem: Problem, state: State, phi: Array) -> Certificate:
 
 
 def _warn_if_collapsed(problem: Problem, state: State) -> None:
-    """A joint mode of coefficients and scale can be zero for any data."""
+    """A joint mode of coefficients and scale can be zero for any data.
+
+    The scale is then within 30 % of its mode at coefficients of zero.
+    """
     each = problem.model.each(state.priors, state.coef)
     for term, (prior, s, own) in zip(problem.model.terms, each, strict=True):
-        if prior.collapsed(s, own):
+        if not prior.is_learned:
+            continue
+        none = Own(np.zeros_like(own.mean), np.zeros_like(own.mean))
+        found, least = (prior.precisions(prior.mode(s, x), own.mean.size) for x in (own, none))
+        if found.sum() > least.sum() / 1.3:
             warnings.warn(
                 f"the joint mode of term '{term.name}' and its penalty has collapsed to zero, "
                 "as it can for any data. Use inference='vb', or fix the penalty by "

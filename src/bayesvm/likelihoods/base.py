@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -161,15 +161,6 @@ def averaged_hinges(
         bell = xp.exp(-0.5 * z * z) * (share * BELL)
         w, loss, slope = w + bell / sd, loss + sd * bell, slope + ndtr(z) * share
     return Local(w, y * slope, -(loss + t * slope), w)
-
-
-def sums_of_draws(copies: Array, draw: Callable[[Array], Array]) -> Array:
-    """Sums of so many independent draws for each row; ``draw`` gives one for rows of a mask."""
-    out = np.zeros(np.shape(copies))
-    for k in range(int(np.max(copies, initial=0))):
-        more = copies > k
-        out[more] += draw(more)
-    return out
 
 
 def log_half_mean(a: float, mu: Array, s: Array) -> Array:

@@ -20,7 +20,6 @@ HINGE = Hinge()
 # Largest gamma that is learned.  Where rows can be fitted exactly the likelihood would let it grow
 # without end; this is noise of 5e-5 standard deviations of y, if y is standardised.
 STEEPEST = 1e4
-FLATTEST = 1e-12  # smallest
 
 
 @dataclass(frozen=True)
@@ -99,33 +98,29 @@ class EpsilonInsensitive(Likelihood):
         self.__dict__.update(is_learned=self.gamma is None, scale=scale)
 
     def with_scale(self, scale: float) -> EpsilonInsensitive:
-        return replace(self, gamma=min(max(float(scale), FLATTEST), STEEPEST))
+        return replace(self, gamma=min(float(scale), STEEPEST))
 
     @property
     def _log_mass(self) -> float:
         return math.log(2.0 * self.epsilon + 1.0 / self.scale)
 
-    def _two(self, row: Callable[..., Local], y: Array, m: Array, v: Any) -> Local:
-        """The contributions of two hinges, times the scale."""
+    def _two(self, row: Callable[..., Local], y: Array, m: Array, c: Any, *more: Any) -> Local:
+        """The contributions of two hinges to rows of weights c."""
         # 1 - y f of a hinge is y - f - epsilon where its label is 1, else f - y - epsilon
-        above = row(1.0, m - y + self.epsilon + 1.0, v)
-        below = row(-1.0, m - y - self.epsilon - 1.0, v)
-        w, g, bound, h = (self.scale * (a + b) for a, b in zip(above, below, strict=True))
-        return Local(w, g, bound - self._log_mass, h)
+        one = 1.0 + 0.0 * m
+        above = row(one, m - y + self.epsilon + 1.0, *more)
+        below = row(-one, m - y - self.epsilon - 1.0, *more)
+        bound = above.bound + below.bound - c * self._log_mass
+        return Local(above.w + below.w, above.g + below.g, bound, above.h + below.h)
 
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
-        return self._two(HINGE.augmented, y, m, v)
+        return self._two(HINGE.augmented, y, m, 1.0 / self.scale, v).times(self.scale)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        return self._two(HINGE.tight, y, m, v)
+        return self._two(HINGE.tight, y, m, 1.0 / self.scale, v).times(self.scale)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        k = self.scale * c
-        one = np.ones_like(k)
-        above = HINGE.draw(one, f - y + self.epsilon + 1.0, k, rng)
-        below = HINGE.draw(-one, f - y - self.epsilon - 1.0, k, rng)
-        w, g, bound, h = (a + b for a, b in zip(above, below, strict=True))
-        return Local(w, g, bound - c * self._log_mass, h)
+        return self._two(HINGE.draw, y, f, c, self.scale * c, rng)
 
     def hinges(self, y: Array, c: Array) -> Hinges:
         one, k = np.ones_like(y), self.scale * c
@@ -169,7 +164,7 @@ class EpsilonInsensitive(Likelihood):
         T, e = self._loss(fit, n), self.epsilon
 
         def log_density(t: float) -> float:
-            if not FLATTEST < math.exp(t) < STEEPEST:
+            if t > math.log(STEEPEST):
                 return -np.inf
             return t - T * math.exp(t) - n * math.log(2.0 * e + math.exp(-t))
 

@@ -12,7 +12,7 @@ from scipy.special import expit, log_expit, ndtr
 from ..core import arrays
 from ..core.distributions import polya_gamma, polya_gamma_sum
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Likelihood, averaged_hinges, sums_of_draws
+from .base import NODES, WEIGHTS, Likelihood, averaged_hinges
 
 _at, _share = leggauss(64)  # on (-1, 1); quantiles of the logistic law
 LOGITS, SHARES = np.log1p(_at) - np.log1p(-_at), _share / 2.0
@@ -102,11 +102,9 @@ class Logistic(Likelihood):
         return Local(w, g, bound, w)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
-        # whole weights as sums of exact draws of PG(1, f)
-        whole, w = c == np.rint(c), np.empty(np.shape(f))
-        few = whole & (c <= 200)
-        w[few] = sums_of_draws(c[few], lambda some: polya_gamma(f[few][some], rng))
-        w[~few] = polya_gamma_sum(c[~few], f[~few], rng)
+        w, one = np.empty(np.shape(f)), c == 1.0
+        w[one] = polya_gamma(f[one], rng)
+        w[~one] = polya_gamma_sum(c[~one], f[~one], rng)
         return Local(w, 0.5 * c * y - w * f, c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:

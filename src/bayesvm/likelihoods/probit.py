@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 from ..core import arrays
 from ..core.distributions import mills, truncated_normal_cumulants, truncated_normal_positive
 from ..core.types import Array, Local
-from .base import NODES, WEIGHTS, Likelihood, sums_of_draws
+from .base import NODES, WEIGHTS, Likelihood
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,10 @@ class Probit(Likelihood):
                 "of a row, so weights must be whole numbers. Use inference='vb', "
                 "likelihood='hinge', or round the weights."
             )
-        z, total = y * f, np.empty(np.shape(f))
-        few = copies <= 200
-        total[few] = sums_of_draws(
-            copies[few], lambda some: truncated_normal_positive(z[few][some], rng)
-        )
+        z, total, few = y * f, np.zeros(np.shape(f)), copies <= 200
+        for k in range(int(np.max(copies[few], initial=0))):
+            more = few & (copies > k)
+            total[more] += truncated_normal_positive(z[more], rng)
         # Cornish & Fisher: the error of the distribution function is about (excess kurtosis) /
         # (24 copies), at most 1e-3
         n, (mean, variance, third) = copies[~few], truncated_normal_cumulants(z[~few])

@@ -87,8 +87,7 @@ class SkewedLaplace(PseudoLikelihood):
                 f"SkewedLaplace(gamma0) must be a number of at least 0 or None; got "
                 f"{self.gamma0!r}."
             )
-        for name in ("a0", "b0"):
-            value = getattr(self, name)
+        for name, value in (("a0", self.a0), ("b0", self.b0)):
             if not (is_number(value) and value > 0):
                 raise ValueError(f"SkewedLaplace({name}) must be a positive number; got {value!r}.")
         if self.gamma is None and self.gamma0 == 0:
@@ -185,12 +184,8 @@ class SkewedLaplace(PseudoLikelihood):
         value = self._profile(fit, residual, n)
         grid = np.linspace(-FARTHEST, FARTHEST, 57)
         best = grid[int(np.argmax([value(t) for t in grid]))]
-        found = minimize_scalar(
-            lambda t: -value(t),
-            bounds=(best - 0.5, best + 0.5),
-            method="bounded",
-            options={"xatol": 1e-7},
-        )
+        around = (best - 0.5, best + 0.5)
+        found = minimize_scalar(lambda t: -value(t), bounds=around, options={"xatol": 1e-7})
         return self.with_scale(math.exp(found.x))
 
     def redraw(

@@ -21,8 +21,8 @@ class Prior(ABC):
 
     Every prior implements ``init`` and ``precisions``; for VB and SVI also ``update`` and
     ``bound``, for EM ``mode`` and ``log_prob``, for Gibbs ``draw``, ``stretch`` and ``stretched``.
-    The others have defaults.  A method that is not implemented raises ``NotImplementedError``;
-    :meth:`implements` finds out beforehand.
+    A method that is not implemented raises ``NotImplementedError``; :meth:`implements` finds out
+    beforehand.
     """
 
     is_blocked: ClassVar[bool] = False  # groups of ``size`` coefficients are correlated
@@ -94,10 +94,6 @@ class Prior(ABC):
         """log p(theta, hyperparameters) at a point."""
         raise NotImplementedError
 
-    def collapsed(self, s: Any, own: Own) -> bool:
-        """Whether the joint mode has degenerated to coefficients of zero."""
-        return False
-
     def corner(self, s: Any, p: int) -> Array:
         """Derivative of the penalty at zero, ``(p,)``; positive where it has a kink there."""
         return np.zeros(p)
@@ -153,10 +149,6 @@ class Prior(ABC):
     def starts(self, p: int, rng: np.random.Generator) -> list[Any]:
         """States from which a search begins."""
         return [self.init(p)] * 3
-
-    def at_fixed_point(self, s: Any, own: Own) -> Any:
-        """State with the scale at its fixed point for these moments."""
-        return s
 
     # ----- effects of groups
 

@@ -15,7 +15,6 @@ from ..core.distributions import inverse_gaussian, slice_sample, tilted_stable
 from ..core.types import Array, Own
 from .base import Prior, check_positive
 
-LEAST_ALPHA = 0.15  # below it the prior is a point mass and a plain
 SMALLEST = 1e-24  # square of a coefficient at which its precision stops growing
 
 
@@ -128,29 +127,27 @@ class Bridge(Prior):
         return s._replace(rate=float(count / (self.b + size)))
 
     def bound(self, s: BridgeState, own: Own) -> float:
-        p, half, size = own.mean.size, s.alpha / 2, float(own.square.sum())
+        half, size = s.alpha / 2, float(own.square.sum())
         if half != 1.0:  # the quadratics that touch xi^alpha, at E theta^2
             xi_alpha = s.relative ** (half / (half - 1.0))
             size = float(np.sum(half * s.relative * own.square + (1.0 - half) * xi_alpha))
-        if self.nu is not None:
-            return _log_norm(s.alpha, p) + p / s.alpha * math.log(s.rate) - s.rate * size
-        A = self.a + p / s.alpha  # q(vartheta) = Gamma(A, A / s.rate)
-        prior = _log_norm(s.alpha, p) + self.a * math.log(self.b) - gammaln(self.a)
-        entropy = gammaln(A) + A - A * math.log(A / s.rate)
-        return float(prior + entropy - s.rate * (self.b + size))
-
-    def log_prob(self, s: BridgeState, own: Own) -> float:
-        p = own.mean.size
-        size = float(np.sum(own.square ** (s.alpha / 2)))
-        total = _log_norm(s.alpha, p) + p / s.alpha * math.log(s.rate) - s.rate * size
+        total = self._log_density(s, own.mean.size, size)
         if self.nu is not None:
             return total
-        prior = self.a * math.log(self.b) - gammaln(self.a)
-        return float(total + prior + (self.a - 1.0) * math.log(s.rate) - self.b * s.rate)
+        A = self.a + own.mean.size / s.alpha  # q(vartheta) = Gamma(A, A / s.rate)
+        return float(total + math.log(s.rate) + gammaln(A) + A - A * math.log(A))
 
-    def collapsed(self, s: BridgeState, own: Own) -> bool:
-        size = np.sum(np.abs(own.mean) ** s.alpha)
-        return self.nu is None and bool(size < 0.3 * self.b)
+    def log_prob(self, s: BridgeState, own: Own) -> float:
+        return self._log_density(s, own.mean.size, float(np.sum(own.square ** (s.alpha / 2))))
+
+    def _log_density(self, s: BridgeState, p: int, size: float) -> float:
+        """Log density of p coefficients of sum |theta|^alpha, and of the rate if it is learned."""
+        norm = math.log(2.0) + gammaln(1.0 + 1.0 / s.alpha) - math.log(s.rate) / s.alpha
+        total = -p * norm - s.rate * size
+        if self.nu is None:
+            total += self.a * math.log(self.b) - gammaln(self.a)
+            total += (self.a - 1.0) * math.log(s.rate) - self.b * s.rate
+        return float(total)
 
     def corner(self, s: BridgeState, p: int) -> Array:
         return np.full(p, s.rate if s.alpha == 1.0 else np.inf if s.alpha < 1.0 else 0.0)
@@ -180,7 +177,8 @@ class Bridge(Prior):
                     out += math.log(power) - power * self.a * math.log(nu) - self.b * nu**-power
                 return float(out)
 
-            alpha = slice_sample(log_density, alpha, rng, bounds=(LEAST_ALPHA, 2.0))
+            # below .15 the prior is a point mass and a plain
+            alpha = slice_sample(log_density, alpha, rng, bounds=(0.15, 2.0))
             rate = nu**-alpha
         z = size * rate ** (1.0 / alpha)
         if alpha == 2.0:
@@ -240,7 +238,3 @@ class Lasso(Bridge):
     """
 
     alpha: float | None = field(default=1.0, init=False, repr=False)
-
-
-def _log_norm(alpha: float, p: int) -> float:
-    return float(-p * (math.log(2.0) + gammaln(1.0 + 1.0 / alpha)))

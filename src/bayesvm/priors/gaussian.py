@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..core.distributions import LOG_2PI
+from ..core.parameters import is_number
 from ..core.types import Array, Own
 from .base import Prior, check_positive, is_definite
 
@@ -137,11 +138,6 @@ class Fixed(Prior):
         return np.broadcast_to(spread, (n, *spread.shape)).copy()
 
 
-def _squares(own: Own) -> float:
-    """The sum of expected squares."""
-    return float(own.mean @ own.mean + own.var.sum())
-
-
 class RidgeState(NamedTuple):
     """Reciprocal of E[1/sigma^2] (or a draw of sigma^2), and E[1/xi] (or a draw of 1/xi)."""
 
@@ -210,9 +206,9 @@ class Ridge(Prior):
 
     def __post_init__(self) -> None:
         check_positive("Ridge", a=self.a, b=self.b)
-        self.__dict__["is_open"] = self.select
         if self.half_cauchy is not None:
             check_positive("Ridge", half_cauchy=self.half_cauchy)
+        self.__dict__["is_open"] = self.select
 
     def init(self, p: int) -> RidgeState:
         return RidgeState(1.0, self._xi(1.0))
@@ -234,14 +230,16 @@ class Ridge(Prior):
 
     def update(self, s: RidgeState, own: Own) -> RidgeState:
         a, b = self._shape_rate(s)
-        variance = (b + 0.5 * _squares(own)) / (a + 0.5 * own.mean.size)
-        return RidgeState(float(variance), self._xi(1.0 / variance))
+        square = own.mean @ own.mean + own.var.sum()
+        variance = float((b + 0.5 * square) / (a + 0.5 * own.mean.size))
+        return RidgeState(variance, self._xi(1.0 / variance))
 
     def bound(self, s: RidgeState, own: Own) -> float:
         p, tau, (a, b) = own.mean.size, 1.0 / s.variance, self._shape_rate(s)
         A = a + 0.5 * p  # q(sigma^2) = IG(A, A s.variance)
+        square = own.mean @ own.mean + own.var.sum()
         total = (
-            -0.5 * p * LOG_2PI - 0.5 * tau * _squares(own) - b * tau
+            -0.5 * p * LOG_2PI - 0.5 * tau * square - b * tau
             - A * np.log(A * s.variance) + gammaln(A) + A
         )  # fmt: skip
         if self.half_cauchy is None:
@@ -263,9 +261,6 @@ class Ridge(Prior):
         tau = count / (b + 0.5 * float(own.mean @ own.mean))
         return RidgeState(1.0 / tau, self._xi(tau))
 
-    def collapsed(self, s: RidgeState, own: Own) -> bool:
-        return bool(0.5 * own.mean @ own.mean < 0.3 * self._shape_rate(s)[1])
-
     def log_prob(self, s: RidgeState, own: Own) -> float:
         """Log density of theta and the precision, with xi integrated out."""
         p, tau = own.mean.size, 1.0 / s.variance
@@ -286,9 +281,8 @@ class Ridge(Prior):
     def _draw_xi(self, variance: Any, rng: np.random.Generator) -> Any:
         if self.half_cauchy is None:
             return np.ones_like(variance)
-        return rng.standard_exponential(np.shape(variance)) / (
-            self.half_cauchy**-2 + 1.0 / variance
-        )
+        rate = self.half_cauchy**-2 + 1.0 / variance
+        return rng.standard_exponential(np.shape(variance)) / rate
 
     def reported(self, hyper: Array) -> dict[str, Array]:
         return {"variance": hyper[..., 0]}
@@ -323,3 +317,17 @@ class Ridge(Prior):
     def scatter(self, s: RidgeState, p: int, n: int, rng: np.random.Generator) -> Array:
         A = self._shape_rate(s)[0] + 0.5 * p
         return A * s.variance / rng.gamma(A, size=n)
+
+
+def intercept_prior(scale: Any, default: Fixed | None = None) -> Fixed:
+    """The prior of an intercept from its standard deviation; flat if that is infinite.
+
+    The default standard deviation is 100.
+    """
+    if scale is None:
+        return Fixed(1e-4) if default is None else default
+    if not is_number(scale) or not scale > 0:
+        raise ValueError(f"intercept_scale must be a positive number or None; got {scale!r}.")
+    if not (1e-6 <= float(scale) <= 1e6 or np.isinf(scale)):
+        raise ValueError(f"intercept_scale must lie between 1e-06 and 1e+06; got {scale!r}.")
+    return Fixed(float(scale) ** -2.0)

@@ -139,9 +139,6 @@ class InverseWishart(Prior):
         u = own.mean.reshape(-1, self.size)
         return WishartState((self.Psi + u.T @ u) / count)
 
-    def collapsed(self, s: WishartState, own: Own) -> bool:
-        return bool(own.mean @ own.mean < 0.3 * np.trace(self.Psi))
-
     def log_prob(self, s: WishartState, own: Own) -> float:
         """Log density of the effects and of the precision matrix."""
         r, G, nu, Lambda = self.size, self._groups(own), self.nu, self.matrix(s)

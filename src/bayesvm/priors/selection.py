@@ -15,29 +15,21 @@ from ..core.types import Array, Own
 from ..linalg.spike_slab import OPEN
 from .base import Prior, check_positive
 
-SMALLEST = 1e-30  # E v^2 at which its precision stops growing
-
 Inclusion = float | tuple[float, ...] | None
 
 
 class Selection(Prior):
-    r"""What the two selection priors share.
-
-    .. math::
-
-        \theta_k = \gamma_k \mathsf v_k, \quad
-        \gamma_k \sim \mathrm{Bernoulli}(\pi), \quad
-        \mathsf v_k \mid \sigma^2 \sim N(0, \sigma^2/b_k), \quad
-        \sigma^2 \sim \mathrm{IG}(a, b) .
+    r"""What the two selection priors share: :math:`\mathsf v_k \sim N(0, \sigma^2/b_k)`.
 
     Their states have the fields ``variance``, 1 / E[1/sigma^2] or a draw, ``mixing``, E[b_k] or
-    draws, and ``eta``, the log odds of the gates; ``sum(x)`` is the sum of b_k x_k.
+    draws, and ``eta``, the log odds of the gates.
     """
 
     has_gates: ClassVar[bool] = True
 
     inclusion: Inclusion
     expected_size: float | None
+    nu: float | None = None  # the standard deviation of the slab if it is known
     a: float
     b: float
 
@@ -62,10 +54,6 @@ class Selection(Prior):
                     f"{name} takes a probability for each column in inclusion, or expected_size "
                     "for all of them; got both."
                 )
-
-    @property
-    def _scale_is_known(self) -> bool:
-        return False
 
     def sized(self, rows: float, p: int) -> Prior:
         r"""With the default probability of inclusion for so many rows and columns.
@@ -118,45 +106,33 @@ class Selection(Prior):
         return np.full(p, s.mixing / s.variance)
 
     def update(self, s: Any, own: Own) -> Any:
-        if self._scale_is_known:
+        if self.nu is not None:
             return s
-        rate = self.b + 0.5 * s.sum(np.maximum(own.square, SMALLEST))
+        rate = self.b + 0.5 * np.sum(s.mixing * own.square)
         return s._replace(variance=float(rate / (self.a + 0.5 * own.mean.size)))
-
-    def at_fixed_point(self, s: Any, own: Own) -> Any:
-        """The scale at its fixed point, to which columns that are out contribute nothing."""
-        if self._scale_is_known:
-            return s
-        free = own.mean.size - s.sum(own.var) / s.variance  # by the data
-        rate = self.b + 0.5 * s.sum(own.mean**2)
-        return s._replace(variance=float(rate / (self.a + 0.5 * max(free, 0.0))))
 
     def bound(self, s: Any, own: Own) -> float:
         p, tau = own.mean.size, 1.0 / s.variance
-        square = s.sum(np.maximum(own.square, SMALLEST))
+        square = np.sum(s.mixing * own.square)
         odds = self.odds(s, p)
         # minus the divergence of the gates from their prior
         softplus = np.logaddexp(0.0, s.eta) - np.logaddexp(0.0, odds)
         gates = np.sum(expit(s.eta) * (odds - s.eta) + softplus)
         total = -0.5 * p * LOG_2PI - 0.5 * tau * square + gates
-        if self._scale_is_known:
+        if self.nu is not None:
             return float(total + 0.5 * p * math.log(tau))
         A = self.a + 0.5 * p  # q(sigma^2) = IG(A, A s.variance)
         prior = self.a * math.log(self.b) - gammaln(self.a) - self.b * tau
         return float(total + prior - A * math.log(A * s.variance) + gammaln(A) + A)
 
-    def _drawn_scale(self, square: float, size: int, rng: np.random.Generator) -> float:
-        """A draw of the variance given the coefficients that are in, ``size`` of them."""
-        return float((self.b + 0.5 * square) / rng.gamma(self.a + 0.5 * size))
-
     def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
-        if not self._scale_is_known:
+        if self.nu is None:
             return lambda t: -self.b * math.exp(-2 * t) / s.variance - 2 * self.a * t
         square, size = float(own.mean @ own.mean) / s.variance, int(np.count_nonzero(own.mean))
         return lambda t: -0.5 * math.exp(2 * t) * square + size * t
 
     def stretched(self, s: Any, t: float) -> Any:
-        return s if self._scale_is_known else s._replace(variance=math.exp(2 * t) * s.variance)
+        return s if self.nu is not None else s._replace(variance=math.exp(2 * t) * s.variance)
 
 
 class SpikeSlabState(NamedTuple):
@@ -170,9 +146,6 @@ class SpikeSlabState(NamedTuple):
     def mixing(self) -> float:
         return 1.0
 
-    def sum(self, x: Array) -> float:
-        return float(x.sum())
-
 
 @dataclass(frozen=True)
 class SpikeSlab(Selection):
@@ -185,9 +158,8 @@ class SpikeSlab(Selection):
         \mathsf v_k \mid \nu \sim N(0, \nu^2), \quad
         \nu^2 \sim \mathrm{IG}(a, b).
 
-    A chain draws the gate of each column with the coefficients integrated out, from the sums over
-    rows alone, one pass a sweep.  Inclusion probabilities average the conditional probabilities by
-    which it decided.
+    Gibbs draws the gate of each column with the coefficients integrated out, from the sums over
+    rows alone.  Inclusion probabilities average the conditional probabilities of these draws.
 
     Parameters
     ----------
@@ -241,10 +213,6 @@ class SpikeSlab(Selection):
             check_positive("SpikeSlab", nu=self.nu)
         self.__dict__["needs_draws"] = "inclusion" if self.learn_inclusion else None
 
-    @property
-    def _scale_is_known(self) -> bool:
-        return self.nu is not None
-
     def init(self, p: int) -> SpikeSlabState:
         variance = 1.0 if self.nu is None else float(self.nu) ** 2
         return SpikeSlabState(variance, self._prior_odds(p), np.full(p, OPEN))
@@ -255,7 +223,8 @@ class SpikeSlab(Selection):
     def draw(self, s: SpikeSlabState, theta: Array, rng: np.random.Generator) -> SpikeSlabState:
         size, variance, log_odds = int(np.count_nonzero(theta)), s.variance, s.log_odds
         if self.nu is None:
-            variance = self._drawn_scale(float(theta @ theta), size, rng)
+            rate = self.b + 0.5 * float(theta @ theta)
+            variance = rate / rng.gamma(self.a + 0.5 * size)
         if self.learn_inclusion:
             few = math.exp(-self._prior_odds(theta.size))  # 1/pi0 - 1
             inside = rng.gamma(1.0 + size)
@@ -274,9 +243,6 @@ class LaplaceZeroState(NamedTuple):
     variance: float
     mixing: Array
     eta: Array
-
-    def sum(self, x: Array) -> float:
-        return float(self.mixing @ x)
 
 
 @dataclass(frozen=True)
@@ -341,7 +307,7 @@ class LaplaceZero(Selection):
         return LaplaceZeroState(1.0, np.ones(p), np.full(p, OPEN))
 
     def update(self, s: LaplaceZeroState, own: Own) -> LaplaceZeroState:
-        mixing = np.sqrt(s.variance / np.maximum(own.square, SMALLEST))
+        mixing = np.sqrt(s.variance / np.maximum(own.square, 1e-30))
         out: LaplaceZeroState = super().update(s._replace(mixing=mixing), own)
         return out
 
@@ -355,9 +321,9 @@ class LaplaceZero(Selection):
         mixing = 0.5 / rng.standard_exponential(theta.size)  # 1/b is exponential with mean 2
         mixing[inside] = inverse_gaussian(np.abs(theta[inside]) / math.sqrt(s.variance), 1.0, rng)
         mixing = np.minimum(mixing, 1e15)
-        square = float(mixing[inside] @ theta[inside] ** 2)
-        variance = self._drawn_scale(square, int(inside.sum()), rng)
-        return LaplaceZeroState(variance, mixing, s.eta)
+        rate = self.b + 0.5 * mixing @ theta**2
+        variance = rate / rng.gamma(self.a + 0.5 * np.count_nonzero(theta))
+        return LaplaceZeroState(float(variance), mixing, s.eta)
 
     def reported(self, hyper: Array) -> dict[str, Array]:
         """The scale of the slab, whose variance is twice its square."""
