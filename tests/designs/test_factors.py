@@ -90,18 +90,6 @@ def test_no_sweep_lowers_the_bound(seed, holes, prior, likelihood):
         value = new
 
 
-def test_blocks_change_nothing():
-    X, y = simulate(1, holes=0.2)
-    first = make(X, y).model.terms[1].design.first
-    bounds = [
-        VB(max_iter=20, tol=0.0)
-        .fit(make(X, y, size=size, first=first), np.random.default_rng(0))
-        .bound
-        for size in (20, 7)
-    ]
-    assert bounds[0] == pytest.approx(bounds[1], rel=1e-10)
-
-
 def test_a_row_of_weight_two_is_two_rows():
     X, y = simulate(2, holes=0.1)
     c = np.ones(20)

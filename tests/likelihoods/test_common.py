@@ -373,23 +373,6 @@ def test_a_sampler_that_draws_copies_refuses_fractional_weights():
 # ----- class probabilities
 
 
-def averaged(lik, m, v):
-    """P(y = 1) by quadrature: averaged likelihoods of the two labels, normalised."""
-    plus, minus = (
-        average(lambda f: np.exp(lik.log_prob(np.full_like(f, y), f)), m, v, kinks=[-1.0, 1.0])
-        for y in (1.0, -1.0)
-    )
-    return plus / (plus + minus)
-
-
-@labels
-@pytest.mark.parametrize("v", [0.01, 0.5, 4.0, 25.0, 400.0])
-def test_proba_is_the_normalised_average(lik, v):
-    m = np.array([-7.0, -1.0, -0.3, 0.0, 0.8, 1.0, 3.0])
-    by_quadrature = [averaged(lik, x, v) for x in m]
-    np.testing.assert_allclose(lik.proba(m, np.full_like(m, v)), by_quadrature, atol=1e-5)
-
-
 @labels
 def test_proba_without_variance_is_the_likelihood(lik):
     m = np.linspace(-4, 4, 33)

@@ -78,14 +78,6 @@ def test_products_of_a_covariance(cov, Sigma):
     np.testing.assert_allclose(cov.blocks(slice(2, 6), 2), expected, rtol=1e-11, atol=1e-14)
 
 
-def test_dual_form_of_joined_blocks():
-    """Rows that came in two blocks are the same rows."""
-    joined = sandwich(C[:2], W[:2], "factored") + sandwich(C[2:], W[2:], "factored")
-    cov = covariance(joined, P)
-    np.testing.assert_allclose(cov.dense(), SIGMA, rtol=1e-11, atol=1e-14)
-    np.testing.assert_allclose(cov.quad(C), np.diag(C @ SIGMA @ C.T), rtol=1e-12)
-
-
 def test_dual_form_of_gated_columns():
     """Columns times gates, and what the gates add to the diagonal: S o E[gamma gamma']."""
     M = C.T @ np.diag(W) @ C * np.outer(GATE, GATE)
@@ -157,17 +149,6 @@ def test_scaled_cholesky_gives_up_with_advice(M):
 def step(stats, P, old):
     """mu_old + (S + P)^-1 (g - P mu_old)."""
     return old + covariance(stats.S, P).solve(stats.g - P * old)
-
-
-@pytest.mark.parametrize("form", ["dense", "factored"])
-def test_mean_in_residual_form(form):
-    """The mean after a step, from any old mean."""
-    rng = np.random.default_rng(5)
-    old, slope = rng.standard_normal(8), rng.standard_normal(5)
-    stats = gather(Rows(C), site(W, slope), form)
-    mean = step(stats, P, frozen(old))
-    expected = old + SIGMA @ (C.T @ slope - P * old)
-    np.testing.assert_allclose(mean, expected, rtol=1e-11)
 
 
 def exact_solve(A, b):

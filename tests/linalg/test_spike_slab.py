@@ -12,13 +12,12 @@ from tests.papers import chains
 from tests.problems import Z
 
 from bayesvm.core.types import Coef, Stats
-from bayesvm.linalg.covariances import FullCovariance, GatedCovariance, Point
+from bayesvm.linalg.covariances import FullCovariance, GatedCovariance
 from bayesvm.linalg.forms import Dense, Factored
 from bayesvm.linalg.spike_slab import (
     Subset,
     best_subset,
     draw_subset,
-    gated_coef,
     through_gates,
     update_gates,
 )
@@ -59,22 +58,6 @@ def test_gated_covariance_is_that_of_the_product():
     error = draws.std(axis=0) / 200
     assert np.all(np.abs(draws.mean(axis=0)) <= Z * error)
     np.testing.assert_allclose(np.cov(draws.T), want, atol=0.05)
-    kept = GatedCovariance(base, gate[[0, 1, 3, 1]], mean)
-    assert kept.logdet == pytest.approx(np.linalg.slogdet(kept.dense())[1])
-
-
-def test_open_gates_change_nothing():
-    base, mean, _ = gaussian(3, 1)
-    coef = Coef(mean, base)
-    assert gated_coef(coef, None) is coef
-    view = gated_coef(coef, np.ones(3))
-    np.testing.assert_allclose(view.cov.dense(), base.dense(), rtol=1e-13)
-    stats = Stats(Dense(base.dense()), mean, 0.0)
-    same = through_gates(stats, np.ones(3), mean)
-    np.testing.assert_allclose(same.S.M, stats.S.M, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(same.g, stats.g, rtol=1e-6, atol=1e-9)
-    point = gated_coef(Coef(mean, Point(3)), np.array([0.5, 1.0, 0.0]))
-    np.testing.assert_array_equal(point.mean, [0.5 * mean[0], mean[1], 0.0])
 
 
 def test_statistics_through_gates_are_the_expected_quadratic():

@@ -19,7 +19,7 @@ from ..gp.inducing import Whitened
 from ..gp.models import ExactBinaryModel, level_of
 from ..inspection.tables import tails
 from ..kernels import RBF, Constant, Linear, Matern, Polynomial, Product, Scaled, Sum
-from ..kernels.algebra import White, scale_of
+from ..kernels.algebra import White
 from ..linalg.covariances import RootCovariance
 from ..predictive.links import CalibratedLink
 from .graph import Columns, Graph, beside, row_sum
@@ -224,7 +224,7 @@ def _kernel(kernel: Any, A: Columns, Z: Array | None = None) -> Columns:
         return 0.0 * A[0] + np.full(1 if Z is None else len(Z), value)
     if not isinstance(kernel, RBF | Matern | Linear):
         raise ValueError(f"it has a kernel of the type {type(kernel).__name__}")
-    A, scale = A / scale_of(kernel), scale_of(kernel)
+    A, scale = A / kernel.scale, kernel.scale
     if isinstance(kernel, Linear):
         return row_sum(A * A) if Z is None else A @ (Z / scale).T
     if Z is None:

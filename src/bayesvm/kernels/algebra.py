@@ -78,17 +78,21 @@ class Kernel:
 
     @property
     def theta(self) -> Array:
-        own = [np.log(np.ravel(vars(self)[k])) for k in self.parameters]
-        return np.concatenate([np.empty(0), *own, *(vars(self)[k].theta for k in self.parts)])
+        own = [np.empty(0)]
+        for k in self.parameters:
+            own.append(np.log(np.ravel(vars(self)[k])))
+        for k in self.parts:
+            own.append(vars(self)[k].theta)
+        return np.concatenate(own)
 
     @property
     def names(self) -> tuple[str, ...]:
         out: list[str] = []
         for k in self.parameters:
             value = vars(self)[k]
-            out += [f"{k}[{d}]" for d in range(len(value))] if isinstance(value, tuple) else [k]
+            out += map(f"{k}[{{}}]".format, range(len(value))) if isinstance(value, tuple) else [k]
         for k in self.parts:
-            out += [f"{k}.{n}" if self.prefixed else n for n in vars(self)[k].names]
+            out += map(f"{k}.{{}}".format if self.prefixed else str, vars(self)[k].names)
         return tuple(out)
 
     def with_theta(self, theta: Array) -> Any:
@@ -134,20 +138,81 @@ def _factor(kernel: Any) -> str:
     return f"({kernel})" if isinstance(kernel, Sum) else f"{kernel}"
 
 
+class OfColumns(Kernel):
+    """A kernel of columns over their length scales: one for all, or one for each or each group."""
+
+    length_scale: Any
+    groups: tuple[int, ...] | None
+
+    @property
+    def scale(self) -> Array:
+        """The length scale, or one per column where columns or groups have separate ones."""
+        scale, groups = np.asarray(self.length_scale), self.groups
+        if groups is None or not scale.ndim:
+            return scale
+        if scale.size != max(groups) + 1:
+            raise ValueError(
+                f"the kernel has {scale.size} length scales but the rows have {max(groups) + 1} "
+                "columns or groups of columns; give one length scale or one for each."
+            )
+        return scale[list(groups)]
+
+    def divided(self, A: Array) -> Array:
+        """Columns over their length scales."""
+        A, scale = arrays.double(A), self.scale
+        if scale.ndim and scale.size != A.shape[1]:
+            raise ValueError(
+                f"the kernel has {scale.size} length scales but the rows have {A.shape[1]} "
+                "columns; give one length scale or one per column."
+            )
+        return A / arrays.like(scale, A)
+
+    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
+        # longer scales are smaller rows
+        to_A, to_B = self.pull_points(G, A, B)
+        each = -(A * to_A).sum(axis=0) - ((A if B is None else B) * to_B).sum(axis=0)
+        return self._by_scale(each)
+
+    def _by_scale(self, per_column: Array) -> Array:
+        """Gradients in the log length scales, from shares of single columns."""
+        each = np.asarray(arrays.to_numpy(per_column))
+        if not isinstance(self.length_scale, tuple):
+            return each.sum(keepdims=True)
+        if self.groups is None:
+            return each
+        return np.bincount(self.groups, each, len(self.length_scale))
+
+
+def of_columns(kernel: Any) -> list[OfColumns]:
+    """All kernels with length scales that a kernel is made of."""
+    if isinstance(kernel, OfColumns):
+        return [kernel]
+    found = []
+    for name in kernel.parts:
+        found += of_columns(vars(kernel)[name])
+    return found
+
+
 def column_scales(kernel: Any, p: int) -> Array:
     """The kernel's shortest length scale along each of ``p`` columns; one where it has none."""
-    if "length_scale" in kernel.parameters:
-        return np.broadcast_to(scale_of(kernel), (p,))
-    parts = [column_scales(vars(kernel)[k], p) for k in kernel.parts]
-    return np.min(parts, axis=0) if parts else np.ones(p)
+    out = np.full(p, np.inf)
+    for part in of_columns(kernel):
+        out = np.minimum(out, part.scale)
+    return np.where(np.isinf(out), 1.0, out)
+
+
+def groups_of(kernel: Any) -> tuple[int, ...] | None:
+    """Groups of columns that share a length scale; None where each column is one."""
+    return next((part.groups for part in of_columns(kernel) if part.groups), None)
 
 
 def _changed(kernel: Any, change: Callable[[Any], Any]) -> Any:
     """The kernel with a change of every kernel in it that has length scales."""
-    if "length_scale" in kernel.parameters:
+    if isinstance(kernel, OfColumns):
         return change(kernel)
-    parts = {k: _changed(vars(kernel)[k], change) for k in kernel.parts}
-    return replace(kernel, **parts) if parts else kernel
+    for name in kernel.parts:
+        kernel = replace(kernel, **{name: _changed(vars(kernel)[name], change)})
+    return kernel
 
 
 def with_columns(kernel: Any, p: int) -> Any:
@@ -164,35 +229,6 @@ def with_columns(kernel: Any, p: int) -> Any:
 def with_groups(kernel: Any, groups: tuple[int, ...] | None) -> Any:
     """The kernel with columns in groups that share a length scale, numbered from zero."""
     return kernel if groups is None else _changed(kernel, lambda k: replace(k, groups=groups))
-
-
-def groups_of(kernel: Any) -> tuple[int, ...] | None:
-    """Groups of columns that share a length scale; None where each column is one."""
-    found = [groups_of(vars(kernel)[k]) for k in kernel.parts]
-    return next((groups for groups in found if groups), vars(kernel).get("groups"))
-
-
-def scale_of(kernel: Any) -> Array:
-    """The length scale, or one per column where columns or groups of them have separate ones."""
-    scale, groups = np.asarray(kernel.length_scale), kernel.groups
-    if groups is None or not scale.ndim:
-        return scale
-    if scale.size != max(groups) + 1:
-        raise ValueError(
-            f"the kernel has {scale.size} length scales but the rows have {max(groups) + 1} "
-            "columns or groups of columns; give one length scale or one for each."
-        )
-    return scale[list(groups)]
-
-
-def by_group(kernel: Any, per_column: Array) -> Array:
-    """Gradients in the log length scales, from shares of single columns."""
-    each = np.asarray(arrays.to_numpy(per_column))
-    if not isinstance(kernel.length_scale, tuple):
-        return each.sum(keepdims=True)
-    if kernel.groups is None:
-        return each
-    return np.bincount(kernel.groups, each, len(kernel.length_scale))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -292,8 +328,8 @@ class SmoothLocal(Sum):
 
     @property
     def names(self) -> tuple[str, ...]:
-        smooth = tuple(f"smooth.{name}" for name in self.left.names)
-        return smooth + tuple(f"local.{name}" for name in self.right.names)
+        smooth = map("smooth.{}".format, self.left.names)
+        return (*smooth, *map("local.{}".format, self.right.names))
 
 
 @dataclass(frozen=True, repr=False)

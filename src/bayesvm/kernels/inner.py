@@ -9,12 +9,11 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Kernel, by_group, scale_of
-from .stationary import divided
+from .algebra import OfColumns
 
 
 @dataclass(frozen=True, repr=False)
-class Linear(Kernel):
+class Linear(OfColumns):
     r"""Inner product :math:`\sum_d a_d b_d/\ell_d^2`: a linear function without intercept.
 
     Parameters
@@ -37,31 +36,25 @@ class Linear(Kernel):
     groups: tuple[int, ...] | None = field(default=None, kw_only=True, repr=False)
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        A = divided(A, self)
-        return A @ (A if B is None else divided(B, self)).T
+        A = self.divided(A)
+        return A @ (A if B is None else self.divided(B)).T
 
     def diag(self, A: Array) -> Array:
-        A = divided(A, self)
-        out: Array = (A * A).sum(axis=1)
+        out: Array = (self.divided(A) ** 2).sum(axis=1)
         return out
 
-    def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        A = divided(A, self)
-        B = A if B is None else divided(B, self)
-        return -2.0 * by_group(self, arrays.of(A).sum(A * (G @ B), axis=0))
-
     def pull_diag(self, g: Array, A: Array) -> Array:
-        return -2.0 * by_group(self, g @ divided(A, self) ** 2)
+        return -2.0 * self._by_scale(g @ self.divided(A) ** 2)
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
-        scale = scale_of(self)
-        A = divided(A, self)
-        B = A if B is None else divided(B, self)
+        A = self.divided(A)
+        B = A if B is None else self.divided(B)
+        scale = arrays.like(self.scale, A)
         return G @ B / scale, G.T @ A / scale
 
 
 @dataclass(frozen=True, repr=False)
-class Polynomial(Kernel):
+class Polynomial(OfColumns):
     r"""Polynomials of inputs, :math:`\big(o + \sum_d a_d b_d/\ell_d^2\big)^{degree}`.
 
     Parameters

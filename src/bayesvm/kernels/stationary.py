@@ -10,18 +10,7 @@ import numpy as np
 
 from ..core import arrays
 from ..core.types import Array
-from .algebra import Kernel, by_group, scale_of
-
-
-def divided(A: Array, kernel: Any) -> Array:
-    """Columns over their length scales."""
-    A, scale = arrays.double(A), scale_of(kernel)
-    if scale.ndim and scale.size != A.shape[1]:
-        raise ValueError(
-            f"the kernel has {scale.size} length scales but the rows have {A.shape[1]} columns; "
-            "give one length scale or one per column."
-        )
-    return A / arrays.like(scale, A)
+from .algebra import OfColumns
 
 
 def squared_distances(A: Array, B: Array | None = None) -> Array:
@@ -47,7 +36,7 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
 
 
 @dataclass(frozen=True, repr=False)
-class _Stationary(Kernel):
+class _Stationary(OfColumns):
     r""":math:`k = g(\rho)`, :math:`\rho = \sum_d (a_d - b_d)^2/\ell_d^2`, with unit variance.
 
     A member gives ``profile(rho)``, that is :math:`g(\rho)`, and ``slope(rho)``, that is
@@ -66,10 +55,10 @@ class _Stationary(Kernel):
     def slope(self, rho: Array) -> Array: ...
 
     def _rho(self, A: Array, B: Array | None) -> tuple[Array, Array, Array]:
-        A = divided(A, self)
+        A = self.divided(A)
         if B is None:
             return A, A, squared_distances(A)
-        B = divided(B, self)
+        B = self.divided(B)
         return A, B, squared_distances(A, B)
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
@@ -79,21 +68,13 @@ class _Stationary(Kernel):
         return arrays.constant(A, 1.0)
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        A, B, rho = self._rho(A, B)
-        H = G * self.slope(rho)
-        if not isinstance(self.length_scale, tuple):
-            return np.array([float((H * rho).sum())])
-        # sum_ij H_ij (a_id - b_jd)^2 with the square expanded
-        xp = arrays.of(A)
-        shift = xp.mean(A, axis=0)
-        A, B = A - shift, B - shift
-        squares = xp.sum(H, axis=1) @ A**2 + xp.sum(H, axis=0) @ B**2
-        return by_group(self, squares - 2.0 * xp.sum(A * (H @ B), axis=0))
+        shift = arrays.of(A).mean(arrays.double(A), axis=0)  # a large mean would cost digits
+        return super().pull(G, A - shift, None if B is None else B - shift)
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
         A, B, rho = self._rho(A, B)
         H = G * self.slope(rho)
-        scale = scale_of(self)
+        scale = arrays.like(self.scale, A)
         to_A = (H @ B - H.sum(axis=1)[:, None] * A) / scale
         to_B = (H.T @ A - H.sum(axis=0)[:, None] * B) / scale
         return to_A, to_B

@@ -104,16 +104,14 @@ class Likelihood(ABC):
     is_learned: ClassVar[bool] = False  # the scale is to be learned
     scale: ClassVar[float] = 1.0
 
-    def with_scale(self, scale: float) -> Likelihood:
-        raise NotImplementedError
-
     @property
     def numbers(self) -> tuple[float, ...]:
         """All numbers that chains draw, the scale first."""
         return (self.scale,)
 
     def with_numbers(self, numbers: Sequence[float]) -> Likelihood:
-        return self.with_scale(numbers[0])
+        """The likelihood with other numbers."""
+        raise NotImplementedError
 
     def update(self, fit: float, residual: float, n: float) -> Likelihood:
         """The likelihood with the scale of highest density given sums over rows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -97,8 +97,8 @@ class EpsilonInsensitive(Likelihood):
         scale = 1.0 if self.gamma is None else float(self.gamma)
         self.__dict__.update(is_learned=self.gamma is None, scale=scale)
 
-    def with_scale(self, scale: float) -> EpsilonInsensitive:
-        return replace(self, gamma=min(float(scale), STEEPEST))
+    def with_numbers(self, numbers: Sequence[float]) -> EpsilonInsensitive:
+        return replace(self, gamma=min(float(numbers[0]), STEEPEST))
 
     @property
     def _log_mass(self) -> float:
@@ -155,7 +155,7 @@ class EpsilonInsensitive(Likelihood):
 
     def update(self, fit: float, residual: float, n: float) -> EpsilonInsensitive:
         T = self._loss(fit, n)
-        return self.with_scale(2.0 * n / (T + math.sqrt(T * T + 8.0 * self.epsilon * n * T)))
+        return self.with_numbers([2.0 * n / (T + math.sqrt(T * T + 8.0 * self.epsilon * n * T))])
 
     def redraw(
         self, fit: float, residual: float, n: float, rng: np.random.Generator
@@ -168,4 +168,4 @@ class EpsilonInsensitive(Likelihood):
                 return -np.inf
             return t - T * math.exp(t) - n * math.log(2.0 * e + math.exp(-t))
 
-        return self.with_scale(math.exp(slice_sample(log_density, math.log(self.scale), rng)))
+        return self.with_numbers([math.exp(slice_sample(log_density, math.log(self.scale), rng))])

@@ -100,9 +100,6 @@ class SkewedLaplace(PseudoLikelihood):
         rate = self.rate if self.gamma0 is None else float(self.gamma0)
         self.__dict__.update(is_learned=self.gamma is None, scale=scale, rate=rate)
 
-    def with_scale(self, scale: float) -> SkewedLaplace:
-        return replace(self, gamma=float(scale))
-
     @property
     def numbers(self) -> tuple[float, ...]:
         return (self.scale,) if self.gamma0 is not None else (self.scale, self.rate)
@@ -186,7 +183,7 @@ class SkewedLaplace(PseudoLikelihood):
         best = grid[int(np.argmax([value(t) for t in grid]))]
         around = (best - 0.5, best + 0.5)
         found = minimize_scalar(lambda t: -value(t), bounds=around, options={"xatol": 1e-7})
-        return self.with_scale(math.exp(found.x))
+        return self.with_numbers([math.exp(found.x)])
 
     def redraw(
         self, fit: float, residual: float, n: float, rng: np.random.Generator
@@ -198,7 +195,7 @@ class SkewedLaplace(PseudoLikelihood):
             lambda t: value(t) + t if abs(t) < FARTHEST else -np.inf, math.log(self.scale), rng
         )
         if self.gamma0 is not None:
-            return self.with_scale(math.exp(t))
+            return self.with_numbers([math.exp(t)])
 
         def of_rate(r: float) -> float:
             if abs(r) >= FARTHEST:
@@ -206,4 +203,4 @@ class SkewedLaplace(PseudoLikelihood):
             return value(t, math.exp(r)) + self._log_prior(r) + r
 
         r = slice_sample(of_rate, math.log(self.rate), rng)
-        return self.with_numbers((math.exp(t), math.exp(r)))
+        return self.with_numbers([math.exp(t), math.exp(r)])

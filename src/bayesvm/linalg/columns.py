@@ -77,8 +77,10 @@ class Arrow(Composite):
     @cached_property
     def ends(self) -> list[int]:
         """Where the dense columns and each factor end."""
-        widths = [self.A.shape[1], *(f.width for f in self.factors)]
-        return [int(k) for k in np.cumsum(widths)]
+        ends = [int(self.A.shape[1])]
+        for factor in self.factors:
+            ends.append(ends[-1] + factor.width)
+        return ends
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -272,10 +272,6 @@ class GatedCovariance(Covariance):
         open_ = rng.random((n, self.gate.size)) < self.gate
         return open_ * (self.inner + self.base.sample(n, rng)) - self.gate * self.inner
 
-    @property
-    def logdet(self) -> float:
-        return float(np.linalg.slogdet(self.dense())[1])
-
 
 # ---------------------------------------------------------------------------------------------
 # Solves

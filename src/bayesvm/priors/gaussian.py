@@ -115,7 +115,7 @@ class Fixed(Prior):
         else:
             P = self.precisions(s, own.mean.size)
             logdet = np.sum(np.log(P[P > 0]) - LOG_2PI)  # a flat direction has density one
-            spread = P @ own.var
+            return float(0.5 * (logdet - P @ (own.mean**2 + own.var)))
         return float(0.5 * (logdet - self._square(own.mean) - spread))
 
     def log_prob(self, s: Any, own: Own) -> float:
