@@ -20,7 +20,7 @@ from bayesvm import __version__
 from bayesvm.datasets.simulators import CHEN
 from bayesvm.plot.planes import wrong_signed
 
-from . import chen, chen_synthetic
+from . import chen, chen_grid, chen_synthetic
 from .chen_tuning import middle
 from .running import Task, table_of
 
@@ -81,8 +81,6 @@ def best_of_five(X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> tuple[A
 
 def tenfold(method: str, X: Any, y: Any, seed: int) -> tuple[Any, float]:
     """The machine with the width, and C, of least error in ten folds; the width."""
-    from . import chen_grid
-
     Z, signs = StandardScaler().fit_transform(X), np.where(y == np.unique(y)[1], 1.0, -1.0)
     if method == "RVM":
         theta = float(chen_grid.WIDTHS[middle(chen_grid.rvm_errors(Z, signs))])

@@ -2,7 +2,7 @@
 
 Divisions are those of the data folder (the authors' where known, else of the same sizes): 100 of
 each set, 20 of image and splice and for the paper's own prior and the logistic RVC, five for the
-machines as printed; ``quick`` takes three.  Tuning is described in ``chen``.
+machines as printed; ``quick`` takes two.  Tuning is described in ``chen``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def tasks(
     methods: tuple[str, ...] = tuple(chen.METHODS),
 ) -> list[Task]:
     """Set by division by method."""
-    tasks = chen.tasks_of(sets, 3 if quick else 100, methods, seed, 1 if quick else 5)
+    tasks = chen.tasks_of(sets, 2 if quick else 100, methods, seed, 1 if quick else 5)
     few = (*chen.PRINTED, "PCVM fixed")
     return [t for t in tasks if t["method"] not in few or t["split"] <= FIVE]
 

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesvm import __version__
 from bayesvm.datasets import load_raetsch
 
-from . import chen_paper
+from . import chen_grid, chen_paper
 from .chen_algorithm import PCVM
 from .running import Task, table_of
 
@@ -66,8 +66,6 @@ def solve(task: Task) -> dict[str, float]:
 
 def best_start(X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> dict[str, float]:
     """Algorithm 1 from eight starts, the one of least test error; then C at its width."""
-    from . import chen_grid
-
     fits = [
         PCVM(width * X.shape[1] ** 0.5, start, random_state=seed + k).fit(X, y)
         for k, (width, start) in enumerate(STARTS)
@@ -88,8 +86,6 @@ def best_start(X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> dict[str,
 
 def best_of_grid(method: str, X: Any, y: Any) -> dict[str, float]:
     """Tenfold cross-validation."""
-    from . import chen_grid
-
     widths = chen_grid.WIDTHS[:: 1 if len(y) < 200 else 3 if len(y) <= 700 else 6]
     if method == "RVM":
         errors = chen_grid.rvm_errors(X, y, widths)[:, None]
