@@ -100,21 +100,6 @@ def test_em_is_libsvm_at_twice_the_weight(weight):
 # ----- inducing points
 
 
-@pytest.mark.parametrize("approximation", ["variational", "fitc"])
-def test_every_row_a_point_is_the_process_itself(approximation, plain):
-    """Points that are given go through their columns, the default through kernel values."""
-    options = {"kernel": FIXED, "tune": False, "approximation": approximation, "tol": 1e-9}
-    full = BayesianSVC(kernel=FIXED, tune=False, tol=1e-9).fit(X, y)
-    same = BayesianSVC(**options).fit(X, y)
-    np.testing.assert_allclose(
-        same.predict_proba(X_new), full.predict_proba(X_new), rtol=1e-6, atol=1e-9
-    )
-    rows = BayesianSVC(inducing=X, **options).fit(X, y)
-    np.testing.assert_allclose(rows.predict_proba(X_new), full.predict_proba(X_new), atol=2e-3)
-    assert rows.elbo_ == pytest.approx(full.elbo_, abs=1e-2)
-    np.testing.assert_allclose(rows.support_proba_, full.support_proba_, atol=5e-3)
-
-
 def test_few_points_and_what_fitc_keeps_of_the_variance(plain, model):
     few, fitc = (
         BayesianSVC(kernel=FIXED, tune=False, inducing=X[:8], approximation=kind, tol=1e-9).fit(

@@ -52,7 +52,7 @@ class VectorData(NamedTuple):
     """The rows of a fit, and the kernel to begin with; no inputs if kernel values are given."""
 
     rows: MergedRows
-    first: Array  # (rows,) where each merged row first occurs in the training data
+    first: Array  # (rows,) where each merged row first occurs in the training rows
     inputs: Standardised | None
     kernel: Any
     per_column: bool  # whether columns may have separate length scales
@@ -115,6 +115,9 @@ class VectorClassifier(BayesianClassifier):
         tables.check_in_memory(X, type(self).__name__, ("memory", "device"))
         run, settings = self._run(), self._check()
         training = self._read_training(X, y, sample_weight)
+        if is_among(self.kernel, ("precomputed",)):
+            check_square(training.X)
+        training = training.weighted()
         rng = stream(0, "vectors") if self.random_state is None else run.generator("vectors")
         data = self._merge(training, rng)
         rows, kernel, amplitude = data.rows, data.kernel, None
@@ -138,26 +141,24 @@ class VectorClassifier(BayesianClassifier):
 
     def _merge(self, training: Training, rng: np.random.Generator) -> VectorData:
         """Merge equal rows, choose candidates and the first kernel."""
-        kept = np.flatnonzero(training.c > 0)
-        some = training.take(kept)
-        given = some.codes, some.c, np.broadcast_to(some.unit, kept.shape)
+        codes, c = training.codes, training.c
+        unit = np.broadcast_to(training.unit, c.shape)
         inputs, kernel, named = None, None, False
         if is_among(self.kernel, ("precomputed",)):
-            K = check_square(training.X)
-            values = np.asarray(K[np.ix_(kept, kept)], dtype=float)
-            if gap := skew(K):
+            values = np.asarray(training.X)[:, training.rows]
+            if gap := skew(values):
                 warn(
                     f"the matrix of kernel values differs from its transpose by up to {gap:.3g}. "
                     "Entry (i, j) is taken as the value at row i of the function of vector j, "
                     "which need not be symmetric; if it should be, give (K + K.T) / 2."
                 )
-                each = np.arange(kept.size)  # the columns of equal rows may differ
-                data = Distinct(values, each, *given[:2], each, given[2])
+                each = np.arange(c.size)  # the columns of equal rows may differ
+                data = Distinct(values.astype(float), each, codes, c, each, unit)
             else:
-                data = merge_values(values, *given)
+                data = merge_values(values, codes, c, unit)
             points = data.X
         else:
-            data, encoding = merge(some.X, *given), self.encoding_
+            data, encoding = merge(training.X, codes, c, unit), self.encoding_
             blocks = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
             inputs = fit_columns(blocks, data.c, Serial(), self.standardize, distances=True)
             inputs = inputs.with_units(encoding.scales if self.standardize else None)
@@ -171,21 +172,28 @@ class VectorClassifier(BayesianClassifier):
             if type(last) is type(kernel) and last.names in (kernel.names, wide.names):
                 kernel, named = last, False
         candidates = choose_candidates(data, self.n_candidates, self._by_label, rng)
-        labels = list(one_against_rest(data.codes, training.n_classes))
-        merged = (points, data.at, data.c, data.codes, labels, candidates)
-        rows = MergedRows(*merged, self._by_label, data.unit)
-        first = kept[np.unique(data.back, return_index=True)[1]]
+        rows = MergedRows(
+            points=points,
+            at=data.at,
+            c=data.c,
+            codes=data.codes,
+            labels=list(one_against_rest(data.codes, training.n_classes)),
+            candidates=candidates,
+            by_label=self._by_label,
+            unit=data.unit,
+        )
+        first = np.unique(data.back, return_index=True)[1]
         return VectorData(rows, first, inputs, kernel, named)
 
     def _describe(self, result: Result, data: VectorData, training: Training, stopped: bool) -> Fit:
-        """A machine for each class, of its vectors among those of all; attributes of the vectors.
+        """The fit, a binary model for each class, and attributes of the vectors.
 
-        Warns if a machine has no vectors.
+        Warns if a binary model has no vectors.
         """
         used = np.unique(np.concatenate([s.columns for s in result.sparse]).astype(int))
         rows = data.rows.candidates[used]
         support = data.first[rows]
-        design: Any = Chosen(support)
+        design: Any = Chosen(training.rows[support])
         if data.inputs is not None:
             design = Basis(data.inputs, result.kernel, data.rows.points[data.rows.at[rows]])
         terms = (Term("bias", Intercept(), self._bias), Term("vectors", design, Fixed(1.0)))
@@ -202,20 +210,21 @@ class VectorClassifier(BayesianClassifier):
             machines.append(
                 BinaryModel(model, GaussianPosterior(coef), State(coef, ()), link, *ended)
             )
-        told = training.classes, training.masses, training.chosen, stopped
-        fit = Fit(machines, *told, self._maximised)
+        fit = Fit(
+            machines, training.classes, training.masses, training.chosen, stopped, self._maximised
+        )
         moments = [part for part in result.held_out if part is not None]
         if len(moments) == len(machines):
             fit = fit.with_left_out(LooMoments.of(moments))
-        report = VectorReport(machines, training.classes, support)
         self.kernel_ = "precomputed" if result.kernel is None else result.kernel
         self.support_, self.vectors_ = training.rows[support], training.X[support]
+        report = VectorReport(machines, training.classes, self.support_)
         self.dual_coef_, self.intercept_ = report.weights, report.intercepts
         self.n_vectors_ = int(used.size)
         self.empty_ = any(sparse.columns.size == 0 for sparse in result.sparse)
         if self.empty_:
             warnings.warn(
-                "no vector was kept: the machine predicts about the classes' frequencies "
+                "no vector was kept: the classifier predicts about the classes' frequencies "
                 "everywhere. Its kernel may not separate the classes, or its length scale is off.",
                 ConvergenceWarning,
                 stacklevel=3,
