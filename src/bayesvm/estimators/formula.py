@@ -138,23 +138,14 @@ class Formula:
     @classmethod
     def learn(cls, text: str, data: Any, y: Any = None) -> Formula:
         """Read a formula; with labels ``y`` its left side need not be a column of the data."""
-        design_matrices = parser().design_matrices
-        if not hasattr(data, "columns"):
-            raise ValueError(
-                f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
-            )
-        check_text(text)
-        left = text.partition("~")[0].strip().strip("`")
-        if y is not None and left and left not in data:
+        left = str(described(text, data).response.term.name)
+        if y is not None and left not in data:
             data = data.assign(**{left: np.asarray(y)})
         with explained(text, data):
-            check_functions(text)
             nowhere = parser().environment.Environment([])  # names are columns, not variables
-            design = design_matrices(
+            design = parser().design_matrices(
                 text, data, na_action="error", env=nowhere, extra_namespace={"np": np}
             )
-        if design.response is None:
-            raise ValueError(f"the formula {text!r} has no left side; write 'y ~ ...'.")
         response = str(design.response.name)
         if response not in data:
             raise ValueError(
@@ -327,6 +318,10 @@ def _labels(data: Any, columns: tuple[str, ...]) -> Array:
 
 def described(text: str, data: Any) -> Any:
     """What formulae reads in the text of a formula, before it looks at data."""
+    if not hasattr(data, "columns"):
+        raise ValueError(
+            f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
+        )
     check_text(text)
     with explained(text, data):
         check_functions(text)
