@@ -43,6 +43,22 @@ RULES: Mapping[str, Rule] = {
         lambda x: is_among(x, ("auto",)) or is_number(x, 2, kind=Integral),
         "'auto' or a whole number of at least 2",
     ),
+    "epsilon": (
+        lambda x: is_among(x, ("auto",)) or is_number(x, 0),
+        "'auto' or a number of at least 0",
+    ),
+    "scale": (
+        lambda x: x is None or (is_number(x, 0) and x > 0),
+        "a positive number or None",
+    ),
+    "n_factors": (
+        lambda x: is_among(x, ("auto",)) or is_number(x, 1, kind=Integral),
+        "a whole number, 1 or more, or 'auto'",
+    ),
+    "columns": (
+        lambda x: is_among(x, ("auto", "all")) or is_number(x, 1, kind=Integral),
+        "'auto', 'all' or a whole number, 1 or more",
+    ),
     "memory": (
         lambda x: x is None or is_number(x, 0),
         "a number of bytes, at least 0, or None",

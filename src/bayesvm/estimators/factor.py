@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..core.arrays import one_against_rest
-from ..core.parameters import SWITCH, check_rule, is_among, is_number
+from ..core.parameters import SWITCH, check_rule
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, tables
 from ..data.labels import Training, whole
@@ -460,11 +459,6 @@ def prepare(params: dict[str, Any]) -> Settings:
     likelihood = check.choose_likelihood(params["likelihood"], scheme, {"auto": Hinge()})
     check.choose_prior(params["coef_prior"], scheme, "coef_prior")
     check.choose_kernel(kernel, 1.0)
-    columns = params["columns"]
-    if not is_among(columns, ("auto", "all")) and not is_number(columns, 1, kind=Integral):
-        raise ValueError(
-            f"columns must be 'auto', 'all' or a whole number, 1 or more; got {columns!r}."
-        )
     scale = params["intercept_scale"]
     if classifier == "kernel" and scale is not None:
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
@@ -495,10 +489,8 @@ def learn_table(
         columns = columns.only(np.sort(np.argsort(-share, kind="stable")[:m]))
         sheet = Sheet.of(columns.scaled(data.X), data.copies)
     prior, K, joint = FactorPrior(params["nu"]), params["n_factors"], params["joint"]
-    if is_among(K, ("auto",)):
+    if isinstance(K, str):  # "auto"
         K = choose_size(prior, sheet)
-    elif not is_number(K, 1, kind=Integral):
-        raise ValueError(f"n_factors must be a whole number, 1 or more, or 'auto'; got {K!r}.")
     # variational EM stops before factors have converged that had not when it began
     rough = settings.is_drawn or (settings.is_linear and joint)
     passes, tol = (20, 1e-4) if rough else (500, 1e-6)

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.parameters import is_among, is_number
+from ..core.parameters import is_among
 from ..core.types import Array, Term
 from ..data import Serial, cut
 from ..data.labels import Numbered, read_numbers
@@ -28,7 +28,7 @@ from ..priors.gaussian import intercept_prior
 from .base import BayesianEstimator
 from .fit import build_problem, in_blocks, warm_starts
 from .linear import LinearReports
-from .options import check_positive, choose_prior, choose_scheme
+from .options import choose_prior, choose_scheme
 from .predictions import moments
 
 
@@ -152,13 +152,6 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         self : BayesianSVR
             The fitted estimator.
         """
-        is_auto = is_among(self.epsilon, ("auto",))
-        if not (is_auto or is_number(self.epsilon, 0)):
-            raise ValueError(
-                f"epsilon must be 'auto' or a number of at least 0; got {self.epsilon!r}."
-            )
-        if self.scale is not None:
-            check_positive("scale", self.scale)
         if is_among(self.inference, ("svi",)) or isinstance(self.inference, SVI):
             raise ValueError(
                 f"regression is fitted by inference='vb', 'em' or 'gibbs'; got {self.inference!r}."
@@ -171,7 +164,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             self._known_names, self._given_names = self._given_names, None
             data = Numbered.of(*self._read(X, y, True, sample_weight), sample_weight)
             problem, unit = self._problem(data, scheme, prior)
-            if is_auto:
+            if isinstance(self.epsilon, str):  # "auto"
                 noise: Any = problem.model.likelihood
                 noise = replace(noise, epsilon=choose_epsilon(problem, run.generator("tube")))
                 problem = problem.with_likelihood(noise)
