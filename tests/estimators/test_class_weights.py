@@ -29,40 +29,6 @@ def even(y, new):
     return (y.size / (2.0 * np.bincount(y)))[new]
 
 
-def shifted(p, y):
-    """Probabilities where the classes of y are equally frequent."""
-    share = y.mean()
-    return p * (1.0 - share) / (p * (1.0 - share) + (1.0 - p) * share)
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "n", "p", "share"),
-    [
-        ("logistic", 2000, 260, 0.03),
-        ("logistic", 3000, 20, 0.01),
-        ("logistic", 200, 50, 0.1),
-        ("hinge", 2000, 100, 0.03),
-        ("hinge", 200, 50, 0.1),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_balanced_probabilities_of_a_rare_class(likelihood, n, p, share):
-    """Near those of a fit without weights, moved to equal classes; a constant has 0.69.
-
-    With one copy of sixteen left out, the log loss was 1 to 11.
-    """
-    (X, y), (new, labels, truth) = rare(n, p, share, seed=1)
-    c = even(y, labels)
-    loss = {}
-    for weight in (None, "balanced"):
-        model = BayesianLinearSVC(class_weight=weight, likelihood=likelihood).fit(X, y)
-        found = model.predict_proba(new)[:, 1]
-        found = shifted(found, y) if weight is None else found
-        loss[weight] = log_loss(labels, found, sample_weight=c)
-    best = log_loss(labels, shifted(truth, y), sample_weight=c)
-    assert best < loss["balanced"] < loss[None] + 0.08
-
-
 @pytest.mark.parametrize(
     ("model", "most"),
     [

@@ -321,21 +321,6 @@ def test_more_than_two_classes():
 # ----- streams
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"n_inducing": 15}, {"n_inducing": 15, "approximation": "fitc"}], ids=str
-)
-def test_a_stream_goes_on_from_a_fit(options):
-    fit = BayesianSVC(kernel=FIXED, tune=False, random_state=0, **options).fit(X[:60], y[:60])
-    before = log_loss(fit.predict_proba(X_new), y_new)
-    p = fit.predict_proba(X_new)
-    fit.partial_fit(X[60:], y[60:])
-    assert fit.fit_.weight == 120
-    assert np.abs(fit.predict_proba(X_new) - p).max() > 1e-3
-    assert log_loss(fit.predict_proba(X_new), y_new) < before + 0.05
-    fit.fit(X, y)
-    assert fit._stream is None
-
-
 def test_a_stream_says_what_it_needs():
     with pytest.raises(ValueError, match="needs classes="):
         BayesianSVC().partial_fit(X, y)

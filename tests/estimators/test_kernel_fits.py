@@ -45,19 +45,6 @@ def test_the_bound_tunes_kernels_without_a_gradient_in_points(kind, approximatio
     assert model.kernel_.weight != 1.0
 
 
-def test_a_stop_in_the_search_for_the_amplitude_keeps_the_best_so_far():
-    told = []
-
-    def stop(progress):
-        told.append(progress)
-        return progress.stage == "amplitude" and progress.iteration == 2
-
-    model = BayesianSVC(random_state=0, callbacks=[stop]).fit(MOONS, SIDE)
-    assert told[-1].stage == "amplitude"
-    assert model.score(MOONS, SIDE) > 0.85
-    assert not model.converged_
-
-
 SIZED = {
     "exact": (BayesianSVC(2.0 * RBF(3.0), tune=False), 1),
     "augmented": (BayesianSVC(2.0 * RBF(3.0), tune=False, inference=VB(bound="augmented")), 1),
@@ -91,15 +78,3 @@ def test_a_pickle_holds_at_most_one_square_of_the_points(name):
         assert_allclose(draws[1], draws[0], atol=1e-6)
         bands = [np.array(m.predict_interval(rows[:50])) for m in (model, again)]
         assert_allclose(bands[1], bands[0], atol=1e-9)
-
-
-def test_a_wide_prior_of_the_level_leaves_the_kernel_as_it_is():
-    """Single precision has no digits of kernel values beside a level of variance 1e6 and more."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 2))
-    y = X[:, 0] + 0.5 * X[:, 1] ** 2 + rng.standard_normal(200) > 0.5
-    scales = (30.0, 1e4)
-    models = [BayesianSVC(intercept_scale=s, random_state=0).fit(X, y) for s in scales]
-    first, *others = (model.predict_proba(X)[:, 1] for model in models)
-    for other in others:
-        assert_allclose(other, first, atol=0.01)

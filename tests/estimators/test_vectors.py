@@ -222,18 +222,6 @@ def test_probabilities_are_calibrated_and_better_than_none():
 # ----- inputs that are hard
 
 
-def test_a_rare_class_leaves_the_others_alone():
-    """A class of one row cannot be divided into folds; nothing of the default needs any."""
-    y = Y.copy()
-    y[-1] = 2
-    model = PCVC(random_state=0).fit(X, y)
-    assert np.unique(model.rate_).size > 1
-    assert np.unique(model.norm_penalty_).size > 1
-    assert np.all(model.offset_ != 0.0)  # links are fitted
-    two = PCVC(random_state=0).fit(X[:-1], Y[:-1])
-    assert np.mean(model.predict(X[:-1]) == two.predict(X[:-1])) > 0.95
-
-
 @fits("laplace", "power", "rvc")
 def test_separable_and_duplicate_rows(model):
     rng = np.random.default_rng(0)
@@ -333,17 +321,6 @@ def test_the_logistic_machine_has_logistic_probabilities():
     assert_allclose(model.predict_proba(X[:5])[:, 1], expected, atol=1e-5)
     probit = RVC(RBF(0.7), tune=False).fit(X, Y)
     assert np.mean(model.predict(X) == probit.predict(X)) > 0.95
-
-
-def test_a_student_prior_keeps_more_vectors_and_all_signs():
-    power = PCVC(RBF(0.7), weight_prior=Power(n_starts=0), tune=False, random_state=0).fit(X, Y)
-    prior = Power(shape=0.5, rate=0.05, bias_shape=0.0, bias_rate=1.0, n_starts=0)
-    model = clone(power).set_params(weight_prior=prior).fit(X, Y)
-    signs = np.where(Y[model.support_] == model.classes_[1], 1, -1)
-    assert np.all(model.dual_coef_[0] * signs > 0)
-    assert model.n_vectors_ > power.n_vectors_
-    with pytest.warns(UserWarning, match="intercept_scale=2.0 has no effect where the prior has"):
-        model.set_params(intercept_scale=2.0).fit(X, Y)
 
 
 # ----- kernels

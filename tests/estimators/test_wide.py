@@ -24,20 +24,6 @@ def table(n, p, seed=0, informative=3, effect=1.5):
 
 
 @pytest.mark.parametrize(
-    ("options", "most"),
-    [({}, 60), ({"likelihood": "logistic"}, 60), ({"inference": VB(bound="tight")}, 600)],
-    ids=["augmented", "logistic", "tight"],
-)
-def test_ridge_settles_however_wide_the_table(options, most):
-    X, y = table(30, 4000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = BayesianLinearSVC(**options).fit(X, y)
-    assert model.converged_
-    assert model.n_iter_ < most
-
-
-@pytest.mark.parametrize(
     ("prior", "bound"), [(Ridge(), "augmented"), (Fixed(0.3), "augmented"), (Fixed(0.3), "tight")]
 )
 def test_a_wide_fit_is_that_of_all_columns_at_once(prior, bound):
