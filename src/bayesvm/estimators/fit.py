@@ -27,7 +27,6 @@ from ..inference.progress import Monitor, Reporter
 from ..inference.row_space import bases
 from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.fitting import (
-    PosteriorFit,
     can_join,
     find_posterior,
     fit_classes,
@@ -246,20 +245,6 @@ class Run(Reporter):
         }
         return Checkpoint(self.path, about)
 
-    def posteriors(
-        self, problem: Problem, labels: Any, targets: Iterable[Any], scheme: Any, starts: Any = ()
-    ) -> Iterator[PosteriorFit]:
-        """One posterior for each of the ``targets``, which are made of ``labels``."""
-        rng = self.generator("machines")
-        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-        rotation = bases(problem, scheme) if problem.form == "factored" else ()
-        store = self.checkpoint(lambda: content(problem, labels, starts))
-        for j, y in enumerate(targets):
-            part = None if store is None or self.stopped else store.part(f"machine{j}")
-            start, watch = starts[j] if starts else None, Monitor(self, part)
-            one = replace(problem, y=y)
-            yield find_posterior(one, scheme, rng, start, watch, rotation, **options)
-
     def fit(
         self,
         problem: Problem,
@@ -274,24 +259,27 @@ class Run(Reporter):
         One binary model for two classes, else one for each against the rest, or with ``joint`` by
         the likelihood of all classes where there is one.
         """
-        probability, n_jobs = self.params["probability"], self.params["n_jobs"]
+        probability, rng = self.params["probability"], self.generator("machines")
+        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
+        store = self.checkpoint(lambda: content(problem, y, starts))
         place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
         # A probit link is one of each class against the rest: of classes that are all likelier
         # than the mean of the classes it does not determine which is the likeliest.
         if joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme):
             # the bound is a guide to penalties
             problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
-            options = {"n_jobs": n_jobs} if isinstance(scheme, Gibbs) else {}
-            rng = self.generator("machines")
-            store = self.checkpoint(lambda: content(problem, y, starts))
             watch = Monitor(self, store and store.part("classes"))
             machines, link, moments = fit_classes(
                 problem, n_classes, scheme, probability, rng, starts, watch, **options
             )
             return machines, moments, link
-        targets = map(place, arrays.one_against_rest(y, n_classes))
         width, machines, left_out = self.params.get("width", "model"), [], []
-        for found in self.posteriors(problem, y, targets, scheme, starts):
+        rotation = bases(problem, scheme) if problem.form == "factored" else ()
+        for j, target in enumerate(arrays.one_against_rest(y, n_classes)):
+            part = None if store is None or self.stopped else store.part(f"machine{j}")
+            start, watch = starts[j] if starts else None, Monitor(self, part)
+            one = replace(problem, y=place(target))
+            found = find_posterior(one, scheme, rng, start, watch, rotation, **options)
             machine, own = with_link(found, probability, width, curved=n_classes == 2)
             machines.append(machine)
             left_out.append(own)

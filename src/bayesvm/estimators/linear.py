@@ -28,10 +28,10 @@ from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.cells import NO_CELLS, Imputed, ImputedCells
 from ..inspection.coefficients import Coefficients
-from ..predictive.fitted import BinaryModel, Fit
+from ..predictive.fitted import Fit
 from . import options as check
 from .base import BayesianClassifier
-from .fit import Run, build_problem, fit_terms, in_blocks, warm_starts
+from .fit import build_problem, fit_terms, in_blocks, warm_starts
 from .formula import Formula, described
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -296,17 +296,6 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         model = Model(arranged(terms), parts.likelihood)
         return build_problem(model, blocks, engine, parts.scheme, data.c, data.unit)
 
-    def _fit_problem(
-        self, run: Run, problem: Problem, data: Training, scheme: Any, limit: float | None = None
-    ) -> Fit:
-        """The fit to a problem; links hold up to a variance ``limit`` of f."""
-        starts = warm_starts(self, problem, data.n_classes)
-        fit = fit_terms(run, problem, data, scheme, starts, limit)
-        columns = problem.model.find("coef")[0].design
-        if not self._models_missing or columns.is_incomplete:
-            return fit
-        return replace(fit, machines=self._with_cells(fit.machines, problem, data.X))
-
     # ----- missing cells
 
     def _latent(self, columns: Any, blocks: Any, engine: Any, c: Array, copies: Array) -> Any:
@@ -315,14 +304,14 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         imputer = check.choose_imputer(self.missing, blocks.n, columns.width)
         return incomplete(columns, seen, imputer, blocks.X, copies)
 
-    def _with_cells(
-        self, machines: list[BinaryModel], problem: Problem, X: Any
-    ) -> list[BinaryModel]:
-        """Machines fitted on complete rows ``X``, with the distribution of these beside.
+    def _with_cells(self, fit: Fit, problem: Problem, X: Any) -> Fit:
+        """The fit to complete rows ``X`` with the distribution of their cells.
 
         With no cell missing in training, neither depends on the other.
         """
         columns = problem.model.find("coef")[0].design
+        if columns.is_incomplete:
+            return fit
         blocks: Any = replace(problem.blocks, X=X, ready=False)
         copies = problem.copies
         design: Any = self._latent(columns, blocks, problem.engine, problem.c, copies)
@@ -330,8 +319,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
             lambda b, copies: design.sums(b.X, design.columns(b.X), copies, ()), blocks, copies
         )
         latent = Latent(fit_params(design, total), (), total, total)
-        out = []
-        for machine in machines:
+        machines = []
+        for machine in fit.machines:
             terms = tuple(
                 t._replace(design=design) if t.design is columns else t for t in machine.model.terms
             )
@@ -343,8 +332,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
                 post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
             model = replace(machine.model, terms=terms)
             state = machine.state._replace(latents=latents)
-            out.append(replace(machine, model=model, posterior=post, state=state))
-        return out
+            machines.append(replace(machine, model=model, posterior=post, state=state))
+        return replace(fit, machines=machines)
 
     def impute(self, X: Any) -> tuple[Array, Array]:
         """Missing cells of rows without labels, from the other cells of each row.
@@ -541,8 +530,11 @@ class BayesianLinearSVC(LinearClassifier):
         with self._run() as run:
             data = self._fitting_rows(X, y, sample_weight, parts.scheme)
             problem = self._problem(data, parts)
+            starts = warm_starts(self, problem, data.n_classes)
             limit = None if self._models_missing else np.inf
-            fit = self._fit_problem(run, problem, data, parts.scheme, limit)
+            fit = fit_terms(run, problem, data, parts.scheme, starts, limit)
+        if self._models_missing:
+            fit = self._with_cells(fit, problem, data.X)
         self._stream = None
         return self._keep(fit, data)
 

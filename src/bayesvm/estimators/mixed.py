@@ -25,6 +25,7 @@ from ..predictive.fitted import Fit
 from ..priors import Fixed, InverseWishart, Ridge
 from . import average, predictions
 from . import options as check
+from .fit import fit_terms, warm_starts
 from .linear import LinearClassifier
 
 # Of the few coefficients that all groups share: a learned variance would shrink those of unequal
@@ -369,7 +370,10 @@ class MixedSVC(GroupReports, LinearClassifier):
                 slopes = sorted({j for part in effects for j in part.effects.slopes})
                 tables.check_complete(inner(data.X), slopes, self._names())
             problem = self._problem(data, parts, effects)
-            fit = self._fit_problem(run, problem, data, parts.scheme)
+            starts = warm_starts(self, problem, data.n_classes)
+            fit = fit_terms(run, problem, data, parts.scheme, starts)
+        if self._models_missing:
+            fit = self._with_cells(fit, problem, data.X)
         self._keep_effects(fit, problem, levels, parts.scheme)
         return self._keep(fit, data)
 

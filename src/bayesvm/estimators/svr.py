@@ -16,17 +16,18 @@ from ..core.types import Array, Term
 from ..data import Serial, cut
 from ..data.labels import Numbered, read_numbers
 from ..designs import Intercept, fit_columns
-from ..inference import SVI
+from ..inference import SVI, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
-from ..inference.progress import Progress
+from ..inference.progress import Monitor, Progress
 from ..inspection.coefficients import Coefficients
 from ..inspection.tables import tails
 from ..likelihoods import EpsilonInsensitive
+from ..predictive.fitting import find_posterior
 from ..predictive.regression import Regression, Unit, choose_epsilon, with_residuals
 from ..priors.gaussian import intercept_prior
 from .base import BayesianEstimator
-from .fit import build_problem, in_blocks, warm_starts
+from .fit import build_problem, content, in_blocks, warm_starts
 from .linear import LinearReports
 from .options import choose_prior, choose_scheme
 from .predictions import moments
@@ -168,8 +169,13 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
                 noise: Any = problem.model.likelihood
                 noise = replace(noise, epsilon=choose_epsilon(problem, run.generator("tube")))
                 problem = problem.with_likelihood(noise)
-            y, starts = problem.y, warm_starts(self, problem, 1)
-            [found] = run.posteriors(problem, y, [y], scheme, starts)
+            starts = warm_starts(self, problem, 1)
+            start = starts[0] if starts else None
+            store = run.checkpoint(lambda: content(problem, problem.y, [start]))
+            watch = Monitor(run, store and store.part("machine0"))
+            options: Any = {"n_jobs": self.n_jobs} if isinstance(scheme, Gibbs) else {}
+            rng = run.generator("machines")
+            found = find_posterior(problem, scheme, rng, start, watch, **options)
             machine, residuals = with_residuals(found, self.width)
         self.fit_ = Regression(
             [machine],
