@@ -189,8 +189,7 @@ def build_problem(
 
 def closed(model: Model) -> Model:
     """The model with variances that are learned in the fit in place of open ones."""
-    terms = (t._replace(prior=Ridge()) if t.prior.is_open else t for t in model.terms)
-    return replace(model, terms=tuple(terms))
+    return model.with_priors([Ridge() if prior.is_open else prior for prior in model.priors])
 
 
 # ---------------------------------------------------------------------------------------------

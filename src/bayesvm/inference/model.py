@@ -89,6 +89,11 @@ class Model:
         sized = (t._replace(prior=t.prior.sized(weight, t.design.width)) for t in self.terms)
         return replace(self, terms=tuple(sized))
 
+    def with_priors(self, priors: Sequence[Prior]) -> Model:
+        """The same terms with other priors."""
+        pairs = zip(self.terms, priors, strict=True)
+        return replace(self, terms=tuple(term._replace(prior=prior) for term, prior in pairs))
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the states of priors."""

@@ -12,23 +12,21 @@ from scipy.special import softmax
 from ..core.arrays import one_against_rest, to_numpy
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
-from ..data import Serial, rows_of_all_classes
+from ..data import rows_of_all_classes
 from ..inference import EM, VB, Gibbs
 from ..inference.cavi import bound_of
 from ..inference.draws import Draws
 from ..inference.em import Mode
 from ..inference.group_quadrature import Marginal, integrate_groups
-from ..inference.model import Model, State
+from ..inference.model import State
 from ..inference.multinomial import draw_classes, fit_em, fit_vb
 from ..inference.problem import Problem
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
 from ..inference.vb import learned
-from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob
 from ..linalg.covariances import FullCovariance, Point, covariance
 from ..linalg.spike_slab import gated_coef
-from ..priors import Fixed, Ridge
 from .diagnostics import chains_agree, r_hat_of
 from .fitted import BinaryModel, Fit
 from .leave_one_out import (
@@ -57,6 +55,7 @@ from .posterior import (
     Posterior,
     response,
 )
+from .ridge_selection import select_ridge
 from .robust_covariance import robust_covariance
 
 # ---------------------------------------------------------------------------------------------
@@ -93,12 +92,13 @@ def find_posterior(
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
     if any(t.prior.is_open for t in problem.model.terms):
-        small, near_optimum = select_ridge(small)
+        priors, near_optimum = select_ridge(small)
+        small = replace(small, model=small.model.with_priors(priors))
         if start is not None:
             start = State(start.coef, small.model.init())
         elif isinstance(scheme, VB):
             start = near_optimum
-        problem = small if turn is None else with_priors(problem, small.model)
+        problem = replace(problem, model=problem.model.with_priors(priors))
         turn = turn and replace(turn, whole=problem)
     if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
         integrated = integrate_groups(problem, start, watch, scheme.max_iter)
@@ -153,72 +153,6 @@ def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
     if isinstance(ascent, Mode):
         return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
     return machine
-
-
-def select_ridge(
-    problem: Problem,
-    factors: Sequence[float] = (4.0**-6, 0.25, 1.0, 4.0, 16.0, 64.0),
-    rows_per_coefficient: int = 10,
-) -> tuple[Problem, State | None]:
-    r"""The problem with the variances of its open ridges chosen, and a state to start from.
-
-    1. A variance :math:`\sigma_0^2` by the evidence of a normalised likelihood: that of the model,
-       or the logistic one in place of a pseudo-likelihood, whose evidence is no guide.
-    2. For each factor *k* of a short grid the posterior under the variance :math:`\sigma_0^2 / k`,
-       the moments of f at each row left out, in closed form, and the log loss of a link fitted to
-       them.  The factor of least loss is chosen, with a weak prior about 4.
-
-    The link has a slope of its own, so that the direction of the coefficients is chosen rather than
-    their size.  At most ``rows_per_coefficient`` rows for each coefficient (and at least 2,000)
-    choose; if these are not all rows the state is ``None``.  The first factor, almost without a
-    penalty, is for columns with outliers, which need a coefficient of dozens; it is tried where the
-    rarer class has that many rows.
-    """
-    width, rng = problem.model.width, np.random.default_rng(0)
-    some, share = problem.balanced(max(2000, rows_per_coefficient * width), rng)
-    # rows of the label that is thinned less count once
-    some = replace(
-        some,
-        model=replace(some.model, dtype="float64"),
-        engine=Serial()
-        if problem.engine.on_device or not problem.blocks.in_memory
-        else problem.engine,
-        c=some.c * (share / share.min()),
-    )
-    some = some if some.blocks.ready else some.assembled()
-    likelihood = some.model.likelihood
-    guide = likelihood if likelihood.normalised else Logistic()
-    weight = effective(some.c, some.unit)  # class weights are not more rows
-    terms = [t._replace(prior=Ridge()) if t.prior.is_open else t for t in some.model.terms]
-    opened = replace(some.model, terms=tuple(terms), likelihood=guide)
-    rng = np.random.default_rng(0)
-    state = VB(bound="augmented", tol=1e-6).fit(replace(some, c=weight, model=opened), rng).state
-    if masses(some.y, some.copies).min() <= rows_per_coefficient * width:
-        factors = factors[1:]
-    best = (np.inf, some, state)
-    evidence = state.priors
-    for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # neighbours start each other
-        terms = [
-            t._replace(prior=Fixed(k / s.variance)) if t.prior.is_open else t
-            for t, s in zip(some.model.terms, evidence, strict=True)
-        ]
-        tight = likelihood.tightened()
-        one = replace(some, model=replace(some.model, terms=tuple(terms), likelihood=tight))
-        start = State(state.coef, one.model.init())
-        state = VB(bound="tight", tol=1e-4).fit(one, rng, start).state
-        m, v = GaussianPosterior(state.coef).left_out(one)
-        loss = CalibratedLink.fit(some.y, m, v, weight).loss
-        loss += min(0.5 * np.log(k / 4.0) ** 2, 5.0)
-        best = min(best, (loss, one, state), key=lambda x: x[0])
-    _, one, state = best
-    return with_priors(problem, one.model), state if some.n == problem.n else None
-
-
-def with_priors(problem: Problem, like: Model) -> Problem:
-    """The problem with the priors of a model of the same terms."""
-    pairs = zip(problem.model.terms, like.terms, strict=True)
-    terms = tuple(term._replace(prior=other.prior) for term, other in pairs)
-    return replace(problem, model=replace(problem.model, terms=terms))
 
 
 # ---------------------------------------------------------------------------------------------
