@@ -31,27 +31,14 @@ class Grouped(Design):
 
     The first effect is the intercept, if there is one; the others are slopes in standardised
     columns of the table.
-
-    Parameters
-    ----------
-    factor : int
-        Which column of the codes.
-    G : int
-        Number of groups.
-    slopes : array of int
-        Which columns of the numbers have slopes.
-    center, scale : arrays of the same length
-        Of these columns.
-    intercept : bool, default=True
-        Whether groups have an intercept.
     """
 
     is_grouped: ClassVar[bool] = True
 
-    factor: int
-    G: int
-    slopes: Array = field(default_factory=lambda: np.empty(0, dtype=int))
-    center: Array = field(default_factory=lambda: np.empty(0))
+    factor: int  # which column of the codes
+    G: int  # number of groups
+    slopes: Array = field(default_factory=lambda: np.empty(0, dtype=int))  # columns of the numbers
+    center: Array = field(default_factory=lambda: np.empty(0))  # of these columns
     scale: Array = field(default_factory=lambda: np.empty(0))
     intercept: bool = True
 

@@ -42,8 +42,7 @@ class Incomplete(Design):
 
     def to_user(self, theta: Array) -> tuple[Array, Array]:
         """Coefficients on the scale of the input, and what they add to the intercept."""
-        beta, offset = self.inner.to_user(theta)
-        return beta, offset
+        return self.inner.to_user(theta)  # type: ignore[no-any-return]
 
     def labels(self, names: Sequence[str]) -> list[str]:
         return list(self.inner.labels(names))
@@ -125,21 +124,6 @@ class Filled(Incomplete):
     params: FactorCovariance  # of columns less ``level`` over ``spread``
     cells: tuple[Array, Array, Array, Array]  # row, column, mean, variance of missing entries
 
-    @staticmethod
-    def learned(
-        inner: Any, level: Array, spread: Array, imputer: Any, X: Any, count: Array
-    ) -> Filled:
-        """The design for training rows ``X``, each counted ``count`` times."""
-        C, d = inner.columns(X), level.size
-        gone, Z = np.isnan(C), (C - level) / spread
-        params = FactorCovariance(np.zeros(d), np.empty((d, 0)), np.ones(d))
-        if gone.any():
-            params = imputer.learn(Z, count)
-        row, column = np.nonzero(gone)
-        mean, var = (x[gone] for x in params.given(Z))
-        cells = (row, column, mean * spread[column] + level[column], var * spread[column] ** 2)
-        return Filled(inner, level, spread, params, cells)
-
     def _given(self, C: Array) -> tuple[Array, Array]:
         """Rows with missing entries at their expectation, and the variances of these."""
         mean, var = self.params.given((C - self.level) / self.spread)
@@ -170,6 +154,14 @@ def incomplete(inner: Any, seen: Any, imputer: Any, X: Any, count: Array) -> Mis
     scale of their observed entries.
     """
     level, spread = (seen.center - inner.center) / inner.scale, seen.scale / inner.scale
-    if level.size > imputer.max_joint:
-        return Filled.learned(inner, level, spread, imputer, X, count)
-    return Missing(inner, level, spread, imputer)
+    if level.size <= imputer.max_joint:
+        return Missing(inner, level, spread, imputer)
+    C, d = inner.columns(X), level.size
+    gone, Z = np.isnan(C), (C - level) / spread
+    params = FactorCovariance(np.zeros(d), np.empty((d, 0)), np.ones(d))
+    if gone.any():
+        params = imputer.learn(Z, count)
+    row, column = np.nonzero(gone)
+    mean, var = (x[gone] for x in params.given(Z))
+    cells = (row, column, mean * spread[column] + level[column], var * spread[column] ** 2)
+    return Filled(inner, level, spread, params, cells)

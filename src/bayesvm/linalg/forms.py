@@ -1,12 +1,4 @@
-r"""Forms of the sums over rows, :math:`S = \sum_i w_i c_i c_i^\top`.
-
-========== ============================================= =======================================
-Dense      a matrix                                      up to a few thousand columns
-Factored   C and w, not multiplied                       more columns than rows
-Bordered   a dense corner, and small blocks on the rest  groups: random effects
-Diagonal   the diagonal only                             very many columns; q(theta) factorised
-========== ============================================= =======================================
-"""
+r"""Forms of the sums over rows, :math:`S = \sum_i w_i c_i c_i^\top`."""
 
 from __future__ import annotations
 
@@ -24,7 +16,7 @@ from .columns import Arrow, squared
 
 @dataclass(frozen=True)
 class Dense:
-    """S as a ``(K, K)`` matrix."""
+    """S as a ``(K, K)`` matrix: for up to a few thousand columns."""
 
     M: Array
 
@@ -106,7 +98,10 @@ class ByClass:
 
 @dataclass(frozen=True, eq=False)
 class Bordered:
-    """S of :class:`~bayesvm.linalg.columns.Arrow`: a dense corner of q columns, G groups of r."""
+    """S of :class:`~bayesvm.linalg.columns.Arrow`: a dense corner of q columns, G groups of r.
+
+    For random effects, whose groups are many.
+    """
 
     M: Array  # (q, q)
     E: Any  # (G r, q): groups by the corner, an array or, with several factors, sparse

@@ -211,7 +211,7 @@ class Ridge(Prior):
         self.__dict__["is_open"] = self.select
 
     def init(self, p: int) -> RidgeState:
-        return RidgeState(1.0, self._xi(1.0))
+        return self._state(1.0)
 
     def precisions(self, s: RidgeState, p: int) -> Array:
         return np.full(p, 1.0 / s.variance)
@@ -220,11 +220,10 @@ class Ridge(Prior):
         """Shape and (expected) rate of the inverse gamma prior of the variance."""
         return (self.a, self.b) if self.half_cauchy is None else (0.5, s.xi)
 
-    def _xi(self, precision: float) -> float:
-        """E[1/xi] given E[1/sigma^2]."""
-        if self.half_cauchy is None:
-            return 1.0
-        return float(1.0 / (self.half_cauchy**-2 + precision))
+    def _state(self, variance: float) -> RidgeState:
+        """The state with E[1/xi] given the variance; without xi it is one."""
+        scale = self.half_cauchy
+        return RidgeState(variance, 1.0 if scale is None else 1.0 / (scale**-2 + 1.0 / variance))
 
     # ----- variational Bayes
 
@@ -232,7 +231,7 @@ class Ridge(Prior):
         a, b = self._shape_rate(s)
         square = own.mean @ own.mean + own.var.sum()
         variance = float((b + 0.5 * square) / (a + 0.5 * own.mean.size))
-        return RidgeState(variance, self._xi(1.0 / variance))
+        return self._state(variance)
 
     def bound(self, s: RidgeState, own: Own) -> float:
         p, tau, (a, b) = own.mean.size, 1.0 / s.variance, self._shape_rate(s)
@@ -258,8 +257,7 @@ class Ridge(Prior):
                 "the mode of the penalty does not exist: with few columns, inference='em' needs "
                 f"Ridge(a=1) or larger (got a={a:g}), or prior=Fixed(precision)."
             )
-        tau = count / (b + 0.5 * float(own.mean @ own.mean))
-        return RidgeState(1.0 / tau, self._xi(tau))
+        return self._state((b + 0.5 * float(own.mean @ own.mean)) / count)
 
     def log_prob(self, s: RidgeState, own: Own) -> float:
         """Log density of theta and the precision, with xi integrated out."""

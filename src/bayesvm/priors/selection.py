@@ -18,11 +18,19 @@ from .base import Prior, check_positive
 Inclusion = float | tuple[float, ...] | None
 
 
+class SelectionState(NamedTuple):
+    """State of a selection prior; under Gibbs, draws."""
+
+    variance: float  # 1 / E[1/sigma^2]
+    log_odds: Any  # prior log odds of inclusion, a number or (p,)
+    mixing: Any  # E[b], one or (p,)
+    eta: Array  # (p,), log odds of the gates
+
+
 class Selection(Prior):
     r"""What the two selection priors share: :math:`\mathsf v_k \sim N(0, \sigma^2/b_k)`.
 
-    Their states have the fields ``variance``, 1 / E[1/sigma^2] or a draw, ``mixing``, E[b_k] or
-    draws, and ``eta``, the log odds of the gates.
+    Here :math:`b_k = 1`; a member may give it a distribution.
     """
 
     has_gates: ClassVar[bool] = True
@@ -86,13 +94,17 @@ class Selection(Prior):
 
     # ----- gates
 
-    def odds(self, s: Any, p: int) -> Array:
-        return np.full(p, self._prior_odds(p))
+    def init(self, p: int) -> SelectionState:
+        variance = 1.0 if self.nu is None else float(self.nu) ** 2
+        return SelectionState(variance, self._prior_odds(p), 1.0, np.full(p, OPEN))
 
-    def gates(self, s: Any, p: int) -> Array:
+    def odds(self, s: SelectionState, p: int) -> Array:
+        return np.full(p, s.log_odds)
+
+    def gates(self, s: SelectionState, p: int) -> Array:
         return expit(s.eta)
 
-    def gated(self, s: Any, eta: Array) -> Any:
+    def gated(self, s: SelectionState, eta: Array) -> SelectionState:
         return s._replace(eta=eta)
 
     def starts(self, p: int, rng: np.random.Generator) -> list[Any]:
@@ -102,16 +114,16 @@ class Selection(Prior):
 
     # ----- the scale of the slab
 
-    def precisions(self, s: Any, p: int) -> Array:
+    def precisions(self, s: SelectionState, p: int) -> Array:
         return np.full(p, s.mixing / s.variance)
 
-    def update(self, s: Any, own: Own) -> Any:
+    def update(self, s: SelectionState, own: Own) -> SelectionState:
         if self.nu is not None:
             return s
         rate = self.b + 0.5 * np.sum(s.mixing * own.square)
         return s._replace(variance=float(rate / (self.a + 0.5 * own.mean.size)))
 
-    def bound(self, s: Any, own: Own) -> float:
+    def bound(self, s: SelectionState, own: Own) -> float:
         p, tau = own.mean.size, 1.0 / s.variance
         square = np.sum(s.mixing * own.square)
         odds = self.odds(s, p)
@@ -125,26 +137,14 @@ class Selection(Prior):
         prior = self.a * math.log(self.b) - gammaln(self.a) - self.b * tau
         return float(total + prior - A * math.log(A * s.variance) + gammaln(A) + A)
 
-    def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
+    def stretch(self, s: SelectionState, own: Own) -> Callable[[float], float]:
         if self.nu is None:
             return lambda t: -self.b * math.exp(-2 * t) / s.variance - 2 * self.a * t
         square, size = float(own.mean @ own.mean) / s.variance, int(np.count_nonzero(own.mean))
         return lambda t: -0.5 * math.exp(2 * t) * square + size * t
 
-    def stretched(self, s: Any, t: float) -> Any:
+    def stretched(self, s: SelectionState, t: float) -> SelectionState:
         return s if self.nu is not None else s._replace(variance=math.exp(2 * t) * s.variance)
-
-
-class SpikeSlabState(NamedTuple):
-    """1 / E[1/nu^2] (or a draw of nu^2), prior log odds, log odds of the gates."""
-
-    variance: float
-    log_odds: Any  # a number, or (p,)
-    eta: Array
-
-    @property
-    def mixing(self) -> float:
-        return 1.0
 
 
 @dataclass(frozen=True)
@@ -213,14 +213,7 @@ class SpikeSlab(Selection):
             check_positive("SpikeSlab", nu=self.nu)
         self.__dict__["needs_draws"] = "inclusion" if self.learn_inclusion else None
 
-    def init(self, p: int) -> SpikeSlabState:
-        variance = 1.0 if self.nu is None else float(self.nu) ** 2
-        return SpikeSlabState(variance, self._prior_odds(p), np.full(p, OPEN))
-
-    def odds(self, s: SpikeSlabState, p: int) -> Array:
-        return np.full(p, s.log_odds)
-
-    def draw(self, s: SpikeSlabState, theta: Array, rng: np.random.Generator) -> SpikeSlabState:
+    def draw(self, s: SelectionState, theta: Array, rng: np.random.Generator) -> SelectionState:
         size, variance, log_odds = int(np.count_nonzero(theta)), s.variance, s.log_odds
         if self.nu is None:
             rate = self.b + 0.5 * float(theta @ theta)
@@ -229,20 +222,12 @@ class SpikeSlab(Selection):
             few = math.exp(-self._prior_odds(theta.size))  # 1/pi0 - 1
             inside = rng.gamma(1.0 + size)
             log_odds = math.log(inside / rng.gamma(few + theta.size - size))
-        return SpikeSlabState(float(variance), log_odds, s.eta)
+        return s._replace(variance=float(variance), log_odds=log_odds)
 
     def reported(self, hyper: Array) -> dict[str, Array]:
         """Variance of the slab, and the prior probability of inclusion if it is drawn."""
         out = {"variance": hyper[..., 0]}
         return out | ({"inclusion": expit(hyper[..., 1])} if self.learn_inclusion else {})
-
-
-class LaplaceZeroState(NamedTuple):
-    """1 / E[1/sigma^2] (or a draw of sigma^2), E[b] (or a draw), log odds of the gates."""
-
-    variance: float
-    mixing: Array
-    eta: Array
 
 
 @dataclass(frozen=True)
@@ -302,20 +287,18 @@ class LaplaceZero(Selection):
     a: float = 5.0
     b: float = 5.0
 
-    def init(self, p: int) -> LaplaceZeroState:
-        self._prior_odds(p)  # refuses what does not fit p
-        return LaplaceZeroState(1.0, np.ones(p), np.full(p, OPEN))
+    def init(self, p: int) -> SelectionState:
+        return super().init(p)._replace(mixing=np.ones(p))
 
-    def update(self, s: LaplaceZeroState, own: Own) -> LaplaceZeroState:
+    def update(self, s: SelectionState, own: Own) -> SelectionState:
         mixing = np.sqrt(s.variance / np.maximum(own.square, 1e-30))
-        out: LaplaceZeroState = super().update(s._replace(mixing=mixing), own)
-        return out
+        return super().update(s._replace(mixing=mixing), own)
 
-    def bound(self, s: LaplaceZeroState, own: Own) -> float:
+    def bound(self, s: SelectionState, own: Own) -> float:
         mixing = np.sum(0.5 * LOG_2PI - math.log(2.0) - 0.5 / s.mixing)
         return super().bound(s, own) + float(mixing)
 
-    def draw(self, s: LaplaceZeroState, theta: Array, rng: np.random.Generator) -> LaplaceZeroState:
+    def draw(self, s: SelectionState, theta: Array, rng: np.random.Generator) -> SelectionState:
         """Mixing variables, then the scale."""
         inside = theta != 0
         mixing = 0.5 / rng.standard_exponential(theta.size)  # 1/b is exponential with mean 2
@@ -323,7 +306,7 @@ class LaplaceZero(Selection):
         mixing = np.minimum(mixing, 1e15)
         rate = self.b + 0.5 * mixing @ theta**2
         variance = rate / rng.gamma(self.a + 0.5 * np.count_nonzero(theta))
-        return LaplaceZeroState(float(variance), mixing, s.eta)
+        return s._replace(variance=float(variance), mixing=mixing)
 
     def reported(self, hyper: Array) -> dict[str, Array]:
         """The scale of the slab, whose variance is twice its square."""
