@@ -238,22 +238,10 @@ class VectorClassifier(BayesianClassifier):
         return VectorReport(fit.machines, fit.classes, self.support_)
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
-        """Draw from the Gaussian approximation of the posterior.
+        """Draws of the weights, ``(n, n_vectors)``, or of f at rows ``X``.
 
-        Parameters
-        ----------
-        n : int, default=1000
-            Number of draws.
-        X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead of draws of the weights.
-        random_state : int, RandomState, Generator or None
-            Seed; by default the estimator's.
-
-        Returns
-        -------
-        draws : array of shape (n, n_vectors), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.  The
-            approximation does not respect signs.
+        They have the shapes of :meth:`BayesianLinearSVC.sample_posterior`, and are of the Gaussian
+        approximation of the posterior, which does not respect signs.
         """
         if X is None:
             return self._report().draws(n, self._generator(random_state, n))
