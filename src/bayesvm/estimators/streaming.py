@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -37,15 +37,13 @@ from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPoste
 from .fit import Run, choose_engine
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(NamedTuple):
     """How an estimator fits the rows of a stream."""
 
     scheme: VB
     pose: Callable[[Training], Problem]
     softmax: bool  # whether one link is fitted to more than two classes
-    # the largest variance of f, or infinity
-    limit: Callable[[Sequence[BinaryModel]], float | None] = field(default=lambda _: np.inf)
+    limit: Callable[[Sequence[BinaryModel]], float | None] | None = None  # of the variance of f
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +179,8 @@ def learn(
         moments = LooMoments.of(left_out)
         if setup.softmax and n_classes > 2 and moments is not None:
             result = replace(result, link=SoftmaxLink.fit(*moments))
-        result = result.with_left_out(moments, setup.limit(machines))
+        limit = np.inf if setup.limit is None else setup.limit(machines)
+        result = result.with_left_out(moments, limit)
     sequential = tuple(met) if is_full else stream.sequential
     return replace(stream, rows=held, sequential=sequential, calls=stream.calls + 1), result
 
