@@ -23,7 +23,6 @@ from ..predictive.links import CalibratedLink
 from .predictions import pieces, proba
 
 STEP = 1e-3  # of a difference that stands for a derivative, in standard deviations
-PIECE = 5000  # rows whose columns are held at once
 
 
 class Contrast(NamedTuple):
@@ -108,15 +107,18 @@ class Average(NamedTuple):
     slopes: list[Array]
 
 
-def average_proba(model: Any, X: Any, groups: Any) -> Average:
-    """Probabilities of rows and, where there is a posterior, derivatives of their averages."""
+def average_proba(model: Any, X: Any, groups: Any, size: int = 5000) -> Average:
+    """Probabilities of rows and, where there is a posterior, derivatives of their averages.
+
+    Columns of ``size`` rows are held at once.
+    """
     fit, n = model.fit_, X.shape[0]
     first, link = 1 if len(fit.classes) == 2 else 0, fitted_link(fit)
     if not has_spread(fit):
         return Average(proba(model, X, groups)[:, first:], [])
     slopes: list[Any] = [0.0] * (len(fit.machines) + (link is not None))
     each = []
-    for rows in pieces(model._read_new(X, groups), PIECE):
+    for rows in pieces(model._read_new(X, groups), size):
         m, v = (np.stack(x, axis=1) for x in zip(*fit.moments_at(rows), strict=True))
         each.append(fit.proba(m, v)[:, first:])
         for j, machine in enumerate(fit.machines):

@@ -30,8 +30,6 @@ from .kernel_fit import Settings, fit_blocks, fit_rows, input_columns, learn_des
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
 
-LEVEL = 3.0  # prior standard deviation of the level of f
-
 
 @dataclass(eq=False, repr=False)
 class BayesianSVC(BayesianClassifier):
@@ -259,7 +257,7 @@ class BayesianSVC(BayesianClassifier):
         """Objects for the parameters; the likelihood is the one that ``"auto"`` means."""
         likelihood = check.choose_likelihood(self.likelihood, scheme, {"auto": likelihood})
         rule = check.choose_tuning(self.tune, scheme)
-        scale = LEVEL if self.intercept_scale is None else self.intercept_scale
+        scale = 3.0 if self.intercept_scale is None else self.intercept_scale
         check.check_positive("intercept_scale", scale, 1e-6, 1e6)
         fitc = check.check_approximation(self.approximation, scheme, likelihood)
         return Settings(

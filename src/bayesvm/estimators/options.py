@@ -43,8 +43,6 @@ PRIORS: Mapping[str, Any] = {
 # A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
 DRAWN = {**PRIORS, **dict.fromkeys(("auto", "ridge"), Ridge(a=2.0, b=1.0))}
 
-WIDE = 100  # columns beyond which a covariance of any shape is too much to learn
-
 
 def choose(name: str, value: Any, table: Mapping[str, Any], *kinds: type) -> Any:
     """A component from its short name, or the object itself if it is of the right kind."""
@@ -246,8 +244,8 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any) -> None:
         )
 
 
-def choose_imputer(value: Any, n: int, d: int) -> Any:
+def choose_imputer(value: Any, n: int, d: int, most_columns: int = 100) -> Any:
     """The distribution of rows with missing cells: any covariance, or few factors if wide."""
-    wide = d > WIDE or (d > 10 and n < 3 * d)
+    wide = d > most_columns or (d > 10 and n < 3 * d)
     table = {"model": Factors() if wide else Unstructured()}
     return choose("missing", value, table, Factors, Unstructured)
