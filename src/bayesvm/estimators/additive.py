@@ -179,37 +179,38 @@ def learn_length_scales(
     largest bound, the others fixed, until none changes.  The bound is summed over classes, each
     against the rest if there are more than two, and learns the variances too.
     """
-    codes = np.asarray(data.codes)
+    codes, scheme = np.asarray(data.codes), VB()
     some = rows_of_all_classes(codes, min(codes.size, most_rows), rng)
     labels = list(one_against_rest(codes[some], data.n_classes))
     rows, c = Blocks(X[some], block_rows(model.width)), data.c[some]
-    known = dict[tuple[float, ...], float]()
-
-    def scaled(factors: Sequence[float]) -> Model:
-        by, terms = dict(zip(names, factors, strict=True)), []
-        for t in model.terms:
-            if t.name in by:
-                kernel = t.design.kernel
-                kernel = replace(kernel, length_scale=by[t.name] * kernel.length_scale)
-                t = t._replace(design=replace(t.design, kernel=kernel))
-            terms.append(t)
-        return replace(model, terms=tuple(terms))
-
-    def evidence(factors: tuple[float, ...]) -> float:
-        if factors not in known:
-            trial, scheme = closed(scaled(factors)), VB()
-            problem = build_problem(trial, rows, Serial(), scheme, c, covariance="full")
-            fits = (scheme.fit(replace(problem, y=y), rng) for y in labels)
-            known[factors] = sum(float(fit.bound) for fit in fits)
-        return known[factors]
-
+    bounds = dict[tuple[float, ...], float]()
     best: tuple[float, ...] = (1.0,) * len(names)
     before: tuple[float, ...] = ()
     while best != before:
         before = best
         for j in range(len(names)):
-            best = max(((*best[:j], by, *best[j + 1 :]) for by in scales), key=evidence)
-    return scaled(best)
+            trials = [(*best[:j], factor, *best[j + 1 :]) for factor in scales]
+            for trial in trials:
+                if trial in bounds:
+                    continue
+                one = closed(with_length_scales(model, names, trial))
+                problem = build_problem(one, rows, Serial(), scheme, c, covariance="full")
+                fits = [scheme.fit(replace(problem, y=y), rng) for y in labels]
+                bounds[trial] = sum(float(fit.bound) for fit in fits)
+            best = max(trials, key=bounds.__getitem__)
+    return with_length_scales(model, names, best)
+
+
+def with_length_scales(model: Model, names: Sequence[str], factors: Sequence[float]) -> Model:
+    """The model with the length scales of some terms multiplied by factors."""
+    by, terms = dict(zip(names, factors, strict=True)), []
+    for term in model.terms:
+        if term.name in by:
+            kernel = term.design.kernel
+            kernel = replace(kernel, length_scale=by[term.name] * kernel.length_scale)
+            term = term._replace(design=replace(term.design, kernel=kernel))
+        terms.append(term)
+    return replace(model, terms=tuple(terms))
 
 
 @dataclass(eq=False, repr=False)

@@ -332,16 +332,15 @@ def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State 
     fit = estimator.__dict__.get("fit_") if estimator.warm_start else None
     if fit is None or (n_classes > 1 and len(fit.classes) != n_classes):
         return []
-    machines, starts = fit.machines, list[State | None]()
-    for machine in machines:
+    starts = list[State | None]()
+    for machine in fit.machines:
         old, new = machine.model.terms, problem.model.terms
-        if not any(t.prior.is_open for t in old) and len(machines) > 1:
+        if not any(t.prior.is_open for t in old) and len(fit.machines) > 1:
             new = closed(problem.model).terms
-        same = len(old) == len(new) and all(
-            a.name == b.name and a.design.width == b.design.width and type(a.prior) is type(b.prior)
-            for a, b in zip(old, new, strict=False)
+        before, now = (
+            [(t.name, t.design.width, type(t.prior)) for t in each] for each in (old, new)
         )
-        if not same or machine.shape != problem.shape:
+        if before != now or machine.shape != problem.shape:
             starts.append(None)
             continue
         pairs = zip(old, new, machine.state.priors, strict=True)
