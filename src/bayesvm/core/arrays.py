@@ -82,7 +82,7 @@ def like(x: Any, rows: Any) -> Any:
         # sparse or integer rows (labels) take what they are multiplied with as it is
         single = not is_composite and rows.dtype == np.float32
         return np.asarray(x, dtype=np.float32) if single else x
-    x = x if is_foreign(x) else back(x, rows)
+    x = x if is_foreign(x) else back(np.asarray(x), rows)
     return x.to(inner(rows).device, of(rows).float64 if is_composite else rows.dtype)
 
 

@@ -59,22 +59,6 @@ def truncated_normal_positive(mean: Array, rng: np.random.Generator) -> Array:
     return np.maximum(mean + np.where(mean < 0, tail, body), np.finfo(float).tiny)
 
 
-def truncated_normal_cumulants(mean: Array) -> tuple[Array, Array, Array]:
-    """Mean, variance and third cumulant of ``N(mean, 1)`` restricted to the positive half line."""
-    near = np.maximum(mean, -100.0)
-    ratio = mills(near)
-    m = near + ratio
-    v, third = 1.0 - ratio * m, ratio * ((m + ratio) * m - 1.0)
-    far = np.maximum(-mean, 100.0)  # there the law is nearly exponential; terms left out: 1e-11
-    t = far**-2.0
-    tail = mean < -100.0
-    return (
-        np.where(tail, (1.0 - 2.0 * t + 10.0 * t * t) / far, m),
-        np.where(tail, t * (1.0 - 6.0 * t + 50.0 * t * t), v),
-        np.where(tail, 2.0 * t / far * (1.0 - 12.0 * t), third),
-    )
-
-
 def slice_sample(
     logp: Callable[[float], float],
     x0: float,

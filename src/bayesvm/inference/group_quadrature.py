@@ -109,10 +109,10 @@ class GroupSums(NamedTuple):
 
 
 def cholesky_factor(phi: Array, r: int) -> Array:
-    """The lower factor of the covariance from its entries, with logarithms on the diagonal."""
-    L = np.zeros((r, r))
-    L[np.tril_indices(r)] = phi
-    L[np.diag_indices(r)] = np.exp(np.diag(L))
+    """Lower factors of covariances from their entries, with logarithms on the diagonal."""
+    L, (i, j), at = np.zeros((*phi.shape[:-1], r, r)), np.tril_indices(r), np.arange(r)
+    L[..., i, j] = phi
+    L[..., at, at] = np.exp(L[..., at, at])
     return L
 
 
@@ -315,6 +315,8 @@ def find_mode(
     checked, stopped, is_settled = is_kinked, False, False
     last, step, halved, history = None, np.zeros(p + phi.size), 0, []
     for _ in range(max_iter):
+        if k**posterior.r > max_nodes:
+            raise np.linalg.LinAlgError("no rule of so many nodes is fine enough")
         P = posterior.precision(priors)
         sums = group_sums(rows, beta, phi, k, effects)
         value = sums.value - 0.5 * float(P @ beta**2) + posterior.log_prior(priors[-1], phi)
@@ -323,7 +325,6 @@ def find_mode(
             beta, phi = last[1] + step[:p], last[2] + step[p:]
             if halved == 3:
                 k, halved, (_, beta, phi), last = 2 * k, 0, last, None
-                _check_nodes(k**posterior.r, max_nodes)
             continue
         effects, total, H = sums.mode, sums.scores.sum(axis=0), sums.hessian.copy()
         total[:p] -= P * beta
@@ -353,7 +354,6 @@ def find_mode(
             if held and (2 * k) ** posterior.r > max_nodes:
                 break
             k, checked, last = 2 * k, True, None
-            _check_nodes(k**posterior.r, max_nodes)
             continue
         checked, halved, last = is_kinked, 0, None if is_kinked else (value, beta, phi)
         f = rows.A @ step[:p]  # a step moves f by at most two in the root mean square
@@ -363,11 +363,6 @@ def find_mode(
     ascent = Ascent(None, history[-1], history, len(history), is_settled, gain, stopped)
     k = k // 2 if checked and not is_kinked else k
     return Mode(beta, phi, priors, rows, k, effects, sums, cov, step[:p], ascent)
-
-
-def _check_nodes(nodes: int, most: int) -> None:
-    if nodes > most:
-        raise np.linalg.LinAlgError("no rule of so many nodes is fine enough")
 
 
 def _inverse(H: Array, p: int, loosest: float = 2.0) -> Array:
@@ -514,7 +509,7 @@ def _explore(
         if not stopped:
             levels = rng.permutation(draws) if r > 1 else np.arange(draws)
             drawn += _quantiles(at * spacing, logs, draws)[levels, None] * a
-    L = np.array([cholesky_factor(x, r) for x in drawn])
+    L = cholesky_factor(drawn, r)
     Sigmas = L @ np.swapaxes(L, 1, 2)
     mean_precision = np.linalg.inv(Sigmas).mean(axis=0)
     last = posterior.with_covariance(top.priors[-1], np.linalg.inv(mean_precision))

@@ -35,9 +35,10 @@ covariance has a block a class (:class:`ClassModel`), so that it is fitted by th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,41 +111,42 @@ class ClassModel(Model):
     def by_class(self, mean: Array) -> Array:
         return mean.reshape(self.classes, -1).T
 
-    def places(
-        self, states: States, coef: Coef, grow: float
-    ) -> Iterator[tuple[tuple[int, int], Prior, Any, Own]]:
-        """Number of term and class, prior, state and moments; means times ``grow``.
+    def each(
+        self, states: States, coef: Coef, grow: float | None = None
+    ) -> Iterator[tuple[Prior, Any, Own]]:
+        """Prior, state and moments, with means times ``grow``, term by term and class by class.
 
-        A prior whose scale can be shared serves all classes at once, as that of the first.
+        Priors are of the differences to the mean of the classes, for which means grow.  A prior
+        whose scale can be shared serves all classes at once, with the state of the first.
         """
         K = self.classes
-        means = grow * coef.mean.reshape(K, -1)
+        means = (math.sqrt(K / (K - 1.0)) if grow is None else grow) * coef.mean.reshape(K, -1)
         covs = coef.cov.each if isinstance(coef.cov, ClassCovariance) else [coef.cov] * K
         parts = [
             list(super(ClassModel, self).each(*x)) for x in zip(states, map(Coef, means, covs))
         ]
-        for j, term in enumerate(self.terms):
-            owns = [each[j][2] for each in parts]
-            if term.prior.is_pooled:
-                joint: Any = [None if x[0] is None else np.concatenate(x) for x in zip(*owns)]
-                owns = [Own(*joint)]
-            for k, own in enumerate(owns):
-                yield (j, k), term.prior, states[k][j], own
+        for each in zip(*parts, strict=True):
+            prior, state, _ = each[0]
+            if prior.is_pooled:
+                owns = zip(*(own for *_, own in each), strict=True)
+                joint: Any = [None if x[0] is None else np.concatenate(x) for x in owns]
+                yield prior, state, Own(*joint)
+            else:
+                yield from each
 
-    def each(self, states: States, coef: Coef) -> Iterator[tuple[Prior, Any, Own]]:
-        """Priors are of the differences to the mean of the classes."""
-        grow = math.sqrt(self.classes / (self.classes - 1.0))
-        return (tuple(rest) for _, *rest in self.places(states, coef, grow))
+    def update(
+        self, states: States, coef: Coef, method: str = "update", grow: float | None = None
+    ) -> States:
+        each = self.each(states, coef, grow)
+        return self.spread(getattr(prior, method)(s, own) for prior, s, own in each)
 
-    def update(self, states: States, coef: Coef, method: str = "update") -> States:
-        grow = math.sqrt(self.classes / (self.classes - 1.0))
-        places = self.places(states, coef, grow)
-        return self.spread({at: getattr(p, method)(s, own) for at, p, s, own in places})
-
-    def spread(self, made: dict[tuple[int, int], Any]) -> States:
-        """States for each class; those of the first class where it has one for all."""
-        terms, classes = range(len(self.terms)), range(self.classes)
-        return tuple(tuple(made.get((j, k), made[j, 0]) for j in terms) for k in classes)
+    def spread(self, made: Iterable[Any]) -> States:
+        """States of all classes from one for each class, or one for all, of every term."""
+        made, K = iter(made), self.classes
+        by_term = [
+            [next(made)] * K if prior.is_pooled else list(islice(made, K)) for prior in self.priors
+        ]
+        return tuple(zip(*by_term, strict=True))
 
     def bound(self, coef: Coef, states: States, latents: Any = ()) -> float:
         return (1.0 - 1.0 / self.classes) * super().bound(coef, states)
@@ -261,8 +263,7 @@ def fit_em(
         point, converged, first, now = Point(model.width, eps), False, len(path), -np.inf
         while not (converged or stopped) and len(path) < first + scheme.max_iter:
             coef = Coef(mean, point)
-            places = model.places(priors, coef, 1.0)
-            priors = model.spread({at: prior.expect(s, own) for at, prior, s, own in places})
+            priors = model.update(priors, coef, "expect", 1.0)
             P = model.precision(priors)
             cov = covariance(together.expectations(coef, 0.0, gram=True).S, P)
             tol = scheme.tol * max(1.0, abs(value)) if path else scheme.tol
@@ -334,8 +335,8 @@ def sweep(
         return float(c @ log_prob(y, math.exp(t) * f))
 
     if scheme.scale_move:
-        drawn = model.places(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
-        along = [prior.stretch(s, own) for _, prior, s, own in drawn]
+        drawn = model.each(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
+        along = [prior.stretch(s, own) for prior, s, own in drawn]
         log_grow = slice_sample(
             lambda t: log_likelihood(t) + sum(density(t) for density in along), 0.0, rng
         )
@@ -343,8 +344,8 @@ def sweep(
         priors = tuple(
             tuple(p.stretched(s, log_grow) for p, s, _ in model.parts(each)) for each in priors
         )
-    drawn = model.places(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
-    new = model.spread({at: prior.draw(s, own.mean, rng) for at, prior, s, own in drawn})
+    drawn = model.each(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
+    new = model.spread(prior.draw(s, own.mean, rng) for prior, s, own in drawn)
     return Position(thetas.ravel(), sum(new, ()), log_likelihood(log_grow))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from ..core import arrays
-from ..core.distributions import mills, truncated_normal_cumulants, truncated_normal_positive
+from ..core.distributions import mills, truncated_normal_positive
 from ..core.types import Array, Local
 from .base import NODES, WEIGHTS, Likelihood
 
@@ -57,16 +57,10 @@ class Probit(Likelihood):
                 "of a row, so weights must be whole numbers. Use inference='vb', "
                 "likelihood='hinge', or round the weights."
             )
-        z, total, few = y * f, np.zeros(np.shape(f)), copies <= 200
-        for k in range(int(np.max(copies[few], initial=0))):
-            more = few & (copies > k)
+        z, total = y * f, np.zeros(np.shape(f))
+        for k in range(int(np.max(copies, initial=0))):
+            more = copies > k
             total[more] += truncated_normal_positive(z[more], rng)
-        # Cornish & Fisher: the error of the distribution function is about (excess kurtosis) /
-        # (24 copies), at most 1e-3
-        n, (mean, variance, third) = copies[~few], truncated_normal_cumulants(z[~few])
-        skew, e = third / (variance**1.5 * np.sqrt(n)), rng.standard_normal(n.shape)
-        bent = (e + skew / 6.0 * (e * e - 1.0)) / np.sqrt(1.0 + skew * skew / 18.0)
-        total[~few] = n * mean + np.sqrt(n * variance) * bent
         return Local(c.copy(), y * total - c * f, c * self.log_prob(y, f), c)
 
     def log_prob(self, y: Array, f: Array) -> Array:

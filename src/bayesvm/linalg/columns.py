@@ -46,7 +46,7 @@ class Factor:
         k = x.shape[1] if x.ndim > 1 else 1
         each = (self.Z[:, :, None] * x.reshape(n, 1, k)).reshape(n, r * k)
         if arrays.is_foreign(x):
-            sums = arrays.of(x).zeros((self.G, each.shape[1]), dtype=x.dtype, device=x.device)
+            sums = arrays.of(x).zeros((self.G, each.shape[1]), dtype=each.dtype, device=x.device)
             sums.index_add_(0, self.codes, each)
         else:
             sums = np.empty((self.G, each.shape[1]))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
+from ..core.arrays import to_numpy
 from ..core.types import Array, Coef, Columns, Covariance, Rows
 from ..inference.draws import Pair
 from ..inference.latent import LatentRows, latent_rows, predict_rows
@@ -133,8 +134,8 @@ def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covari
     ``None`` if a variance exceeds its posterior variance by a factor ``max_ratio``.
     """
     problem = replace(problem, latents=state.latents)
-    local = problem.model.likelihood.expected(problem.y, *problem.moments(state.coef))
-    H = problem.gram(problem.c * local.h)
+    y, c = map(to_numpy, (problem.y, problem.c))
+    H = problem.gram(c * problem.model.likelihood.expected(y, *problem.moments(state.coef)).h)
     P, old = problem.model.precision(state.priors), state.coef.cov
     try:
         inverse = covariance(H, P, retry=False)
