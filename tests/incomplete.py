@@ -1,7 +1,6 @@
 """Problems with missing entries, for the tests of designs and schemes."""
 
 import numpy as np
-from scipy import stats
 
 from bayesvm.core.types import Term
 from bayesvm.data import Blocks, Serial
@@ -50,16 +49,3 @@ def with_holes(n, d, seed, share=0.3, noise=1.0, weighted=False):
     gone = rng.random((n, d)) < share
     gone[rng.integers(n, size=d), np.arange(d)] = False
     return np.where(gone, np.nan, X), y, c
-
-
-def drawn_parameters(q, draws, rng):
-    """Draws of mean and covariance of rows from q, and log p - log q; p has scales 3 and 0.8."""
-    d = len(q.mean)
-    mu = stats.multivariate_normal(q.mean, q.mean_cov, seed=rng).rvs(draws)
-    wishart = stats.invwishart(q.df, q.scale, seed=rng)
-    Sigma = wishart.rvs(draws)
-    stacked = np.moveaxis(Sigma, 0, -1)
-    ratio = stats.multivariate_normal(np.zeros(d), 3.0 * np.eye(d)).logpdf(mu)
-    ratio -= stats.multivariate_normal(q.mean, q.mean_cov).logpdf(mu)
-    ratio += stats.invwishart(d + 2.0, 0.8 * np.eye(d)).logpdf(stacked) - wishart.logpdf(stacked)
-    return mu, Sigma, ratio

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tests.groups import grouped
-from tests.incomplete import drawn_parameters
 from tests.problems import Z, frozen, plain, z_score
 
 from bayesvm.core.types import Design, Term
@@ -21,7 +20,6 @@ from bayesvm.inference.latent import start_latents
 from bayesvm.inference.model import Model, State, arranged
 from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.linalg.spike_slab import gated_coef
 from bayesvm.priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
 
 IMPUTER = Unstructured(psi=0.8, mean_variance=3.0, extra_df=2.0)
@@ -110,57 +108,6 @@ def test_no_sweep_lowers_the_bound(seed, **options):
         assert step.bound >= bound - 1e-9 * max(1.0, abs(step.bound))
         assert step.bound == pytest.approx(bound_of(problem, state), rel=1e-10)
         bound, state = step.bound, step.state
-
-
-def mixture_of_hinge(u, chi, rng):
-    """log p(y, a | f) - log q(a) at draws of a from q = GIG(1/2, 1, chi)."""
-    root = np.sqrt(chi)
-    a = stats.geninvgauss(0.5, root, scale=root).rvs(u.shape, random_state=rng)
-    log_p = -0.5 * np.log(2 * np.pi * a) - (u + a) ** 2 / (2 * a)
-    return log_p - stats.geninvgauss(0.5, root, scale=root).logpdf(a)
-
-
-@pytest.mark.parametrize("sweeps", [2, 40])
-def test_bound_by_monte_carlo(sweeps):
-    """Selection + missing + slopes + a crossed factor: E_q[log p - log q] from raw densities.
-
-    The shares of the priors have tests of their own.
-    """
-    n, draws = 12, 4000
-    problem = composed(n, 5, prior=LaplaceZero(0.4), slopes=True, crossed=True)
-    state = iterate(problem, sweeps)
-    model, coef, rng = problem.model, state.coef, np.random.default_rng(3)
-    gate = model.gates(state.priors)
-    theta = (coef.mean + coef.cov.sample(draws, rng)) * (rng.random((draws, model.width)) < gate)
-    k = [t.name for t in model.terms].index("cells")
-    where, latent = model.slices[k], state.latents[k]
-    q = latent.params
-    mu, Sigma, total = drawn_parameters(q, draws, rng)
-    there = replace(problem, latents=state.latents)
-    m, v = there.moments(gated_coef(coef, gate))
-    C = there.rows(next(iter(there.blocks))).C.toarray()
-    inv, logdet = np.linalg.inv(Sigma), np.linalg.slogdet(Sigma)[1]
-    X, y = problem.blocks.X.numbers[:, 1:], problem.y
-    spots = {
-        int(i): (np.array(at), np.array(mean), cov)
-        for part in latent.cells
-        for i, at, mean, cov in zip(*part, strict=True)
-    }
-    for i in range(n):
-        row = np.tile(X[i], (draws, 1))
-        if i in spots:
-            at, mean, cov = spots[i]
-            own = stats.multivariate_normal(mean, cov, seed=rng)
-            row[:, at] = own.rvs(draws).reshape(draws, -1)
-            total -= own.logpdf(row[:, at])
-        gap = row - mu
-        total -= 0.5 * (np.einsum("si,sij,sj->s", gap, inv, gap) + logdet) + np.log(2 * np.pi)
-        full = np.tile(C[i], (draws, 1))
-        full[:, where] = row
-        u = 1 - y[i] * np.einsum("si,si->s", full, theta)
-        total += mixture_of_hinge(u, (1 - y[i] * m[i]) ** 2 + v[i], rng)
-    share = model.bound(coef, state.priors)
-    assert abs(z_score(total, bound_of(problem, state) - share)) < Z
 
 
 @pytest.mark.parametrize("prior", [Ridge(), LaplaceZero(0.4)], ids=["ridge", "laplace_zero"])

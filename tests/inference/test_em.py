@@ -139,18 +139,6 @@ def test_objective_is_the_certified_minimum(name, intercept):
     assert constant - found.bound == pytest.approx(J, rel=1e-10)
 
 
-def test_the_smoothing_bounds_the_error():
-    """J* <= J(theta_eps) <= J* + eps sum c; 10% for stopping short."""
-    X, y, c = simulate(80, 4, 3, weighted=True)
-    P = np.array([0.01, *[0.4] * 4])
-    problem = make_problem(X, y, c, prior=Fixed(0.4), intercept=Fixed(0.01))
-    best = convex.solve(ones(X), y, P, c)
-    for eps in (1e-2, 1e-4):
-        found = fit(problem, eps_min=eps)
-        excess = value(problem, found.state.coef.mean, P) - best.dual
-        assert -1e-10 * best.primal < excess < 1.1 * eps * c.sum()
-
-
 # ----- certificates
 
 
@@ -233,11 +221,6 @@ def test_collapse_of_the_joint_mode_is_warned_of():
     with pytest.warns(RuntimeWarning, match="collapsed to zero.*inference='vb'"):
         found = fit(problem, learn="mode")
     assert np.abs(found.state.coef.mean[1:]).max() < 0.01  # f is within 0.05 of a constant
-
-
-def test_an_unknown_way_to_learn_is_refused():
-    with pytest.raises(ValueError, match=r"EM\(learn\) must be 'evidence' or 'mode'; got 'both'"):
-        EM(learn="both")
 
 
 def test_flat_priors_are_no_cause_for_warnings(recwarn):

@@ -1,7 +1,5 @@
 """Gibbs sampling against quadrature, with standard errors from the effective number of draws."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,7 +9,6 @@ from tests.problems import Z, frozen, make_problem, simulate
 from bayesvm.data import Serial, Threads
 from bayesvm.inference import Gibbs
 from bayesvm.inference.draws import Position
-from bayesvm.inference.gibbs import stretch
 from bayesvm.inference.progress import Monitor, silent
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.predictive.diagnostics import ess, r_hat
@@ -110,64 +107,6 @@ def test_true_likelihoods(lik, c, scale_move):
 
 
 # ----- the sweep
-
-
-class Unit:
-    """A generator whose "noise" is zero but for its j-th number."""
-
-    def __init__(self, j):
-        self.j, self.used = j, 0
-
-    def standard_normal(self, shape):
-        out = np.zeros(shape)
-        if self.used <= self.j < self.used + out.size:
-            out.flat[self.j - self.used] = 1.0
-        self.used += out.size
-        return out
-
-
-@pytest.mark.parametrize("form", ["dense", "factored"])
-@pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)
-def test_a_sweep_draws_theta_from_its_exact_conditional(lik, form):
-    """Given the drawn weights, theta = Q^-1 b + F z with F F' = Q^-1, read off noise by noise."""
-    X, y, _ = simulate(7, 3, seed=24)
-    options = {"prior": Fixed(0.8), "intercept": Fixed(0.1), "likelihood": lik, "form": form}
-    problem = make_problem(X, y, np.array([1.0, 2, 1, 1, 3, 1, 2]), **options)
-    link, key = Position(np.array([0.2, -0.5, 0.1, 0.7]), ((), ())), (5, 6, 7)
-    drawn = replace(problem, form="dense").draw(link.theta, key)
-    Q = drawn.S.M + np.diag([0.1, 0.8, 0.8, 0.8])
-    b = drawn.g + drawn.S.M @ link.theta  # the potential: slope plus weight times f
-
-    def theta(j):
-        return Gibbs(scale_move=False).sweep(problem, link, Unit(j), key).theta
-
-    mean = theta(-1)
-    np.testing.assert_allclose(mean, np.linalg.solve(Q, b), rtol=1e-9)
-    F = np.array([theta(j) - mean for j in range(4 if form == "dense" else 11)]).T
-    np.testing.assert_allclose(F @ F.T, np.linalg.inv(Q), rtol=1e-9, atol=1e-12)
-
-
-def test_the_scale_move_leaves_the_posterior_invariant():
-    """Alone, from the sampler's own draws: log ||theta|| and ||theta||^2 do not drift.
-
-    2000 pairs before and after one move; the mean differences within 4.5 standard errors.
-    """
-    prior = Ridge(half_cauchy=1.5)
-    problem = make_problem(SLOPE, oracle.Y, oracle.WEIGHTS, prior=prior, intercept=B0)
-    draws = sample(problem, seed=11, draws=2000, chains=1, thin=2)
-    rng = np.random.default_rng(12)
-    change = np.empty((1, 2000, 2))
-    for k, (theta, hyper) in enumerate(zip(draws.theta[0], draws.hyper["coef"][0])):
-        s = prior.init(1)._replace(variance=hyper[0], xi=hyper[1])
-        moved, priors = stretch(problem, theta, ((), s), rng)
-        np.testing.assert_allclose(moved / theta, moved[0] / theta[0], rtol=1e-12)
-        ratio = np.log(moved[0] / theta[0])
-        assert priors[1].variance == pytest.approx(hyper[0] * np.exp(2 * ratio), rel=1e-10)
-        assert priors[1].xi == hyper[1]
-        change[0, k] = ratio, moved @ moved - theta @ theta
-    assert_moment(change[..., 0], 0.0)
-    assert_moment(change[..., 1], 0.0)
-    assert change[..., 0].std() > 0.1  # it does move
 
 
 @pytest.mark.parametrize("lik", [Hinge(), Logistic(), Probit()], ids=str)

@@ -9,19 +9,16 @@ from scipy.special import expit, logsumexp
 from tests.groups import grouped, make_grouped
 
 from bayesvm import MixedSVC
-from bayesvm.core.types import Own
 from bayesvm.designs import Table
 from bayesvm.inference import VB
 from bayesvm.inference.group_quadrature import (
     GroupRows,
     _Posterior,
-    cholesky_factor,
     find_mode,
     group_sums,
 )
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SoftHinge
-from bayesvm.priors import Fixed, InverseWishart, Ridge
-from bayesvm.priors.inverse_wishart import WishartState
+from bayesvm.priors import Fixed, Ridge
 
 
 def simulate(seed=0, n=60, G=8, sd=1.5):
@@ -200,30 +197,6 @@ def test_slopes_and_their_notes():
     draws = whole.machines_[0].variances["groups of group"]
     assert draws.shape[1:] == (2, 2)
     assert np.all(np.linalg.eigvalsh(draws) > 0)
-
-
-@pytest.mark.parametrize("r", [1, 2])
-def test_the_density_of_factors_has_the_jacobian_of_differences(r):
-    prior, low, found = InverseWishart(r), np.tril_indices(r), []
-    posterior = object.__new__(_Posterior)
-    posterior.r, posterior.prior = r, prior
-    for phi in ([0.3, -0.2, -0.6], [-0.5, 0.9, 0.4]):
-        phi = np.array(phi[: r * (r + 1) // 2])
-
-        def state_at(phi):
-            L = cholesky_factor(phi, r)
-            return WishartState(L @ L.T)
-
-        state = state_at(phi)
-        J = [
-            (b - a)[low] / 2e-5
-            for e in 1e-5 * np.eye(phi.size)
-            for a, b in [[prior.matrix(state_at(phi + s * e)) for s in (-1, 1)]]
-        ]
-        none = Own(np.empty(0), np.empty(0))
-        density = prior.log_prob(state, none) + np.linalg.slogdet(J)[1]
-        found.append(posterior.log_prior(state, phi) - density)
-    assert found[0] == pytest.approx(found[1], abs=1e-6)  # but for a constant
 
 
 def posed(**options):

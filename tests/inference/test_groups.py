@@ -16,7 +16,6 @@ from bayesvm.core.types import Term
 from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept, Table
 from bayesvm.inference import EM, SVI, VB, Gibbs
-from bayesvm.inference.draws import Position, Record
 from bayesvm.inference.em import objective
 from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
@@ -150,59 +149,6 @@ def test_em_ends_at_the_certified_optimum(name, prior):
 # ----- Gibbs against quadrature
 
 
-def panels(edges, nodes):
-    x, w = np.polynomial.legendre.leggauss(nodes)
-    edges = np.asarray(edges, float)
-    half = np.diff(edges) / 2
-    return (edges[:-1] + half)[:, None] + half[:, None] * x, half[:, None] * w
-
-
-def group_posterior(y, codes, c, A, B, variance=4.0):
-    """Averages under b0 ~ N(0, 4), u_1, u_2 ~ N(0, s2), s2 ~ IG(A, B): quadrature in 3-D.
-
-    In a = b0 + u_1 and b = b0 + u_2 the kinks of the hinge are at one, where panels end.
-    """
-    edges = [-60, -25, -12, -6, -3, -1, 0, 1, 3, 6, 12, 25, 60]
-    x, w = (z.ravel() for z in panels(edges, 10))
-    b0, wb = (z.ravel() for z in panels(np.linspace(-14, 14, 9), 8))
-
-    def fit(g):
-        f = sum(k * np.maximum(0.0, 1 - t * x) for t, k, member in zip(y, c, codes) if member == g)
-        return -2.0 * f
-
-    a, b, m = np.meshgrid(x, x, b0, indexing="ij")
-    u, v = a - m, b - m
-    log_p = fit(0)[:, None, None] + fit(1)[None, :, None] - m**2 / (2 * variance)
-    log_p = log_p - (A + 1) * np.log(B + 0.5 * (u**2 + v**2))
-    p = np.exp(log_p - log_p.max()) * w[:, None, None] * w[None, :, None] * wb
-    p /= p.sum()
-    return lambda g: float(np.sum(p * g(m, u, v)))
-
-
-@pytest.mark.parametrize("prior", [Ridge(3.0, 2.0), InverseWishart(1, 6.0, 4.0)], ids=["ig", "iw"])
-def test_random_intercepts_against_quadrature(prior):
-    """IW(1) with 2A degrees and 2B is IG(A, B): 2 settings x 6 moments, |z| < 4.5."""
-    codes, y = np.array([0, 0, 0, 1, 1, 1, 1]), np.array([1.0, 1, -1, -1, -1, -1, 1])
-    c = np.array([1.0, 1, 1, 2, 1, 1, 0.5])
-    X = Table(np.zeros((7, 0)), codes[:, None])
-    terms = (Term("intercept", Intercept(), Fixed(0.25)), Term("g", grouped(0, 2), prior))
-    found = Problem(Model(terms, Hinge()), Blocks(X, 7), Serial(), *frozen(y, c), form="arrow")
-    draws = sample(found, seed=8, draws=600)
-    mean = group_posterior(y, codes, c, 3.0, 2.0)
-    b0, u, v = np.moveaxis(draws.theta, -1, 0)
-    for g in (
-        lambda m, u, v: m,
-        lambda m, u, v: u,
-        lambda m, u, v: v,
-        lambda m, u, v: np.tanh(u - v),
-        lambda m, u, v: np.tanh(m) ** 2,
-        lambda m, u, v: 4.0 / (2.0 + 0.5 * (u**2 + v**2)),  # E[1 / s2 | u]
-    ):
-        assert_moment(g(b0, u, v), mean(g))
-    precision = mean(lambda m, u, v: 4.0 / (2.0 + 0.5 * (u**2 + v**2)))
-    assert_moment(1 / draws.hyper["g"][..., 0], precision)
-
-
 def test_random_slopes_against_quadrature():
     """One group, intercept and slope with an IW covariance integrated out: 2-D grid, |z| < 4.5."""
     rng = np.random.default_rng(3)
@@ -236,13 +182,6 @@ def test_chains_remember_the_covariance_of_effects():
     found = problem("slopes")
     draws = Gibbs(draws=5, burn_in=2, chains=1).fit(found, np.random.default_rng(0))
     assert draws.hyper["g0"].shape == (1, 5, 4)
-    state = draws.start
-    record = Record(found.model, state.priors, 2, 5, 1)
-    rng = np.random.default_rng(1)
-    at = Position(state.coef.mean, state.priors, 0.5)
-    back = Record(found.model, state.priors, 2, 5, 1).load(record.arrays(at, rng), at, rng)
-    np.testing.assert_allclose(back.theta, at.theta)
-    np.testing.assert_allclose(back.priors[2].covariance, at.priors[2].covariance, rtol=1e-12)
 
 
 # ----- SVI, groups local

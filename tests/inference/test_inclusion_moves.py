@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import trapezoid
 from tests.papers import oracle
 from tests.problems import Z, make_problem, simulate
 
-from bayesvm.inference.inclusion_moves import Guide, Mover, move_indicators
+from bayesvm.inference.inclusion_moves import Guide, move_indicators
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, SpikeSlab
 
 X, Y = oracle.SELECTION_X, oracle.SELECTION_Y
-UNEQUAL = (0.0005, 0.6)
 
 
 def z_of(x, exact):
@@ -36,29 +34,6 @@ def test_the_moves_alone_visit_models_as_often_as_enumeration_has_them(form):
     for j in range(3):
         assert abs(z_of((draws[:, j] != 0) * 1.0, oracle.SELECTION_INCLUSION[j])) < Z
         assert abs(z_of(draws[:, j], oracle.SELECTION_BETA[j])) < Z
-
-
-def test_proposals_follow_the_density_of_the_line():
-    """The acceptance ratio hardly depends on the coefficient, and is the odds of the model."""
-    X, y, _ = simulate(60, 3, seed=2)
-    problem = make_problem(X, y, prior=SpikeSlab(0.3, nu=2.0), intercept=Fixed(0.1))
-    guide = Guide.learn(problem, np.empty((0, 4)))
-    theta = np.array([0.1, 0.4, 0.0, 0.0])
-    mover = Mover(problem, guide, theta, problem.model.init())
-    t, d = mover.direction(2, np.array([0, 1]))
-    line = mover.line(2, t, d, theta, mover.f)
-    rng = np.random.default_rng(0)
-    draws = np.array([line.propose(rng) for _ in range(4000)])
-    mean = line.mass @ (line.knots[1:] + line.knots[:-1]) / 2
-    assert abs(draws.mean() - mean) < Z * draws.std() / np.sqrt(draws.size)
-    ratios = [line.log_weight(x) + mover._fit(mover.f + x * d) - mover.fit for x in draws[:200]]
-    assert np.std(ratios) < 0.4
-    # and along the line the evidence of the two models, by quadrature
-    v = line.knots[0] + np.diff(line.knots[[0, -1]]) * np.linspace(0, 1, 2001)
-    fits = problem.log_likelihoods(theta + v[:, None] * t)
-    prior = -0.5 * v**2 * line.bend - v * line.slope + line.log_prior
-    exact = np.log(trapezoid(np.exp(fits + prior - mover.fit), v))
-    assert np.log(np.mean(np.exp(ratios))) == pytest.approx(exact, abs=0.05)
 
 
 def test_columns_are_tried_and_paired_as_stated():

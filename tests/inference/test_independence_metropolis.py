@@ -7,9 +7,8 @@ from tests.problems import make_problem
 
 from bayesvm.inference import VB
 from bayesvm.inference.draws import Position, Run
-from bayesvm.inference.independence_metropolis import accept, leap, tight_gaussian
+from bayesvm.inference.independence_metropolis import leap, tight_gaussian
 from bayesvm.likelihoods import Hinge
-from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed, Ridge
 
@@ -52,17 +51,6 @@ def test_leaps_alone_sample_a_learned_scale():
         assert abs(z_score(x, want)) < Z + error
 
 
-def test_an_independence_chain_visits_states_by_their_weight():
-    """Three states offered uniformly, weights 1 : 2 : 5."""
-    rng = np.random.default_rng(0)
-    weight, n = np.log([1.0, 2.0, 5.0]), 200_000
-    offered = rng.integers(3, size=n)
-    at = accept(weight[offered], rng)
-    share = np.bincount(offered[at], minlength=3) / n
-    # an accepted state stays a few steps: four times the independent error
-    np.testing.assert_allclose(share, [0.125, 0.25, 0.625], atol=4 * Z * np.sqrt(0.25 / n))
-
-
 def test_the_tight_gaussian_has_the_posteriors_spread():
     """On these six rows augmentation loses a quarter of the spread, a tight Gaussian 5 %."""
     problem, rng = tiny(), np.random.default_rng(0)
@@ -77,21 +65,3 @@ def test_the_tight_gaussian_has_the_posteriors_spread():
     )
     np.testing.assert_allclose(np.sqrt(coef.cov.diag()) / want, [0.963, 0.944], atol=2e-3)
     np.testing.assert_allclose(np.sqrt(start.cov.diag()) / want, [0.730, 0.746], atol=1e-3)
-
-
-def test_a_hopeless_proposal_is_not_used():
-    from bayesvm.inference import independence_metropolis as sampler
-
-    """A spread a thousand times too narrow would never be accepted."""
-
-    problem, rng = tiny(), np.random.default_rng(0)
-    start = VB().fit(problem, rng).state.coef
-    theta = start.mean + start.cov.sample(100, rng)
-    burnt = Run(theta, ((), ()), problem.log_likelihoods(theta))
-    assert sampler.learn(problem, start, burnt, rng) is not None
-    narrow = lambda *a: start._replace(cov=FullCovariance(1e3 * start.cov.L))  # noqa: E731
-    original, sampler.tight_gaussian = sampler.tight_gaussian, narrow
-    try:
-        assert sampler.learn(problem, start, burnt, rng) is None
-    finally:
-        sampler.tight_gaussian = original

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from tests.incomplete import missing_problem, with_holes
 from tests.papers import exact_missing, missing, oracle
-from tests.problems import Z
 
 from bayesvm.data import Threads
 from bayesvm.designs import Unstructured
-from bayesvm.inference import VB, Gibbs
+from bayesvm.inference import VB
 from bayesvm.inference.cavi import bound_of, sweep
-from bayesvm.inference.latent import entropy, start_latents
+from bayesvm.inference.latent import start_latents
 from bayesvm.inference.model import State
-from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.predictive.diagnostics import ess
-from bayesvm.priors import Fixed, LaplaceZero, Ridge, SpikeSlab
+from bayesvm.priors import LaplaceZero, Ridge
 
 ONE_GONE = np.where(np.arange(6) == oracle.ALG4_GONE, np.nan, oracle.X)[:, None]
 ALG4 = Unstructured(
@@ -96,40 +93,6 @@ def test_weights_of_both_kinds_end_where_the_transcript_does():
     np.testing.assert_allclose(run.state.coef.mean, last.mu, atol=1e-5)
 
 
-PRIORS = [Ridge(), Fixed(0.5), SpikeSlab(0.3), LaplaceZero(0.4)]
-LIKELIHOODS = [Hinge(), Logistic(), Probit()]
-
-
-@pytest.mark.parametrize("prior", [Ridge(), SpikeSlab(0.3)], ids=["ridge", "spike_slab"])
-def test_updates_are_stationary_in_each_cell(prior):
-    """At the optimum no small move of an entry's mean or spread raises the bound."""
-    X, y, _ = with_holes(25, 3, seed=8)
-    problem = missing_problem(X, y, prior=prior)
-    state = VB(tol=1e-14, accelerate=False).fit(problem, np.random.default_rng(0)).state
-    best = bound_of(problem, state)
-    latent, rng = state.latents[1], np.random.default_rng(0)
-
-    def value(cells):
-        design = problem.model.terms[1].design
-        rows = replace(problem, latents=(None, latent._replace(cells=cells)))
-        C = rows.rows(next(iter(rows.blocks))).C[:, 1:]
-        sums = design.sums(problem.blocks.X, C, np.ones(25), cells)
-        moved = latent._replace(cells=cells, sums=sums, entropy=entropy(cells, np.ones(25)))
-        return bound_of(problem, state._replace(latents=(None, moved)))
-
-    assert value(latent.cells) == pytest.approx(best, rel=1e-12)
-    for size in (1e-3, 1e-2):
-        for _ in range(10):
-            moved = tuple(
-                part._replace(
-                    mean=part.mean + size * rng.standard_normal(part.mean.shape),
-                    cov=part.cov * np.exp(size * rng.standard_normal((len(part.rows), 1, 1))),
-                )
-                for part in latent.cells
-            )
-            assert value(moved) < best
-
-
 @pytest.mark.parametrize(("prior", "size"), [(Ridge(), 1), (LaplaceZero(0.4), 4)], ids=str)
 def test_blocks_and_engines_change_nothing(prior, size):
     X, y, c = with_holes(30, 3, seed=2, weighted=True)
@@ -143,26 +106,3 @@ def test_blocks_and_engines_change_nothing(prior, size):
         for x, z in zip(a.latents[1].cells, b.latents[1].cells, strict=True):
             np.testing.assert_array_equal(x.rows, z.rows)
             np.testing.assert_allclose(x.cov, z.cov, rtol=1e-9)
-
-
-# ----- Gibbs
-
-
-def assert_moment(draws, expected, error=0.0):
-    """Of chains (chains, draws) against a mean that is known up to an error."""
-    spread = np.sqrt(draws.var() / ess(draws[..., None])[0] + error**2)
-    assert abs(draws.mean() - expected) < Z * spread
-
-
-@pytest.mark.slow
-def test_gibbs_against_quadrature():
-    problem = missing_problem(ONE_GONE, oracle.Y, imputer=ALG4)
-    draws = Gibbs(draws=6000, burn_in=200, chains=4).fit(problem, np.random.default_rng(0))
-    exact = exact_missing.one_column(oracle.X, oracle.Y, oracle.ALG4_GONE, 4, 3, 2, 1, 3, 4)
-    for name, value in oracle.ALG4_EXACT.items():
-        assert exact[name] == pytest.approx(value, abs=3e-4)
-    assert_moment(draws.theta[..., 0], exact["b0"])
-    assert_moment(draws.theta[..., 1], exact["u"])
-    cell = draws.start.latents[1].cells[0]
-    # averages only are kept of entries: a sixth of the draws as if they were independent
-    assert abs(cell.mean[0, 0] - exact["d"]) < Z * np.sqrt(cell.cov[0, 0, 0] / 4000)

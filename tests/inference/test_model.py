@@ -5,10 +5,7 @@ import pytest
 from scipy import sparse
 from tests.problems import make_problem, simulate
 
-from bayesvm.core.distributions import stream
 from bayesvm.core.types import Coef, Own
-from bayesvm.data import Threads
-from bayesvm.likelihoods import Hinge
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge
 
@@ -44,17 +41,6 @@ def test_each_prior_sees_its_own_coefficients():
     assert model.bound(COEF, priors) == pytest.approx(total + entropy, rel=1e-13)
 
 
-@pytest.mark.parametrize("engine", [None, Threads(2)])
-def test_questions_to_all_rows(engine):
-    p = problem(engine=engine, size=7)
-    np.testing.assert_allclose(p.matvec(COEF.mean), ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
-    m, v = p.moments(COEF)
-    np.testing.assert_allclose(m, ONES @ COEF.mean, rtol=1e-13, atol=1e-14)
-    np.testing.assert_allclose(v, np.diag(ONES @ np.linalg.inv(L @ L.T) @ ONES.T), rtol=1e-12)
-    gram = p.gram(WEIGHTS).M
-    np.testing.assert_allclose(gram, ONES.T @ (WEIGHTS[:, None] * ONES), rtol=1e-12)
-
-
 def test_assembled_columns_change_nothing():
     for p in (problem(size=8), make_problem(sparse.csr_array(X), Y, intercept=Fixed(0.1), size=8)):
         ready = p.assembled()
@@ -70,16 +56,3 @@ def test_thinned_rows_are_some_of_the_rows():
     assert rows == sorted(set(rows))
     np.testing.assert_array_equal(some.c, WEIGHTS[rows])
     np.testing.assert_array_equal(some.y, Y[rows])
-
-
-def test_draws_belong_to_blocks_not_to_their_order():
-    """Block b of sweep t has a generator of its own, derived from the key."""
-    p, theta = problem(size=7), np.linspace(-1, 1, 5)
-    a, b = (p.draw(theta, (1, 2, 3)).g for _ in range(2))
-    np.testing.assert_array_equal(a, b)
-    assert not np.allclose(a, p.draw(theta, (1, 2, 4)).g)
-    last = list(p.blocks)[4]
-    rng = stream(1, "rows", 2, 3, 4)
-    drawn = Hinge().draw(Y[last.at], ONES[28:] @ theta, WEIGHTS[last.at], rng)
-    rest = make_problem(X[:28], Y[:28], WEIGHTS[:28], intercept=Fixed(0.1), size=7)
-    np.testing.assert_allclose(a, rest.draw(theta, (1, 2, 3)).g + ONES[28:].T @ drawn.g)

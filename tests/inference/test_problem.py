@@ -16,7 +16,7 @@ from bayesvm.data import Blocks, Serial, Threads
 from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem, gather, moments
 from bayesvm.likelihoods import Hinge, Logistic, Probit
-from bayesvm.linalg.covariances import DiagonalCovariance, FullCovariance, Point
+from bayesvm.linalg.covariances import DiagonalCovariance, FullCovariance
 from bayesvm.linalg.forms import Dense, Diagonal, Factored
 
 FORMS = {"dense": Dense, "factored": Factored, "diagonal": Diagonal}
@@ -113,14 +113,6 @@ def test_moments_add_variance_from_outside_theta():
     np.testing.assert_allclose(v, np.diag(C @ SIGMA @ C.T) + extra, rtol=1e-12)
     diagonal = Coef(MEAN, DiagonalCovariance(np.arange(1.0, K + 1)))
     np.testing.assert_allclose(moments(Rows(C), diagonal)[1], C**2 @ np.arange(1.0, K + 1))
-
-
-def test_a_point_with_smoothing_is_a_variance():
-    """EM's pass at eps is the variational pass with variance eps^2 in every row."""
-    point = whole(Hinge(), "dense", coef=Coef(MEAN, Point(K, eps=0.3)))
-    local = Hinge().expected(Y, C @ MEAN, 0.09).times(WEIGHTS)
-    np.testing.assert_allclose(point.S.M, C.T @ (local.w[:, None] * C), rtol=1e-12)
-    assert point.bound == pytest.approx(local.bound.sum(), rel=1e-13)
 
 
 def test_forms_of_s_answer_alike():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 from scipy.special import logsumexp
 from sklearn.svm import LinearSVR
 from tests.problems import Z, frozen, make_problem
@@ -11,7 +10,7 @@ from bayesvm.inference import EM, VB, Gibbs
 from bayesvm.inference.vb import learned
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.predictive.diagnostics import ess
-from bayesvm.priors import Fixed, Lasso
+from bayesvm.priors import Fixed
 
 RNG = np.random.default_rng(0)
 
@@ -61,27 +60,6 @@ def test_the_mode_is_that_of_linear_svr(n, p, C, epsilon, intercept):
     assert mine <= cost(theirs) * (1 + 1e-9)
     if C < 1:
         assert mine == pytest.approx(cost(theirs), rel=1e-6)
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.3])
-def test_the_lasso_is_that_of_a_linear_programme(epsilon):
-    """min 2 gamma sum c xi + lambda |b|_1, xi >= +-(y - X b) - epsilon, by HiGHS."""
-    X, y, c = numbers(50, 6, seed=5)
-    scale, gamma = 0.3, 0.8
-    problem = make_problem(
-        X, y, c, likelihood=EpsilonInsensitive(gamma, epsilon), prior=Lasso(scale)
-    )
-    run = EM().fit(problem, RNG)
-    n, p = X.shape
-    rate = float(problem.model.corner(run.state.priors)[0])
-    costs = np.concatenate([np.full(2 * p, rate), 2 * gamma * c])
-    A = np.block([[-X, X, -np.eye(n)], [X, -X, -np.eye(n)]])
-    found = linprog(costs, A, np.concatenate([epsilon - y, epsilon + y]))
-    b = run.state.coef.mean
-    loss = np.maximum(np.abs(y - X @ b) - epsilon, 0.0)
-    mine = 2 * gamma * c @ loss + rate * np.abs(b).sum()
-    assert mine == pytest.approx(found.fun, rel=1e-9)
-    assert run.certificate.gap < 1e-9
 
 
 # ----- two coefficients: a grid

@@ -72,18 +72,6 @@ def test_the_variational_optimum_is_where_a_whole_batch_rests(prior):
     np.testing.assert_allclose(moved.priors[1], priors[1], rtol=1e-5)
 
 
-def test_one_step_is_unbiased_over_a_partition():
-    """The mean over a partition of steps with the parts is the step with the whole."""
-    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(a=2.0, b=1.0), intercept=Fixed(0.25))
-    scheme = SVI()
-    start = scheme.begin(problem)
-    order = np.random.default_rng(2).permutation(N).reshape(6, 10)
-    parts = [scheme.step(weighted(problem.some(rows), 6.0), start) for rows in order]
-    whole = scheme.step(problem, start)
-    np.testing.assert_allclose(np.mean([k.precision for k in parts], 0), whole.precision)
-    np.testing.assert_allclose(np.mean([k.potential for k in parts], 0), whole.potential)
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"batch_size": 20, "kappa": 0.7, "delay": 20.0}], ids=["default", "small"]
 )
@@ -97,28 +85,6 @@ def test_eight_epochs_come_within_a_tenth_of_the_batch_bound(options):
     assert found.bound == pytest.approx(bound_of(problem, found.state), rel=1e-12)
     assert len(found.path) == found.n_iter == 8
     assert found.path[-1] > found.path[0]
-
-
-def test_a_callback_stops_after_an_epoch():
-    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(), intercept=Fixed(0.1))
-    seen = []
-
-    def watch(progress, state):
-        seen.append(progress)
-        return len(seen) == 2
-
-    found = SVI(batch_size=20, max_iter=8).fit(problem, np.random.default_rng(0), watch=watch)
-    assert found.n_iter == 2
-    assert [p.iteration for p in seen] == [1, 2]
-    assert seen[-1].bound == found.bound
-
-
-def test_a_tolerance_stops_early_and_says_converged():
-    problem = make_problem(X, Y, WEIGHTS, prior=Ridge(), intercept=Fixed(0.1))
-    found = SVI(batch_size=20, max_iter=50, tol=1e-2).fit(problem, np.random.default_rng(0))
-    assert found.converged
-    assert found.n_iter < 50
-    assert abs(found.path[-1] - found.path[-2]) < 1e-2 * abs(found.path[-1])
 
 
 def test_the_adaptive_rate_is_the_printed_one():

@@ -7,27 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
-from tests.papers import exact, luts, oracle
+from tests.papers import luts, oracle
 from tests.problems import (
     Z,
     frozen,
     make_problem,
     pack,
-    plain,
     ridge_log_ratio,
     simulate,
     unpack,
 )
 
 from bayesvm.core.distributions import inverse_gaussian, polya_gamma
-from bayesvm.core.types import Coef, Term
-from bayesvm.data import Blocks, Serial
+from bayesvm.core.types import Coef
 from bayesvm.gp.posterior import ExactProcess
 from bayesvm.gp.sites import Labels, fit_sites
 from bayesvm.inference import VB
 from bayesvm.inference.cavi import BoundFell, bound_of
-from bayesvm.inference.model import Model, State
-from bayesvm.inference.problem import Problem
+from bayesvm.inference.model import State
 from bayesvm.likelihoods import Hinge, Logistic, Probit, SkewedLaplace
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge
@@ -146,40 +143,7 @@ def test_weighted_sweeps_are_those_of_algorithm2(prior):
     assert_follows(problem, rest, start=state_of(problem, first, ((), ridge)))
 
 
-def test_two_learned_blocks_are_two_terms():
-    X, y, c = simulate(40, 5, seed=8)
-    terms = (
-        Term("ones", plain(1), Fixed(0.25)),
-        Term("first", plain(2), Ridge(a=2.0, b=1.0)),
-        Term("second", plain(3), Ridge(half_cauchy=1.2)),
-    )
-    C = frozen(np.column_stack([np.ones(40), X]))
-    problem = Problem(Model(terms, Hinge()), Blocks(C, 40, ready=True), Serial(), y, c)
-    blocks = [luts.IG(X[:, :2], 2.0, 1.0), luts.HalfCauchy(X[:, 2:], 1.2)]
-    history = luts.algorithm2(np.ones((40, 1)), blocks, y, np.eye(1) / 4, sweeps=25)
-    assert_follows(problem, history)
-
-
 # ----- the bound against the evidence
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("weighted", [False, True])
-def test_bound_is_below_the_evidence(seed, weighted):
-    """By quadrature in two dimensions; the gaps of this model are between 0.3 and 2."""
-    X, y, c = simulate(6, 1, seed, weighted=weighted)
-    priors = {
-        "fixed": (Fixed(1.0), lambda: exact.fixed_prior(X[:, 0], y, np.diag([0.25, 1.0]), c=c)),
-        "ig": (Ridge(a=3.0, b=2.0), lambda: exact.variance_prior(X[:, 0], y, 4.0, 3.0, 2.0, c=c)),
-        "cauchy": (
-            Ridge(half_cauchy=1.5),
-            lambda: exact.variance_prior(X[:, 0], y, 4.0, s0=1.5, c=c),
-        ),
-    }
-    for prior, posterior in priors.values():
-        found = fit(make_problem(X, y, c, prior=prior, intercept=Fixed(0.25)))
-        gap = posterior().log_evidence - found.bound
-        assert 0 < gap < 3
 
 
 def mixture(lik, y, c, f, m, v, rng):
@@ -252,13 +216,14 @@ def assert_never_falls(path):
     noise=st.sampled_from([0.0, 1.0, 10.0]),
     weighted=st.booleans(),
     accelerate=st.booleans(),
+    bound=st.sampled_from(["augmented", "tight"]),
     form=st.sampled_from(["dense", "factored", "diagonal", "sparse"]),
     lik=st.sampled_from(LIKELIHOODS),
     prior=st.sampled_from(PRIORS),
 )
-def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, form, lik, prior):
-    """40 settings x 20 data sets: separable, wide, sparse, weighted and badly scaled ones."""
-    for k in range(20):
+def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, bound, form, lik, prior):
+    """40 settings x 5 data sets: separable, wide, sparse, weighted and badly scaled ones."""
+    for k in range(5):
         X, y, c = simulate(n, p, seed + k, noise, weighted)
         X = scale * X
         if form == "sparse":
@@ -272,17 +237,9 @@ def test_bound_never_falls(seed, n, p, scale, noise, weighted, accelerate, form,
             likelihood=lik,
             form="dense" if form == "sparse" else form,
         )
-        found = fit(problem, max_iter=15, accelerate=accelerate)
+        found = fit(problem, max_iter=15, accelerate=accelerate, bound=bound)
         assert_never_falls(found.path)
         assert found.bound == pytest.approx(max(found.path), rel=1e-11, abs=1e-11)
-
-
-def test_the_reported_bound_is_that_of_the_reported_state():
-    X, y, c = simulate(60, 4, 1, weighted=True)
-    problem = make_problem(X, y, c, prior=Ridge(), intercept=Fixed(0.01))
-    for options in ({"max_iter": 7}, {"tol": 1e-6}, {"accelerate": False, "max_iter": 5}):
-        found = fit(problem, **options)
-        assert found.bound == pytest.approx(bound_of(problem, found.state), rel=1e-13)
 
 
 def test_a_step_that_lowers_its_bound_is_an_error():
@@ -400,28 +357,6 @@ def test_tight_fits_by_columns_agree_with_the_gram_matrix(lik, form):
     gram = fit_sites(ExactProcess(K), labels, lik.tight, tol=1e-14, max_iter=2000)
     assert run.bound == pytest.approx(gram.bound, rel=1e-6)
     np.testing.assert_allclose(X @ run.state.coef.mean, gram.M[:, 0], atol=1e-3)
-
-
-def test_the_tight_bound_lies_above_the_augmented_one():
-    X, y, c = simulate(60, 4, 2)
-    loose, tight = (fit(make_problem(X, y, c), bound=k, tol=1e-10) for k in ("augmented", "tight"))
-    assert tight.bound > loose.bound
-    assert np.all(tight.state.coef.cov.diag() > loose.state.coef.cov.diag())
-
-
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(2, 30),
-    p=st.integers(1, 6),
-    noise=st.sampled_from([0.0, 1.0]),
-    precision=st.sampled_from([1e-3, 1.0]),
-    form=st.sampled_from(["dense", "factored", "diagonal"]),
-)
-def test_tight_bound_never_falls(seed, n, p, noise, precision, form):
-    X, y, c = simulate(n, p, seed, noise, weighted=True)
-    problem = make_problem(X, y, c, prior=Fixed(precision), form=form)
-    path = np.array(fit(problem, bound="tight", max_iter=40).path)
-    assert np.all(np.diff(path) >= -1e-9 * np.maximum(1.0, np.abs(path[1:])))
 
 
 # ----- the diagonal form
