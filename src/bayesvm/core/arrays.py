@@ -119,7 +119,8 @@ def empty(rows: Any, width: int, dtype: str) -> Any:
 
 def constant(rows: Any, value: float, *more: int) -> Any:
     """A float64 array of one value, one entry (or row of entries) for each of ``rows``."""
-    return back(np.full((rows.shape[0], *more), value), rows)
+    out = np.full((rows.shape[0], *more), value)
+    return out if of(rows) is np else back(out, rows)
 
 
 # ---------------------------------------------------------------------------------------------

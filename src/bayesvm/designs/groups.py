@@ -53,9 +53,7 @@ class Grouped(Design):
 
     def _values(self, X: Any) -> Array:
         """The values that the effects of a row's group multiply, ``(n, r)``."""
-        foreign = arrays.is_foreign(X)
-        one: Any = arrays.constant(X, 1.0) if foreign else np.broadcast_to(1.0, X.shape[:1])
-        columns = [one] if self.intercept else []
+        columns = [arrays.constant(X, 1.0)] if self.intercept else []
         if self.slopes.size:
             some = arrays.of(X).stack([arrays.inner(X)[:, int(j)] for j in self.slopes], axis=1)
             slopes = Standardised(self.center, self.scale).columns(some)

@@ -120,8 +120,10 @@ class Model:
             if term.design.has_residual:
                 extra = extra + term.design.residual(X, C[:, where])
         if self.grouped:
-            factors = tuple(self.terms[k].design.part(X) for k in self.grouped)
-            return Rows(Arrow(C, factors), extra)
+            factors = []
+            for k in self.grouped:
+                factors.append(self.terms[k].design.part(X))
+            return Rows(Arrow(C, tuple(factors)), extra)
         return Rows(C, extra)
 
     # ----- coefficients: each term has a prior, and the prior a state
@@ -155,7 +157,10 @@ class Model:
         ``"update"`` is the variational factor, ``"fixed_point_update"`` that at its fixed point,
         ``"mode"`` the conditional maximum, and ``"expect"`` has expected mixing variables.
         """
-        return tuple(getattr(p, method)(s, own) for p, s, own in self.each(states, coef))
+        new = []
+        for prior, s, own in self.each(states, coef):
+            new.append(getattr(prior, method)(s, own))
+        return tuple(new)
 
     def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
         """Hyperparameters drawn given the coefficients."""

@@ -35,7 +35,7 @@ covariance has a block a class (:class:`ClassModel`), so that it is fitted by th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -122,9 +122,9 @@ class ClassModel(Model):
         K = self.classes
         means = (math.sqrt(K / (K - 1.0)) if grow is None else grow) * coef.mean.reshape(K, -1)
         covs = coef.cov.each if isinstance(coef.cov, ClassCovariance) else [coef.cov] * K
-        parts = [
-            list(super(ClassModel, self).each(*x)) for x in zip(states, map(Coef, means, covs))
-        ]
+        parts = []
+        for state, mean, cov in zip(states, means, covs, strict=True):
+            parts.append(list(super().each(state, Coef(mean, cov))))
         for each in zip(*parts, strict=True):
             prior, state, _ = each[0]
             if prior.is_pooled:
@@ -137,15 +137,17 @@ class ClassModel(Model):
     def update(
         self, states: States, coef: Coef, method: str = "update", grow: float | None = None
     ) -> States:
-        each = self.each(states, coef, grow)
-        return self.spread(getattr(prior, method)(s, own) for prior, s, own in each)
+        made = []
+        for prior, s, own in self.each(states, coef, grow):
+            made.append(getattr(prior, method)(s, own))
+        return self.spread(made)
 
-    def spread(self, made: Iterable[Any]) -> States:
+    def spread(self, made: Sequence[Any]) -> States:
         """States of all classes from one for each class, or one for all, of every term."""
-        made, K = iter(made), self.classes
-        by_term = [
-            [next(made)] * K if prior.is_pooled else list(islice(made, K)) for prior in self.priors
-        ]
+        rest, by_term = iter(made), []
+        for prior in self.priors:
+            count = 1 if prior.is_pooled else self.classes
+            by_term.append(list(islice(rest, count)) * (self.classes // count))
         return tuple(zip(*by_term, strict=True))
 
     def bound(self, coef: Coef, states: States, latents: Any = ()) -> float:
@@ -345,7 +347,7 @@ def sweep(
             tuple(p.stretched(s, log_grow) for p, s, _ in model.parts(each)) for each in priors
         )
     drawn = model.each(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
-    new = model.spread(prior.draw(s, own.mean, rng) for prior, s, own in drawn)
+    new = model.spread([prior.draw(s, own.mean, rng) for prior, s, own in drawn])
     return Position(thetas.ravel(), sum(new, ()), log_likelihood(log_grow))
 
 

@@ -322,7 +322,10 @@ def moments(rows: Rows, coef: Coef) -> tuple[Array, Array]:
 def gram(rows: Rows, w: Array, form: str) -> Any:
     """The sum over rows of w c c', in expectation over latent entries; w may have classes."""
     if w.ndim > 1:
-        return ByClass(tuple(sandwich(rows.C, own, form) for own in w.T))
+        each = []
+        for own in w.T:
+            each.append(sandwich(rows.C, own, form))
+        return ByClass(tuple(each))
     S = sandwich(rows.C, w, form)
     for where, cells in rows.V:
         S = S.plus(where, summed_covariances(cells, w, where.stop - where.start))

@@ -324,7 +324,7 @@ def intercept_prior(scale: Any, default: Fixed | None = None) -> Fixed:
     """
     if scale is None:
         return Fixed(1e-4) if default is None else default
-    if not is_number(scale) or not scale > 0:
+    if not (is_number(scale) or scale == math.inf) or not scale > 0:
         raise ValueError(f"intercept_scale must be a positive number or None; got {scale!r}.")
     if not (1e-6 <= float(scale) <= 1e6 or np.isinf(scale)):
         raise ValueError(f"intercept_scale must lie between 1e-06 and 1e+06; got {scale!r}.")
