@@ -129,23 +129,6 @@ def test_increment_is_exact_for_the_linearised_model():
         assert got == pytest.approx(want, abs=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_where_one_solver_ends_the_other_stays(seed):
-    """The heights differ by the maximum that was found, not by what a maximum is."""
-    Phi, y, c = problem(80, seed)
-    solvers = {"sequential": rvm.sequential, "em": rvm.em}
-    ends, values = {}, {}
-    for name, solve in solvers.items():
-
-        def keep(progress, standing, name=name):
-            ends[name] = standing
-
-        values[name] = solve(rvm.Columns(Phi, y, c), tol=1e-6, max_iter=20000, watch=keep).value
-    for name, other in (("sequential", "em"), ("em", "sequential")):
-        there = solvers[name](rvm.Columns(Phi, y, c), tol=1e-6, max_iter=20000, start=ends[other])
-        assert there.value == pytest.approx(values[other], abs=0.01)
-
-
 def test_nothing_to_learn_leaves_the_bias():
     rng = np.random.default_rng(0)
     Phi = np.ones((40, 3))  # columns that are the bias again
