@@ -216,7 +216,7 @@ def test_alignment_undoes_permutations_and_signs():
 
 
 def test_number_of_factors_by_the_bound():
-    for K in (3, 8):  # eight lies between the numbers that are tried first
+    for K in (3, 8):
         X, _, _ = simulate(100, 40, K, 11)
         assert choose_size(FactorPrior(), Sheet.of(X - X.mean(axis=0))) == K
 

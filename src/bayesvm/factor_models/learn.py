@@ -146,28 +146,14 @@ def _chain(
     return (kept or [at], fits), stop
 
 
-def choose_size(prior: FactorPrior, sheet: Sheet) -> int:
+def choose_size(prior: FactorPrior, sheet: Sheet, patience: int = 3) -> int:
     """The number of factors with the largest bound on the evidence of the table.
 
-    Numbers grow by a third until two in a row have not helped; then those between the best and
-    its neighbours are tried.
+    Numbers grow by one until ``patience`` in a row have not helped.
     """
-    most = rank(sheet)
-    value: dict[int, float] = {}
-
-    def judge(K: int) -> float:
-        value[K] = learn(prior, sheet, K, 50, 1e-4)[2][-1]
-        return value[K]
-
-    K, worse, best = 1, 0, -np.inf
-    while most >= K and worse < 2:
-        worse = 0 if judge(K) > best else worse + 1
-        best = max(best, value[K])
-        K = max(K + 1, round(1.33 * K))
-    tried = sorted(value)
-    at = tried.index(max(value, key=value.__getitem__))
-    low, high = tried[max(at - 1, 0)], tried[min(at + 1, len(tried) - 1)]
-    for K in range(low, high):
-        if K not in value:
-            judge(K)
-    return max(value, key=value.__getitem__)
+    bounds: list[float] = []
+    for K in range(1, rank(sheet) + 1):
+        bounds.append(learn(prior, sheet, K, 50, 1e-4)[2][-1])
+        if np.argmax(bounds) + patience < K:
+            break
+    return int(np.argmax(bounds)) + 1

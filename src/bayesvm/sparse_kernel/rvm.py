@@ -9,7 +9,6 @@ precisions are infinite: those weights are zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,10 +83,6 @@ class Columns:
         at = Start(start.alpha, theta)
         return Mode(at, active, model.A, precision, L, row.g, row.h, evidence)
 
-    @cached_property
-    def _squares(self) -> Array:
-        return self.Phi**2
-
     def factors(self, mode: Mode) -> tuple[Array, Array]:
         r"""Sparsity :math:`s_j` and quality :math:`q_j` of every column, Tipping & Faul, eqs 23-25.
 
@@ -95,7 +90,7 @@ class Columns:
         """
         B = (mode.C * mode.h[:, None]).T @ self.Phi
         T = solve_triangular(mode.L, B, lower=True, check_finite=False)
-        s = mode.h @ self._squares - np.einsum("ij,ij->j", T, T)
+        s = mode.h @ self.Phi**2 - np.einsum("ij,ij->j", T, T)
         s, q = np.maximum(s, np.finfo(float).tiny), self.Phi.T @ mode.g
         on = mode.active
         rest = np.maximum(1.0 - s[on] / mode.at.alpha[on], 1e-12)
