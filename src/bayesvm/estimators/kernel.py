@@ -54,7 +54,8 @@ class BayesianSVC(BayesianClassifier):
     n_inducing : int, "auto" or None, default="auto"
         Number of inducing points.  ``None`` takes every distinct row: the exact process.
         ``"auto"`` does so up to 1,000 rows; beyond, 128 points are doubled until they cost the
-        bound less than 0.003 nats a row; if 512 are too few, every row is a point, up to 4,000.
+        bound at most 0.01 nats a row; if a quarter of the rows is too few for that, every row is a
+        point, up to 5,000.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
         Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound of
         at most 10,000 rows by its gradient, together with a kernel that is tuned.

@@ -18,7 +18,7 @@ from ..core.types import Array, Coef, Term
 from ..data import Blocks, Serial, block_rows, tables
 from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
-from ..gp.sites import Distinct, extent_of, merge, merge_values
+from ..gp.sites import Distinct, extent_of, merge
 from ..inference.model import Model, State
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
@@ -155,7 +155,10 @@ class VectorClassifier(BayesianClassifier):
                 each = np.arange(c.size)  # the columns of equal rows may differ
                 data = Distinct(values.astype(float), each, codes, c, each, unit)
             else:
-                data = merge_values(values, codes, c, unit)
+                # rows with the same kernel values are the same row
+                data = merge(values, codes, c, unit)
+                first = np.unique(data.at[data.back], return_index=True)[1]
+                data = data._replace(X=values[np.ix_(first, first)])
             points = data.X
         else:
             data, encoding = merge(training.X, codes, c, unit), self.encoding_

@@ -84,9 +84,9 @@ def parameter_prior(
 class Evidence:
     """Bounds of the machines plus log prior, and the gradient.
 
-    The argument holds the log parameters of the kernel, without a prior none, and with ``moves``
-    the inducing points.  Several machines share their rows and precisions, and half of their sum
-    counts.  Each evaluation starts at the sites of the last.
+    The argument, the place, holds the log parameters of the kernel (without a prior none), and with
+    ``moves`` the coordinates of the inducing points.  Several machines share their rows and
+    precisions, and half of their sum counts.  Each evaluation starts at the sites of the last.
     """
 
     process: Process
@@ -97,45 +97,47 @@ class Evidence:
     moves: bool = False
     sites: Sites | None = None
 
-    def start(self) -> Array:
-        theta = np.empty(0) if self.prior is None else self.process.kernel.theta
-        return np.append(theta, cast(Array, self.process.Z)) if self.moves else theta
+    @property
+    def size(self) -> int:
+        """Number of log parameters in the argument."""
+        return 0 if self.prior is None else self.process.kernel.theta.size
 
-    def split(self, place: Array) -> tuple[Array, Array]:
-        """Log parameters and coordinates of the inducing points in the argument."""
-        k = 0 if self.prior is None else self.process.kernel.theta.size
-        return place[:k], place[k:]
+    def start(self) -> Array:
+        """The place of the process."""
+        theta = self.process.kernel.theta[: self.size]
+        return np.append(theta, cast(Array, self.process.Z)) if self.moves else theta
 
     def at(self, place: Array) -> Process:
         """The process with parameters and points from the argument."""
-        (theta, points), process = self.split(place), self.process
-        if points.size:
-            process = replace(process, Z=points.reshape(cast(Array, process.Z).shape))
-        return replace(process, kernel=process.kernel.with_theta(theta)) if theta.size else process
+        process, k = self.process, self.size
+        if k:
+            process = replace(process, kernel=process.kernel.with_theta(place[:k]))
+        if self.moves:
+            process = replace(process, Z=place[k:].reshape(cast(Array, process.Z).shape))
+        return process
 
     def __call__(self, place: Array) -> tuple[float, Array]:
-        theta, at = self.split(place)[0], self.at(place).at(self.data.X)
+        at, k = self.at(place).at(self.data.X), self.size
         fit = fit_sites(at, self.data.labels, self.site, self.sites, self.tol, power=1.0)
         self.sites, share = fit.sites, 1.0 / min(2, fit.M.shape[1])
         value, slope = share * fit.bound, share * at.gradient(fit, self.moves)
-        slope = slope[self.process.kernel.theta.size - theta.size :]
-        if self.prior is not None:
-            log_prior, own = self.prior(theta)
-            value, slope[: theta.size] = value + log_prior, slope[: theta.size] + own
-        return value, slope
+        if self.prior is None:  # the gradient in the points alone
+            return value, slope[self.process.kernel.theta.size :]
+        log_prior, own = self.prior(place[:k])
+        slope[:k] += own
+        return value + log_prior, slope
 
     def step(self, z: Array) -> Array:
         """Steps in which prior and points are round, as steps of the argument.
 
         Points move 0.3 length scales as easily as a parameter by the spread of its prior.
         """
-        theta, points = self.split(z)
-        if self.prior is not None:
-            theta = self.prior.step(theta)
-        if points.size:
-            Z = cast(Array, self.process.Z)
-            points = 0.3 * np.tile(column_scales(self.process.kernel, Z.shape[1]), len(Z)) * points
-        return np.append(theta, points)
+        theta = np.empty(0) if self.prior is None else self.prior.step(z[: self.size])
+        if not self.moves:
+            return theta
+        Z = cast(Array, self.process.Z)
+        reach = np.tile(column_scales(self.process.kernel, Z.shape[1]), len(Z))
+        return np.append(theta, 0.3 * reach * z[self.size :])
 
 
 def maximise(

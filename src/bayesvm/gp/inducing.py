@@ -103,15 +103,16 @@ class Enough(NamedTuple):
     r"""How many points are enough: the number is doubled until they miss little prior variance.
 
     The variance :math:`\tilde k` that points leave at the rows ``X``, whose sites have precision
-    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  A fit to
-    *n* rows takes work :math:`nm^2` for *m* points; it may take as much as ``limit`` rows that are
-    all points.  Where ``least`` points are not enough, every row is one if that work allows it.
+    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  Where a
+    quarter of the rows would not be enough, all of them are points, up to ``limit``.  A fit to *n*
+    rows takes work :math:`nm^2` for *m* points; it may take as much as ``limit`` rows that are all
+    points, but ``least`` points are always allowed.
     """
 
     X: Array
     w: Array
     n: int
-    tol: float = 3e-3
+    tol: float = 0.01
     first: int = 128
     least: int = 512
     limit: int = 5000
@@ -122,11 +123,13 @@ class Enough(NamedTuple):
         while True:
             Z = choose_points(rows, m, how, kernel, rng)
             rest = InducingProcess.of(kernel, Z, self.X, 1.0).residual
-            if 0.5 * float(np.mean(self.w * rest)) <= self.tol or 2 * m > most:
+            if 0.5 * float(np.mean(self.w * rest)) <= self.tol:
+                return Z
+            if 4 * m > len(rows) and len(rows) <= self.limit:
+                return rows
+            if 2 * m > most:
                 return Z
             m *= 2
-            if m > self.least and len(rows) <= most:
-                return rows
 
 
 def inducing_points(

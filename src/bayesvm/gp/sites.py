@@ -113,24 +113,14 @@ def merge(X: Array, codes: Array, c: Array, unit: Array | float = 1.0) -> Distin
     square = np.square(gap / np.where(largest > 0.0, largest, 1.0)).sum(axis=1)
     label = np.bincount(at.reshape(-1), c * codes) / np.bincount(at.reshape(-1), c)
     order = np.lexsort((label, np.round(square, 9)))
-    return _paired(points[order], np.argsort(order)[at.reshape(-1)], codes, c, unit)
-
-
-def merge_values(K: Array, codes: Array, c: Array, unit: Array | float = 1.0) -> Distinct:
-    """The same for rows known by their kernel values with each other, and so are the points."""
-    K = np.asarray(K, dtype=float) + 0.0
-    _, first, at = np.unique(K, axis=0, return_index=True, return_inverse=True)
-    order = np.lexsort(np.sort(K[np.ix_(first, first)], axis=1).T[::-1])
-    first, at = first[order], np.argsort(order)[at.reshape(-1)]
-    return _paired(K[np.ix_(first, first)], at, codes, c, unit)
-
-
-def _paired(points: Array, point: Array, codes: Array, c: Array, unit: Array | float) -> Distinct:
     classes = int(codes.max()) + 1
-    pairs, back = np.unique(point * classes + codes, return_inverse=True)
-    weight, own = np.bincount(back, c, pairs.size), np.empty(pairs.size)
+    pairs, back = np.unique(
+        np.argsort(order)[at.reshape(-1)] * classes + codes, return_inverse=True
+    )
+    own = np.empty(pairs.size)
     own[back] = unit
-    return Distinct(points, pairs // classes, pairs % classes, weight, back, own)
+    weight = np.bincount(back, c, pairs.size)
+    return Distinct(points[order], pairs // classes, pairs % classes, weight, back, own)
 
 
 @dataclass(frozen=True, eq=False)
