@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ..core import arrays
 from ..core.types import Array, Local
@@ -52,11 +54,15 @@ class Labels:
         """Weights by which losses are compared; see :func:`.effective`."""
         return effective(self.c, self.unit)
 
+    @cached_property
+    def rows_of_points(self) -> Any:
+        """A sparse matrix of ones, ``(points, rows)``."""
+        n = self.at.size
+        return sparse.csr_array((np.ones(n), (self.at, np.arange(n))), (self.points, n))
+
     def total(self, x: Array) -> Array:
         """Sums over the rows at each point, of a vector or of columns."""
-        if x.ndim == 1:
-            return np.bincount(self.at, x, self.points)
-        return np.stack([np.bincount(self.at, column, self.points) for column in x.T], axis=1)
+        return np.asarray(self.rows_of_points @ x)
 
     def take(self, rows: Array) -> tuple[Labels, Array]:
         """Chosen rows, and the numbers of their points."""
