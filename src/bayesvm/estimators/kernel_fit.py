@@ -130,7 +130,7 @@ def learn_design(
     if several and isinstance(n_inducing, str) and len(points) > every:
         some = seen.subset(search.rows)
         exact = fit_sites(Process(kernel, some.level).at(some.X), some.labels, site, tol=5e-4)
-        enough = Enough(some.X, exact.w * exact.M.shape[1], n or len(points))
+        enough = Enough(some.X, exact.w, n or len(points))
     Z = inducing_points(inducing, n_inducing, points, kernel, inputs, rng, enough)
     process = Process(kernel, settings.level, None if Z is points else Z, settings.fitc)
 
