@@ -15,12 +15,6 @@ from bayesvm import __version__
 pytestmark = pytest.mark.filterwarnings("ignore:.*the chains do not agree")
 
 
-def test_version():
-    out = invoke("--version")
-    assert out.exit_code == 0
-    assert out.output == f"bayesvm {__version__}\n"
-
-
 def test_demo(tmp_path, monkeypatch):
     wine, kinds = load_wine(return_X_y=True, as_frame=True)
     small = wine.iloc[:130, :4], np.where(kinds[:130], "malignant", "benign")  # two classes

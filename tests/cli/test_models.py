@@ -191,11 +191,10 @@ def test_useless_columns_are_told_once_in_the_words_of_the_command(tmp_path):
     table["y"] = rng.integers(0, 2, 200)
     table.to_csv(tmp_path / "t.csv", index=False)
     said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check")
-    assert said.count("Warning") == 1
-    assert "neither the linear nor the kernel machine" in said
+    assert said.count("Warning") == said.count("no better than the shares of the classes") == 1
     assert "BayesianSVC()" not in said
     said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "-m", "linear", "--force")
-    assert "Try --model kernel" in said
+    assert "or try --model kernel" in said
 
 
 def failed(path, *args):

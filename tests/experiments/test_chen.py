@@ -37,31 +37,11 @@ from papers import (
 class Machine(ClassifierMixin, BaseEstimator):
     """Stands in for a sparse probabilistic machine: some rows, weights, a logistic link."""
 
-    def __init__(
-        self,
-        kernel="rbf",
-        weight_prior="laplace",
-        rate=None,
-        norm_penalty=None,
-        likelihood="probit",
-        solver="sequential",
-        max_iter=None,
-        tune=True,
-        standardize=True,
-        probability="calibrated",
-        random_state=None,
-    ):
-        self.max_iter = max_iter
-        self.tune = tune
-        self.standardize = standardize
-        self.probability = probability
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.solver = solver
-        self.weight_prior = weight_prior
-        self.rate = rate
-        self.norm_penalty = norm_penalty
-        self.random_state = random_state
+    def __init__(self, kernel="rbf", **options):
+        vars(self).update(options, kernel=kernel)
+
+    def get_params(self, deep=True):
+        return vars(self)
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)

@@ -69,17 +69,6 @@ def test_complete_rows_are_those_without_missing_cells(cardiac, monkeypatch):
     assert 0.0 < long["error"] < 0.5
 
 
-def test_sex_alone_goes_by_the_first_column(cardiac, monkeypatch):
-    X, y = cardiac
-    other = X.copy()
-    other[:, 0], other[:, 1:3] = np.where(y > 0, 1.0, -1.0), 0.0  # the column is the label
-    monkeypatch.setattr(luts_cardiac, "data", lambda: (other, y))
-    (task,) = (t for t in luts_cardiac.tasks(True, 0, splits=1) if t["method"] == luts_cardiac.SEX)
-    assert luts_cardiac.solve(task)["error"] == 0.0
-    other[:, :2] = other[:, 1::-1].copy()  # now the second column is
-    assert luts_cardiac.solve(task)["error"] == 0.5
-
-
 # ----- simulation
 
 
@@ -94,14 +83,6 @@ def test_methods_meet_the_same_data(tasks):
     errors = [m["error"] for m in measured.values()]
     assert max(errors) - min(errors) < 0.15
     assert all(0 < e < 0.5 for e in errors)
-
-
-def test_penalty_of_the_machine_comes_from_the_finer_grid():
-    X, y, _, _ = simulate_luts(60, 3, np.random.default_rng(0))
-    model = luts_simulation.fit_machine(X, y, {}, np.random.default_rng(0))
-    steps = np.log2(0.5 / model.best_params_["C"]) * 2
-    assert steps == pytest.approx(round(steps))
-    assert len(model.cv_results_["params"]) == len(luts_simulation.SECOND_GRID)
 
 
 def test_the_machines_of_the_paper_have_the_hinge(tasks):

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
 from tests.experiments import running
 
-from papers import ep, henao_dual
+from papers import ep
 from papers.henao_ecm import fit_ecm, fit_fitc
 from papers.targets import Exact, Fitc
 
@@ -99,25 +99,3 @@ def test_ecm_with_every_row_a_pseudo_input(monkeypatch):
     assert two.scores["gamma"] == pytest.approx(one.gamma, rel=1e-2)
     new = np.random.default_rng(0).uniform(-4, 6, (50, 2))
     np.testing.assert_allclose(two.predict_proba(new), one.predict_proba(new), atol=0.02)
-
-
-def test_pseudo_inputs_move_up_the_marginal():
-    rows, labels = moons(200)
-    scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    model = fit_fitc(rows, labels, scaled[:8])
-    assert np.max(np.abs(model.at[2:] - scaled[:8].ravel())) > 0.05
-    assert np.mean((model.predict_proba(rows)[:, 1] > 0.5) == (labels > 0)) > 0.85
-
-
-@pytest.mark.parametrize("gamma0", [0.0, 0.1, 2.0])
-def test_equation_13_at_the_mode(gamma0):
-    """The dual has the two values off the margin, and f = K alpha is stationary."""
-    process = Exact(X)
-    alpha, f, _ = henao_dual.mode(process, Y, gamma0)
-    c, u = np.sqrt(1 + 2 * gamma0), 1 - Y * f
-    off = np.abs(u) > 1e-3
-    np.testing.assert_allclose((Y * alpha)[off], np.where(u[off] > 0, 1 + c, 1 - c), atol=1e-3)
-    assert np.all(Y * alpha < 1 + c + 1e-4)
-    assert np.all(Y * alpha > 1 - c - 1e-4)
-    K = np.exp(-process.D / (2 * X.shape[1]))
-    np.testing.assert_allclose(K @ alpha, f, atol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 import warnings
@@ -11,7 +12,6 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..data.cleaning import TableCleaner
@@ -154,7 +154,10 @@ def fit(
         if some is not rows:
             fits[used] = fit_rows(used, models[used], rows, clock, step)
         model, seconds = fits[used].model, fits[used].seconds
-        warn_useless(used, [name for name, each in fits.items() if each.is_useless], kinds, screen)
+        hint = f", or try --model {'kernel' if used == 'linear' else 'linear'}"
+        for text in fits[used].warnings:  # of a class in Python, or of none where both were tried
+            text = re.sub(r", or try \w+\(\)", hint if len(kinds) == 1 else "", text)
+            warnings.warn(text, stacklevel=2)
         if model[1].fit_.stopped:
             console.print("the fit was ended by --time-limit before it had converged")
         record = Record(
@@ -241,27 +244,23 @@ class Fitted(NamedTuple):
     model: Pipeline
     seconds: float
     loss: float  # leave-one-out log loss of the training rows; infinite if it is not known
-    is_useless: bool  # whether it predicts no better than the class shares
+    warnings: list[str]
 
 
 def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) -> Fitted:
     """Fit the estimator of a pipeline, whose cleaner is fitted, until the time is up."""
     step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
-    begin, is_useless, loss = time.monotonic(), False, np.inf
+    begin, loss = time.monotonic(), np.inf
     estimator = model[1].set_params(callbacks=[clock])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(model[0].transform(rows.X), rows.y, **rows.fit_options)
-    for one in caught:
-        if "no better than the shares of the classes" in str(one.message):
-            is_useless = True  # told by `warn_useless` in the words of the command
-        else:
-            warnings.warn(one.message, one.category, stacklevel=2)
     estimator.set_params(callbacks=None)  # a file holds no code
     held = estimator.fit_.left_out
     if held is not None and not estimator.fit_.stopped:
         loss = float(np.average(-np.log(np.maximum(held.proba, 1e-300)), weights=held.c))
-    return Fitted(model, time.monotonic() - begin, loss, is_useless)
+    texts = [str(one.message) for one in caught]
+    return Fitted(model, time.monotonic() - begin, loss, texts)
 
 
 def choose(losses: dict[str, float], where: str, margin: float = 0.03) -> tuple[str, str]:
@@ -277,20 +276,4 @@ def choose(losses: dict[str, float], where: str, margin: float = 0.03) -> tuple[
     return best, (
         f"The {best} machine is used: its log loss on {where} is {losses[best]:.3f}, against "
         f"{losses[other]:.3f} of the {other} machine{why} (lower is better)."
-    )
-
-
-def warn_useless(kind: str, useless: list[str], tried: tuple[str, ...], console: Console) -> None:
-    """Say once that a model of a kind predicts no better than the shares of the classes."""
-    if kind not in useless:
-        return
-    others = [name for name in ("linear", "kernel") if name not in (*tried, kind)]
-    hint = f" Try --model {others[0]}." if others and len(tried) == 1 else ""
-    who = "neither the linear nor the kernel machine predicts rows left out better"
-    if len(useless) < 2:
-        who = f"the {kind} machine predicts rows left out no better"
-    console.print(
-        f"Warning: {who} than the shares of the classes: the columns have little or no "
-        "information about the labels. Check that labels belong to their rows and that "
-        f"informative columns are included.{hint}"
     )

@@ -25,6 +25,7 @@ class _Intervals(Display):
     lower: Array | None = None
     upper: Array | None = None
     xlabel: str = ""
+    _downwards = True  # the first at the top
 
     @classmethod
     def _of(cls, names: Iterable[Any], parts: Parts, xlabel: str, level: float) -> Self:
@@ -33,11 +34,11 @@ class _Intervals(Display):
         return cls([str(name) for name in names], *parts, xlabel=xlabel + told)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw, the first at the top; further arguments go to ``Axes.errorbar``."""
+        """Draw points and bars; further arguments go to ``Axes.errorbar``."""
         ax = axes_for(self, ax)
-        draw_intervals(ax, self.names, (self.mean, self.lower, self.upper), kwargs)
+        parts = self.mean, self.lower, self.upper
+        draw_intervals(ax, self.names, parts, kwargs, self._downwards)
         ax.set_xlabel(self.xlabel)
-        ax.invert_yaxis()
         return self
 
 
@@ -49,15 +50,24 @@ def error_bars(mean: Array, lower: Array | None, upper: Array | None) -> Array |
 
 
 def draw_intervals(
-    ax: Any, names: Sequence[str] | None, parts: Parts, style: dict[str, Any]
+    ax: Any, names: Sequence[str], parts: Parts, style: dict[str, Any], downwards: bool = True
 ) -> None:
-    """Means as points with bars, one above the other, with their names on the axis if given."""
-    mean, at = parts[0], np.arange(len(parts[0]))
-    style = {"fmt": "o", "markersize": 4} | style
-    ax.errorbar(mean, at, xerr=error_bars(*parts), **style)
+    """Means as points with bars and names, the first at the top.
+
+    Groups begin at the bottom, and are named where there are few.
+    """
+    at = np.arange(len(names))
+    style = {"fmt": "o", "markersize": 4 if downwards else 3} | style
+    ax.errorbar(parts[0], at, xerr=error_bars(*parts), **style)
     ax.axvline(0.0, color="0.6", linewidth=0.8, zorder=0)
     ax.set_ylim(-0.5, len(at) - 0.5)
-    ax.set_yticks([] if names is None else at, names)
+    if downwards:
+        ax.invert_yaxis()
+    if downwards or len(names) <= NAMED:
+        ax.set_yticks(at, names)
+    else:
+        ax.set_yticks([])
+        ax.set_ylabel(f"{len(names)} groups, in order")
 
 
 def parts_of(frame: Any) -> Parts:
@@ -192,6 +202,7 @@ class GroupDisplay(_Intervals):
     """
 
     xlabel: str = "effect"
+    _downwards = False
 
     @classmethod
     def from_estimator(
@@ -211,17 +222,6 @@ class GroupDisplay(_Intervals):
         effect, frame = group_effects(model, factor, effect, level, label)
         xlabel = f"{effect} of {factor} for {label!s}"
         return cls._of(frame.index, parts_of(frame), xlabel, level).plot(**kwargs)
-
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw, the first at the bottom; further arguments go to ``Axes.errorbar``."""
-        ax, count = axes_for(self, ax), len(self.names)
-        style = {"markersize": 3, "elinewidth": 0.8} | kwargs
-        parts = self.mean, self.lower, self.upper
-        draw_intervals(ax, self.names if count <= NAMED else None, parts, style)
-        ax.set_xlabel(self.xlabel)
-        if count > NAMED:
-            ax.set_ylabel(f"{count} groups, in order")
-        return self
 
 
 def group_effects(
@@ -497,5 +497,4 @@ class TopLoadingDisplay(Display):
             draw_intervals(panel, list(names), intervals, {"capsize": 2} | kwargs)
             panel.set(title=f"factor {k}", xlabel="loading")
             panel.tick_params(axis="y", labelsize=7)
-            panel.invert_yaxis()
         return self

@@ -15,7 +15,7 @@ from ..estimators.average import editable, with_column
 from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.tables import pandas_for, tails
 from ..inspection.terms import centred
-from .coefficients import NAMED, draw_intervals, error_bars, group_effects, parts_of
+from .coefficients import draw_intervals, error_bars, group_effects, parts_of
 
 
 @dataclass(repr=False)
@@ -54,12 +54,9 @@ class TermPanel(Display):
             ax.figure.colorbar(drawn, ax=ax, label="added to f")
             ax.set(xlabel=self.names[0], ylabel=self.names[1])
         elif self.kind in ("coefficients", "groups"):
-            names = self.x if len(self.x) <= NAMED else None
-            draw_intervals(ax, names, (self.mean, self.lower, self.upper), style)
             groups = self.kind == "groups"
+            draw_intervals(ax, self.x, (self.mean, self.lower, self.upper), style, not groups)
             ax.set_xlabel("effect of group" if groups else "coefficient, per unit")
-            if not groups:
-                ax.invert_yaxis()
         else:
             ax.axhline(0.0, color="0.6", linewidth=0.8, zorder=0)
             ax.set_ylabel(ylabel, fontsize="small")
