@@ -114,7 +114,7 @@ def test_every_model_has_a_report(name):
     assert set(report.partial) == {"age", "dose", "noise"}
     assert (report.thresholds is None) == (classes == 3)
     assert ("lower" in report.rows) == (name != "em")
-    assert (report.chains is None) == (name != "gibbs")
+    assert ("r_hat" in report.parameters) == (name == "gibbs")
     assert len(report.sentences) == 3
 
 

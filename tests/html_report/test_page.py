@@ -135,13 +135,13 @@ def test_differences_of_log_loss_are_told_by_their_interval(answer):
         ("converged", False, "bad The fit has not converged"),
         ("novel_share", 0.06, "fair 6 % of the new rows are unlike the training rows"),
         ("novel_share", 0.05, None),
-        ("chains", 1.02, "fair The chains have not mixed"),
-        ("chains", 1.01, None),
+        ("r_hat", 1.02, "fair The chains have not mixed"),
+        ("r_hat", 1.01, None),
     ],
 )
 def test_a_note_is_printed_where_its_rule_holds(fact, value, note):
-    chains = pd.DataFrame({"largest_r_hat": [value]}) if fact == "chains" else None
-    found = words.notes(Report("", facts={**FACTS, fact: value}, chains=chains))
+    drawn = pd.DataFrame({"r_hat": [1.0, value]}) if fact == "r_hat" else None
+    found = words.notes(Report("", facts={**FACTS, fact: value}, parameters=drawn))
     said = [f"{one.kind} {one.text}".replace("\N{NO-BREAK SPACE}", " ") for one in found]
     assert len(said) == (note is not None)
     assert note is None or said[0].startswith(note)

@@ -62,7 +62,6 @@ def demo(
         )
         X, y = _tumours()
         model = BayesianLinearSVC(random_state=0).fit(X, y)
-        console.print(_effects(model, X))
         _draw(loss, model, X, picture)
         report(model, X, y, title="Is a tumour malignant?").save(page)
     console.print(f"Done in {time.perf_counter() - begin:.0f} s.")
@@ -137,18 +136,6 @@ def _coverage(simulations: int) -> float:
         lower, upper = model.predict_interval(new, level=0.9)
         held.append(np.mean((lower[:, 1] <= p_new) & (p_new <= upper[:, 1])))
     return float(np.mean(held))
-
-
-def _effects(model: Any, X: Any, top: int = 6) -> Table:
-    """Table of the largest average effects on the probability."""
-    effects = model.average_effects(X)
-    out = Table("measurement", title=f"Tumours: what changes P({model.classes_[1]}) most")
-    for name in ("change per sd", "90% interval"):
-        out.add_column(name, justify="right")
-    for (name, _), row in effects.loc[effects["mean"].abs().nlargest(top).index].iterrows():
-        ends = f"{row['lower']:+.1%} to {row['upper']:+.1%}"
-        out.add_row(str(name), f"{row['mean']:+.1%}", ends)
-    return out
 
 
 def _draw(loss: Any, model: Any, X: Any, path: Path) -> None:

@@ -124,16 +124,19 @@ def reliability(frame: Any, label: str) -> Figure:
 
 
 @styled
-def separation(P: Array, codes: Array, names: list[str], label: str) -> Figure:
-    """Histograms of the probabilities of the rows of two classes."""
-    axes = new_axes(f"predicted probability of {label}", "share of rows", size=LARGE)
-    edges = np.linspace(P.min(), P.max(), 21) if np.ptp(P) > 0 else 10
-    for k in (1, 0):
-        share = np.full((codes == k).sum(), 1.0 / max((codes == k).sum(), 1))
-        style = {"color": CLASSES[1 - k], "alpha": 0.55, "label": legend_name(names[k])}
-        axes.hist(P[codes == k], edges, weights=share, **style)
-    text = f"Distribution of the predicted probability of {label}, for each true class."
-    return finished(axes, "separation", "Separation", text)
+def histogram(
+    key: str, parts: dict[str, Array], ends: tuple[float, float], xlabel: str, text: str,
+    level: float | None = None,
+) -> Figure:  # fmt: skip
+    """Shares of rows by a number between ``ends``, for each part; dashed at a ``level``."""
+    axes, edges = new_axes(xlabel, "share of rows", size=LARGE), np.linspace(*ends, 21)
+    edges = edges if ends[0] < ends[1] else ends[0] + np.array([-0.01, 0.01])
+    for name, values in parts.items():
+        share = np.full(values.size, 1.0 / max(values.size, 1))
+        axes.hist(values, edges, weights=share, alpha=0.55, label=legend_name(name))
+    if level is not None:
+        axes.axhline(level, **DASHED)
+    return finished(axes, key, key.capitalize(), text)
 
 
 @styled
@@ -192,48 +195,3 @@ def partial(curves: dict[str, Any], classes: Array, label: str) -> dict[str, Fig
         text = f"Average probability as {title} changes, with all other columns unchanged."
         out[f"partial {name}"] = finished(axes, f"partial {name}", title, text)
     return out
-
-
-@styled
-def groups(frame: Any, factor: str, effect: str, most: int = 150) -> Figure:
-    """Effects of at most ``most`` groups of a factor in order, with intervals."""
-    frame = frame.sort_values("mean", kind="stable")
-    frame = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, most).round().astype(int))]
-    axes, x = new_axes("groups in order", f"{effect}, log odds", "", LARGE), range(len(frame))
-    axes.axhline(0.0, **DASHED)
-    if "lower" in frame:
-        axes.vlines(x, frame["lower"], frame["upper"], color=CLASSES[0], alpha=0.45, lw=1)
-    axes.plot(x, frame["mean"], "o", color=CLASSES[0], ms=3)
-    axes.set_xticks([])
-    text = f"Effects of {len(frame)} groups, {effect}."
-    return finished(axes, f"groups {factor}", f"Groups of {factor}", text)
-
-
-@styled
-def novelty(values: Array) -> Figure:
-    """Histogram of novelty, with the height that all bars have where rows are alike."""
-    axes, bins = new_axes("novelty of a row", "share of rows"), np.linspace(0, 1, 21)
-    share = np.full(values.size, 1 / values.size)
-    axes.hist(values, bins, weights=share, color=CLASSES[0], alpha=0.55)
-    axes.axhline(1 / 20, **DASHED)
-    text = (
-        "Distribution of novelty over held-out rows; the dashed line is for rows like the others."
-    )
-    return finished(axes, "novelty", "Novelty", text)
-
-
-@styled
-def convergence(paths: list[Array], names: list[str], quantity: str) -> Figure | None:
-    """The objective of each machine after each pass, less its last value."""
-    paths = [path[np.isfinite(path)] for path in paths[: len(CLASSES)]]
-    if max((path.size for path in paths), default=0) < 2:
-        return None
-    axes = new_axes("pass over the rows", f"{quantity}, minus the last", "")
-    for name, path in zip(names, paths):
-        axes.plot(range(1, path.size + 1), path - path[-1], label=legend_name(name))
-    later = np.concatenate([path[min(1, path.size - 1) :] - path[-1] for path in paths])
-    room = 0.1 * (np.ptp(later) or 1.0)  # the first pass may be far below
-    axes.set(ylim=(later.min() - room, later.max() + room))
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    text = f"The {quantity} after each pass, minus that after the last."
-    return finished(axes, "convergence", "Convergence", text)

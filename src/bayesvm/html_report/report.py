@@ -30,12 +30,6 @@ except ImportError as error:
         f"report needs Jinja2, matplotlib and pandas ({error.name}): pip install 'bayesvm[report]'"
     ) from error
 
-OBJECTIVES = {
-    "elbo": "lower bound on the log evidence",
-    "log_posterior": "log posterior density",
-    "log_likelihood": "log likelihood of the draws",
-}
-
 
 @dataclass(eq=False, repr=False)
 class Report:
@@ -66,15 +60,15 @@ class Report:
         Average probability as one column changes, of the most important columns.
     groups : dict of pandas.DataFrame
         ``effects``, ``variances`` and ``shares`` of groups.
-    relevance, parameters : pandas.DataFrame
-        Columns of a kernel by relevance; ``summary()`` of the model.
+    parameters : pandas.DataFrame
+        ``summary()`` of the model.
     rows : pandas.DataFrame
         Every held-out row: labels, probabilities by models that had not seen it (``p``,
         ``p_label``); probability, interval and novelty by the model itself.
     telling : dict of pandas.DataFrame
         The rows that are most ``surprising``, ``least_sure`` and ``novel``.
-    columns, findings, chains : pandas.DataFrame
-        Columns of the data; what their preparation did; diagnostics of a sampled fit.
+    columns, findings : pandas.DataFrame
+        Columns of the data; what their preparation did.
     figures : dict of Figure
         Pictures; notebooks show each.
     facts : dict
@@ -95,13 +89,11 @@ class Report:
     effects: Any = None
     partial: dict[str, Any] = field(default_factory=dict)
     groups: dict[str, Any] = field(default_factory=dict)
-    relevance: Any = None
     parameters: Any = None
     rows: Any = None
     telling: dict[str, Any] = field(default_factory=dict)
     columns: Any = None
     findings: Any = None
-    chains: Any = None
     figures: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -306,51 +298,37 @@ def add_scores(out: Report, held: score.HeldOut, classes: Any, level: float) -> 
         title, frame = "Precision and recall", out.precision_recall
         drawn["precision_recall"] = figures.curve(frame, "pr", title, *names, share)
     if len(classes) == 2:
-        both = [words.plain(k, 24) for k in classes]
-        drawn["separation"] = figures.separation(held.P[:, 1], held.codes, both, label)
+        p, name = held.P[:, 1], f"predicted probability of {label}"
+        parts = {words.plain(classes[k], 24): p[held.codes == k] for k in (1, 0)}
+        text = f"Distribution of the {name}, for each true class."
+        drawn["separation"] = figures.histogram("separation", parts, (p.min(), p.max()), name, text)
         out.thresholds = score.thresholds(held)
         drawn["cost"] = figures.cost(out.thresholds)
     if len(classes) <= 20:  # more do not fit on a page
         out.confusion = score.confusion(held, classes)
     if held.fitted is not None and held.fitted.novelty is not None:
-        drawn["novelty"] = figures.novelty(held.fitted.novelty)
+        name, parts = "novelty of a row", {"": held.fitted.novelty}
+        text = "Distribution of novelty of held-out rows; dashed: of rows like the training rows."
+        alike = 1 / 20  # the height of 20 equal bars
+        drawn["novelty"] = figures.histogram("novelty", parts, (0, 1), name, text, alike)
 
 
 def add_fit(out: Report, inside: Inside, record: Any, level: float) -> None:
     """Groups, parameters, convergence and what the preparation of columns did."""
-    model = inside.model
+    model, scales = inside.model, scale_names(inside)
     if getattr(model, "factors_", None):
         out.groups = {
             "effects": model.random_effects_,
             "variances": model.variance_components_,
             "shares": model.intraclass_share_,
         }
-        for factor in model.factors_[:3] if len(model.classes_) == 2 else []:
-            frame = model.random_effects_.xs(factor, level="factor")
-            effect = frame.index.get_level_values("effect")[0]
-            named = words.plain(factor, 30), words.plain(effect, 30)
-            frame = frame.xs(effect, level="effect")
-            out.figures[f"groups {factor}"] = figures.groups(frame, *named)
-    out.relevance, out.chains = tables.relevance(inside), tables.chains(model)
-    scales = scale_names(inside)
     out.parameters = model.summary(level=level).rename(index=lambda name: scales.get(name, name))
-    path = model.fit_.path if isinstance(model.fit_.path, list) else [model.fit_.path]
-    names = [words.plain(k, 24) for k in model.classes_]
-    paths = [np.asarray(each, float) for each in path]
-    if picture := figures.convergence(paths, names, objective_of(model)):
-        out.figures["convergence"] = picture
     found = getattr(record, "findings", None)
     for step in (step for steps in inside.before for step in steps):
         found = getattr(step, "findings_", None) if found is None else found
     if found:
         rows = [tuple(each)[:4] for each in found]
         out.findings = pd.DataFrame(rows, columns=["column", "problem", "action", "kind"])
-
-
-def objective_of(model: Any) -> str:
-    """What the fit has maximised, in words."""
-    kind = model.fit_.kind
-    return OBJECTIVES.get(kind, kind.replace("_", " "))
 
 
 def add_facts(
@@ -390,7 +368,6 @@ def add_facts(
         "leaks": leaks(out, n),
         "holds_rows": hasattr(model, "kernel_") or hasattr(model, "n_vectors_"),
         "converged": bool(model.converged_),
-        "kind": objective_of(model),
         "level": words.percent(level, 0),
         "version": __version__,
         "date": getattr(record, "date", "") or datetime.date.today().isoformat(),

@@ -310,14 +310,12 @@ def scores(held: HeldOut, level: float = 0.9, repeats: int = 400) -> Any:
 
 
 def by_fold(held: HeldOut) -> Any:
-    """The same scores in each fold, a row for each fold and model."""
-    rows = []
-    for fold in np.unique(held.folds):
-        some = held.folds == fold
-        for name, P in held.proba.items():
-            found = metrics(held.codes[some], P[some], held.weights[None, some])[0]
-            rows.append([fold, name, *found])
-    return pd.DataFrame(rows, columns=["fold", "model", *METRICS])
+    """The same scores in each fold, a row for each model and fold."""
+    folds = np.unique(held.folds)
+    counts = (held.folds == folds[:, None]) * held.weights
+    parts = {name: pd.DataFrame(metrics(held.codes, P, counts), folds, METRICS)
+             for name, P in held.proba.items()}  # fmt: skip
+    return pd.concat(parts, names=["model", "fold"]).reset_index()
 
 
 def metrics(codes: Array, P: Array, counts: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Tables of the report: effects of columns, columns of the data, rows, relevance, chains."""
+"""Tables of the report: effects of columns, columns of the data, rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from ..core.types import Array
 from ..estimators.average import average_at, contrasts, editable, effects_of, with_column
 from ..estimators.predictions import proba
 from ..inspection.display import Inside
-from ..inspection.kernels import relevances
-from ..predictive.diagnostics import ess, r_hat
 from .scores import HeldOut, Rows, auc, thinned
 from .words import is_clear, short
 
@@ -139,19 +137,6 @@ def grid_of(model: Any, X: Any, j: int, points: int = 13, levels: int = 8) -> li
     return list(np.linspace(low, high, points).tolist())
 
 
-def relevance(inside: Inside) -> Any:
-    """One over the length scale of each column of a kernel machine, the largest first."""
-    try:
-        names, parts = relevances(inside)
-    except (ValueError, AttributeError):  # no kernel, or one length scale for all columns
-        return None
-    index = pd.Index(names, name="column")
-    frame = pd.DataFrame(dict(zip(["relevance", "local"], parts)), index)
-    if frame["relevance"].nunique() == 1:
-        return None
-    return frame.sort_values("relevance", ascending=False, kind="stable")
-
-
 # ---------------------------------------------------------------------------------------------
 # Columns and rows of the data
 
@@ -239,18 +224,3 @@ def telling_rows(rows: Any, X: Any, held: HeldOut, names: list[str], known: list
     if "novelty" in whole:
         out["novel"] = whole.sort_values("novelty", ascending=False, kind="stable")
     return {name: frame.head(8) for name, frame in out.items()}
-
-
-def chains(model: Any) -> Any:
-    """R-hat and effective number of draws over the coefficients of a sampled model, or ``None``."""
-    rows = []
-    for name, machine in zip(
-        [""] if len(model.machines_) == 1 else model.classes_, model.machines_
-    ):
-        if getattr(machine, "draws", None) is not None:
-            theta = machine.draws.theta
-            worst = float(np.max(r_hat(theta))), float(np.min(ess(theta)))
-            rows.append([str(name), *theta.shape, *worst])
-    columns = ["class", "chains", "draws", "coefficients", "largest_r_hat", "smallest_ess"]
-    frame = pd.DataFrame(rows, columns=columns).set_index("class")
-    return frame if len(frame) else None

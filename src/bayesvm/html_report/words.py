@@ -157,7 +157,8 @@ def notes(report: Any) -> list[Note]:
     if gone := [plain(name) for name, _, left_out in facts["leaks"] if left_out]:
         give, were = ("give", "were") if len(gone) > 1 else ("gives", "was")
         fair.append(f"{listed(gone)} {give} the label away and {were} left out.")
-    if report.chains is not None and report.chains["largest_r_hat"].max() > 1.01:
+    drawn = report.parameters
+    if drawn is not None and "r_hat" in drawn and drawn["r_hat"].max() > 1.01:
         fair.append("The chains have not mixed (R-hat above 1.01): draw more samples.")
     if (facts["novel_share"] or 0) > 0.05:
         share = percent(facts["novel_share"], 0)
