@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, make_moons
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -50,13 +49,6 @@ def test_coefficients_are_sorted_and_scaled(vb, data):
     assert "80% interval" in display.ax_.get_xlabel()
 
 
-def test_coefficients_as_given(vb):
-    names = [f"column {j}" for j in range(6)]
-    display = CoefficientDisplay.from_estimator(vb, sort=False, standardized=False, names=names)
-    assert display.names == names
-    np.testing.assert_array_equal(display.mean, vb.coef_[0])
-
-
 def test_point_estimate_has_no_bars(data):
     display = CoefficientDisplay.from_estimator(BayesianLinearSVC(inference="em").fit(*data))
     assert display.lower is None
@@ -70,11 +62,6 @@ def test_coefficients_of_one_class():
     np.testing.assert_array_equal(display.mean, three.coef_[1])
     with pytest.raises(ValueError, match="label must be one of the classes"):
         CoefficientDisplay.from_estimator(three, label=7)
-
-
-def test_displays_need_a_fit():
-    with pytest.raises(NotFittedError):
-        CoefficientDisplay.from_estimator(BayesianLinearSVC())
 
 
 def test_what_to_install(vb, monkeypatch):

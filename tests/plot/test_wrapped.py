@@ -7,7 +7,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesvm import BayesianLinearSVC, BayesianSVC, FactorSVC, plot
+from bayesvm import BayesianLinearSVC, BayesianSVC, plot
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib.pyplot")
@@ -36,8 +36,7 @@ def by_hand(model, rows=X, **fit):
     return model.fit(Z, Y, **fit), Z
 
 
-@pytest.mark.parametrize("wrap", [wrap, lambda model: searched(scaled(model))])
-def test_coefficients(wrap):
+def test_coefficients():
     display = plot.CoefficientDisplay.from_estimator(wrap(BayesianLinearSVC()).fit(X, Y))
     want = plot.CoefficientDisplay.from_estimator(by_hand(BayesianLinearSVC())[0])
     assert display.names == [["age", "dose"][int(name[1:])] for name in want.names]
@@ -61,20 +60,6 @@ def test_missing_cells():
     display = plot.MissingDisplay.from_estimator(model, holes)
     assert display.names == ["age", "dose"]
     assert sum(len(mean) for mean in display.mean) == holes.isna().to_numpy().sum()
-
-
-def test_factors():
-    wide = pd.DataFrame(
-        X["age"].to_numpy()[:, None] + RNG.standard_normal((60, 6)), columns=list("abcdef")
-    )
-    model = scaled(FactorSVC(2, "linear")).fit(wide, Y)
-    assert set(plot.LoadingHeatDisplay.from_estimator(model).names) == set("abcdef")
-    assert set(plot.TopLoadingDisplay.from_estimator(model).names[0]) == set("abcdef")
-    display = plot.FactorScoreDisplay.from_estimator(model, wide, Y)
-    want = by_hand(FactorSVC(2, "linear"), wide)
-    np.testing.assert_allclose(
-        display.scores, plot.FactorScoreDisplay.from_estimator(*want, Y).scores
-    )
 
 
 def test_path():

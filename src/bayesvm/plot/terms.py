@@ -173,9 +173,7 @@ def _smooth(
         cells = [np.asarray(cells_of(column_of(X, k)), dtype=float) for k in columns]
         spans = [np.linspace(np.nanmin(own), np.nanmax(own), count) for own in cells]
         values, x = np.meshgrid(*spans), spans[0] if kind == "curve" else tuple(spans)
-    if len(
-        values
-    ):  # the first row, repeated: the columns that the term does not read do not matter
+    if kind != "rows":  # the first row, repeated: the term does not read its other columns
         first = np.zeros(np.size(values[0]), dtype=int)
         rows = X.iloc[first] if hasattr(X, "iloc") else X[first]
         for k, own in zip(columns, values, strict=True):
