@@ -144,7 +144,7 @@ def test_warnings_are_one_line_and_once(table, monkeypatch):
         ("t.json", b'{"age": [1', "cannot be read as .json"),
         ("t.json", b'"text"', "neither a list of records nor columns by name"),
         ("t.json", b'[1, "x", {"a": 2}]', "cannot be read as .json"),
-        ("t.json", b'{"columns": ["a", "label"], "data": [[1, 2]]}', "write a list of rows"),
+        ("t.json", b'{"columns": ["a", "label"], "data": [[1, 2]]}', "neither a list of records"),
         (
             "t.csv",
             b"age,label\n" + b"1e300,u\n2,v\n3,u\n4,v\n" * 9,

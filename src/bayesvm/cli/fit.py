@@ -250,11 +250,18 @@ class Fitted(NamedTuple):
 def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) -> Fitted:
     """Fit the estimator of a pipeline, whose cleaner is fitted, until the time is up."""
     step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
-    begin, loss = time.monotonic(), np.inf
+    begin, loss, X = time.monotonic(), np.inf, model[0].transform(rows.X)
+    largest = X.select_dtypes("number").abs().max()
+    if np.any(largest > np.finfo(np.float32).max):
+        name, size = largest.idxmax(), largest.max()
+        raise ValueError(
+            f"column {name!r} has a cell of {size:.3g}, beyond the range of single precision; mend "
+            f"the cell, or leave the column out: --drop {name}"
+        )
     estimator = model[1].set_params(callbacks=[clock])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(model[0].transform(rows.X), rows.y, **rows.fit_options)
+        estimator.fit(X, rows.y, **rows.fit_options)
     estimator.set_params(callbacks=None)  # a file holds no code
     held = estimator.fit_.left_out
     if held is not None and not estimator.fit_.stopped:

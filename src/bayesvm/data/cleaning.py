@@ -297,12 +297,6 @@ def learn_column(
     if missing == x.size:
         problem = "it is empty" if cells.isna().all() else "no cell can be read"
         return None, [*found, Finding(name, problem, "left out", "empty")]
-    largest = x[np.nanargmax(np.abs(x))]
-    if np.abs(largest) > np.finfo(np.float32).max:
-        raise ValueError(
-            f"column {name!r} has a cell of {largest:.3g}, which is beyond the range of single "
-            "precision; mend the cell, or leave the column out."
-        )
     if not use and np.all(x == x[0]):
         return None, [*found, Finding(name, f"all cells are {x[0]:.6g}", "left out", "constant")]
     if not use and isinstance(column, Number) and numbers_rows(name, x):
