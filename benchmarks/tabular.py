@@ -2,7 +2,7 @@
 
     python benchmarks/tabular.py --jobs 16 --folds 2 3 --out tabular.csv
     python benchmarks/tabular.py --jobs 16 --folds 2 3 --models kernel linear --seconds 400
-    python benchmarks/tabular_pages.py tabular.csv      # tables and figure of docs/benchmarks.md
+    python benchmarks/pages.py                    # tables and figure of docs/benchmarks.md
 
 Four stratified folds of the rows as they stand in the file; the score of a fold is the weighted
 average precision.  Rows that are in the file are not computed again.  Beside ``tabular.csv``,
