@@ -30,7 +30,6 @@ from ..predictive.fitting import (
     can_join,
     find_posterior,
     fit_classes,
-    moments_of_classes,
     with_link,
 )
 from ..predictive.leave_one_out import LooMoments
@@ -279,14 +278,10 @@ class Run(Reporter):
             start, watch = starts[j] if starts else None, Monitor(self, part)
             one = replace(problem, y=place(target))
             found = find_posterior(one, scheme, rng, start, watch, rotation, **options)
-            machine, own = with_link(found, probability, width, curved=n_classes == 2)
+            machine, own = with_link(found, probability, width, y if n_classes > 2 else None)
             machines.append(machine)
             left_out.append(own)
-        found_moments = LooMoments.of(left_out)
-        if found_moments is None and not problem.model.is_latent:
-            # each class has chosen other rows
-            found_moments = moments_of_classes(machines, problem, y)
-        return machines, found_moments, None
+        return machines, LooMoments.of(left_out), None
 
 
 def fit_terms(

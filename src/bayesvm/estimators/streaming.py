@@ -153,9 +153,9 @@ def learn(
         weighted = problem_of(held, machine.model, y_held, n_jobs)
         weighted = replace(weighted, c=held.c / share[held.codes])
         if met[j]:
-            machine, own = with_link(
-                PosteriorFit(machine, weighted), probability, "model", n_classes == 2
-            )
+            codes = held.codes if n_classes > 2 else None
+            learned = PosteriorFit(machine, weighted)
+            machine, own = with_link(learned, probability, "model", codes)
         else:  # the mean of f is zero: the link gives the shares of the labels
             c = effective(weighted.c, weighted.unit)
             own = LooMoments(y_held, *weighted.moments(machine.state.coef), c)

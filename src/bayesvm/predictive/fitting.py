@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ..core.arrays import one_against_rest, to_numpy
+from ..core.arrays import to_numpy
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
 from ..data import rows_of_all_classes
@@ -163,13 +163,14 @@ def with_link(
     fit: PosteriorFit,
     probability: str,
     width: str = "data",
-    curved: bool = True,
+    codes: Array | None = None,
     max_rows: int = 20_000,
 ) -> tuple[BinaryModel, LooMoments]:
     """A binary model with link and robust covariance, and leave-one-out moments at some rows.
 
-    ``curved`` links are for two classes: those of a class against the rest are normalised over
-    classes, or replaced by one link over classes.  Where rows have groups, a likelihood that is
+    With ``codes``, the classes of the rows, the model is that of one class against the rest.  Its
+    link has three parameters, as links are then normalised over classes or replaced by one link;
+    the rows are the same for each class.  Where rows have groups, a likelihood that is
     normalised is its own link; any other link is fitted with half the weight on rows whose groups
     count as new: their effects vary more, which cannot be seen at rows of known groups.
     """
@@ -177,7 +178,10 @@ def with_link(
     likelihood, grouped, post = problem.model.likelihood, problem.model.grouped, machine.posterior
     if probability == "calibrated" and grouped and likelihood.normalised and post.has_spread:
         probability = "normalised"
-    subset, share = problem.balanced(max_rows, np.random.default_rng(0))
+    if codes is None:
+        subset, share = problem.balanced(max_rows, np.random.default_rng(0))
+    else:
+        subset, _, share = subset_of_classes(problem, codes, max_rows)
     m, v = post.left_out(subset)
     y, c = subset.y, subset.c * share
     loo = LooMoments(y, m, v, effective(c, subset.unit))
@@ -189,8 +193,8 @@ def with_link(
             new_m, new_v = zip(*(machine.moments(X) for X in blocks), strict=True)
             M, V = np.concatenate([m, *new_m]), np.concatenate([v, *new_v])
             observed = LooMoments(np.tile(y, 2), M, V, np.tile(0.5 * loo.c, 2))
-        link = CalibratedLink.fit(*observed, curved=curved)
-        if curved and not (grouped or problem.model.is_latent):
+        link = CalibratedLink.fit(*observed, curved=codes is None)
+        if codes is None and not (grouped or problem.model.is_latent):
             mean = subset.matvec(post.mean)
             scale = effect_scale(y > 0, link.proba(mean, v), mean, loo.c)
     robust = None
@@ -201,29 +205,16 @@ def with_link(
     return replace(machine, link=link, robust_covariance=robust, effect_scale=scale), loo
 
 
-def moments_of_classes(
-    machines: Sequence[BinaryModel], problem: Problem, codes: Array
-) -> LooMoments:
-    """Leave-one-out moments of machines of each class against the rest, of classes ``codes``."""
-    problem, rows, weight = _rows_of_classes(problem, codes, len(machines))
-    codes = codes[rows]
-    pairs = []
-    for machine, y in zip(machines, one_against_rest(codes, len(machines)), strict=True):
-        pairs.append(machine.posterior.left_out(replace(problem, model=machine.model, y=y)))
-    m, v = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    return LooMoments(codes, m, v, weight)
-
-
-def _rows_of_classes(
-    problem: Problem, codes: Array, classes: int, max_rows: int = 20_000
+def subset_of_classes(
+    problem: Problem, codes: Array, max_rows: int = 20_000
 ) -> tuple[Problem, Array, Array]:
-    """The problem of some rows on the host, their numbers, and weights that count all."""
+    """Some rows of all classes on the host, their numbers, and how many rows each represents."""
     rows = rows_of_all_classes(codes, min(codes.size, max_rows), np.random.default_rng(0))
     if rows.size < codes.size or not problem.blocks.in_memory:
         problem = problem.some(rows)
-    problem, drawn = problem.on_host(), codes[rows]
-    share = np.bincount(codes, minlength=classes) / np.bincount(drawn, minlength=classes).clip(1)
-    return problem, rows, effective(problem.c * share[drawn], problem.unit)
+    drawn, counts = codes[rows], np.bincount(codes)
+    share = counts / np.bincount(drawn, minlength=counts.size).clip(1)
+    return problem.on_host(), rows, share[drawn]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -297,7 +288,8 @@ def left_out_classes(
     draws there are none, and each is weighted by one over the likelihood of the row.
     """
     codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
-    problem, rows, weight = _rows_of_classes(problem, codes, K)
+    problem, rows, share = subset_of_classes(problem, codes)
+    weight = effective(problem.c * share, problem.unit)
     codes, gone, posts = codes[rows], problem.gone, [m.posterior for m in machines]
     inside = np.stack([problem.matvec(post.mean) for post in posts], axis=1)
     if weights is None:

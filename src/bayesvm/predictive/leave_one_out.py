@@ -18,9 +18,11 @@ shares :math:`\pi_k`,
 
 .. math:: \log p_k \leftarrow \log\pi_k + g(v)\,(\log p_k - \log\pi_k) + \text{const},
 
-with :math:`g = v_0/v` beyond :math:`v_0`, the largest variance at a training row.  For a
-process whose variance cannot exceed :math:`v_2`, *g* is also at most
-:math:`(v_2 - v)/(v_2 - v_1)`, with :math:`v_1` close to :math:`v_2`.
+where *v* is larger than :math:`v_0`, the largest variance at a training row.  The share
+:math:`g = (1/v - 1/v_p)/(1/v_0 - 1/v_p)` is the information of the training rows about f, the
+precision that they add to the prior's variance :math:`v_p` (infinite for linear predictors),
+relative to the least of any training row.  By exchangeability a new row from the population of the
+*n* training rows has :math:`v > v_0` with a probability of at most :math:`1/(n + 1)`.
 """
 
 from __future__ import annotations
@@ -179,45 +181,26 @@ class LooPredictions(NamedTuple):
 
 
 class Extrapolation(NamedTuple):
-    """Variances from which on the classes' shares are mixed in, and logs of these shares."""
+    """How probabilities go to the shares of the classes far from the training rows."""
 
-    begin: float  # v_0
-    near: float  # v_1, infinite where there is no limit
-    end: float  # v_2
-    shares: Array  # (classes,)
+    largest: float  # variance of f at a training row, v_0
+    limit: float  # variance of f under the prior, v_p, infinite where it has none
+    log_shares: Array  # (classes,)
 
     @staticmethod
-    def of(
-        moments: LooMoments,
-        masses: Array,
-        limit: float,
-        near_prior: float = 0.97,
-        rare: float = 0.01,
-        at_prior: float = 0.995,
-    ) -> Extrapolation | None:
-        """From leave-one-out moments; ``limit`` is the largest variance, or infinite.
-
-        v_1 is a share ``near_prior`` of the limit, or the variance that a share ``rare`` of the
-        training rows exceeds if that is larger; from a share ``at_prior`` on there is none, as the
-        link was fitted to rows that are unlike each other.
-        """
-        v = moments.v.mean(axis=1)
-        if not v.max() > 0 or not np.all(masses > 0):
+    def of(moments: LooMoments, masses: Array, limit: float) -> Extrapolation | None:
+        """From leave-one-out moments; ``None`` where no row is further away than these."""
+        largest = float(moments.v.mean(axis=1).max())
+        if not (0.0 < largest < limit and np.all(masses > 0)):
             return None
-        begin, near, shares = float(v.max()), np.inf, np.log(masses / masses.sum())
-        if np.isfinite(limit):
-            common = weighted_quantile(v, moments.c, (1.0 - rare) * float(moments.c.sum()))
-            near = max(float(common), near_prior * limit)
-        return Extrapolation(begin, near if near < at_prior * limit else np.inf, limit, shares)
+        return Extrapolation(largest, limit, np.log(masses / masses.sum()))
 
     def mixed(self, logs: Array, v: Array) -> Array:
         """Logs of probabilities up to a constant, ``(n, classes)``, mixed with the shares.
 
         ``v`` are variances of f, ``(n, machines)``.
         """
-        mean = v.mean(axis=-1, keepdims=True)
-        g = self.begin / np.maximum(mean, self.begin)
-        if np.isfinite(self.near):
-            rest = (self.end - np.maximum(mean, self.near)) / (self.end - self.near)
-            g = np.minimum(g, np.maximum(rest, 0.0))
-        return np.where(g < 1.0, self.shares + g * (logs - self.shares), logs)
+        v = np.maximum(v.mean(axis=-1, keepdims=True), self.largest)
+        least, information = 1.0 / self.largest - 1.0 / self.limit, 1.0 / v - 1.0 / self.limit
+        g = np.maximum(information, 0.0) / least
+        return np.where(g < 1.0, self.log_shares + g * (logs - self.log_shares), logs)
