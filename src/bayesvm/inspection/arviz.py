@@ -142,11 +142,11 @@ def has_prior(fit: Fit) -> bool:
 
 def from_prior(machine: BinaryModel, n: int, rng: np.random.Generator) -> Array:
     """Draws of the coefficients from their Gaussian prior, with its scale as it was learned."""
-    model, held = machine.model, machine.draws
+    model, draws = machine.model, machine.draws
     out = rng.standard_normal((n, model.width))
     for term, state, where in zip(model.terms, machine.state.priors, model.slices, strict=True):
         prior, p = term.prior, where.stop - where.start
-        drawn = None if held is None else held.hyper.get(term.name)
+        drawn = None if draws is None else draws.hyper.get(term.name)
         if prior.is_blocked:
             z = out[:, where].reshape(n, -1, prior.size)
             if drawn is None:

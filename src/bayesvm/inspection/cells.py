@@ -63,8 +63,8 @@ class ImputedCells:
         """
         parts = []
         for k, design, columns in self.terms:
-            held: Any = self._learned(k) if design.is_latent else design.cells
-            row, column, mean, var = held
+            cells: Any = self._learned(k) if design.is_latent else design.cells
+            row, column, mean, var = cells
             center, scale = design.center[column], design.scale[column]
             sd = np.sqrt(var) * scale
             row = row if rows is None else rows[row]

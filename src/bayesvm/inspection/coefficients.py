@@ -27,14 +27,14 @@ def coefficient_table(
 
     These are before the diagnostics of draws, or in the place of columns of the same name.
     """
-    post, held = machine.reported, machine.draws
+    post, draws = machine.reported, machine.draws
     table = {"mean": T @ post.mean + shift}
     if post.has_spread:
         table["sd"] = np.sqrt(post.reported(T)[1])
         table["lower"], table["upper"] = post.quantiles(T, ends) + shift
     table |= more
-    if held is not None:
-        user = np.stack([np.asarray(T @ chain.T).T for chain in held.theta])
+    if draws is not None:
+        user = np.stack([np.asarray(T @ chain.T).T for chain in draws.theta])
         table |= convergence(user)
     return table
 
@@ -134,9 +134,9 @@ class Coefficients:
             return machine.reported.quantiles(self._matrix, levels) + level
         scale = self.scale
         chance = np.ones_like(scale) if given else machine.inclusion[self.where]
-        own = machine.slab_quantiles(levels, chance, self.where) / scale
-        shift = machine.reported.quantiles(self._matrix[:1], levels)
-        return np.concatenate([shift, own], axis=1) + level
+        coef = machine.slab_quantiles(levels, chance, self.where) / scale
+        intercept = machine.reported.quantiles(self._matrix[:1], levels)
+        return np.concatenate([intercept, coef], axis=1) + level
 
     @property
     def inclusion(self) -> Array:
@@ -162,10 +162,10 @@ class Coefficients:
         dims: dict[str, list[str]] = {"coef": ["feature"]}
         if self.has_intercept:
             group["intercept"], dims["intercept"] = [shift for _, shift in pairs], []
-        held = self.machines[0].draws
-        if self.is_binary and held is not None and "coef" in held.hyper:
-            drawn = self.prior.reported(held.hyper["coef"])
-            group |= {f"coef_{name}": values for name, values in drawn.items()}
+        draws = self.machines[0].draws
+        if self.is_binary and draws is not None and "coef" in draws.hyper:
+            scales = self.prior.reported(draws.hyper["coef"])
+            group |= {f"coef_{name}": values for name, values in scales.items()}
         return group, dims, {"feature": self.names}
 
     def summary(self, level: float = 0.9) -> Any:

@@ -159,14 +159,14 @@ class GroupEffects:
 
     def _covariances(self, machine: BinaryModel, k: int) -> Array:
         """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
-        term, held, known = machine.model.terms[k], machine.draws, machine.drawn_covariances(k)
-        if known is not None:
-            return known
+        term, drawn = machine.model.terms[k], machine.drawn_covariances(k)
+        if drawn is not None:
+            return drawn
         j = next(j for j, one in enumerate(self.fit.machines) if one is machine)
         s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
-        if held is not None:  # as many as of the factors that were sampled
-            draws = draws[np.arange(held.log_prob.size) % VARIANCES]
+        if machine.draws is not None:  # as many as of the factors that were sampled
+            draws = draws[np.arange(machine.draws.log_prob.size) % VARIANCES]
         return draws if draws.ndim == 3 else draws[:, None, None] * np.eye(term.design.r)
 
     def _note(self, machine: BinaryModel, k: int) -> str:
@@ -197,16 +197,16 @@ class GroupEffects:
 def _effects(machine: BinaryModel, k: int, level: float) -> dict[str, Array]:
     """Columns of the report of one term's effects."""
     where, design = machine.model.slices[k], machine.model.terms[k].design
-    T, held = design.to_user(), machine.draws
+    T, draws = design.to_user(), machine.draws
     mean = (machine.posterior.mean[where].reshape(design.G, design.r) @ T.T).ravel()
-    if held is not None:
-        u = held.theta[..., where].reshape(-1, design.G, design.r) @ T.T
+    if draws is not None:
+        u = draws.theta[..., where].reshape(-1, design.G, design.r) @ T.T
         return draws_table(u.reshape(1, -1, mean.size), level) | {"mean": mean}
     if not machine.posterior.has_spread:
         return {"mean": mean}
     post: Any = machine.reported
-    own = post.blocks(where, design.r)
-    return gaussian_table(mean, np.sqrt(np.einsum("jk,gkl,jl->gj", T, own, T)).ravel(), level)
+    variance = np.einsum("jk,gkl,jl->gj", T, post.blocks(where, design.r), T)
+    return gaussian_table(mean, np.sqrt(variance).ravel(), level)
 
 
 def second_moments(problem: Problem) -> dict[str, Array]:
