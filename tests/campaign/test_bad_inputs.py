@@ -29,52 +29,29 @@ def gap(a, b):
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 
+GIVEN = {"X": bad.ROWS, "y": bad.LABELS, "sample_weight": bad.WEIGHTS}
+
+
 @each
-def test_rows_to_fit(name, tally):
+@pytest.mark.parametrize("argument", GIVEN)
+def test_arguments_of_fit(name, argument, tally):
     plain = SEVEN[name]().fit(X, Y).predict_proba(NEW)
-    for label, (kind, make) in bad.ROWS.items():
+    for label, (kind, make) in GIVEN[argument].items():
         kind = expectation(kind, name)
 
         def action():
-            model = SEVEN[name]().fit(make(X.copy()), Y)
-            new = make(NEW.copy())
+            rows = make(X.copy()) if argument == "X" else X
+            labels = make(Y.copy()) if argument == "y" else Y
+            how = {"sample_weight": make(Y)} if argument == "sample_weight" else {}
+            new = make(NEW.copy()) if argument == "X" else NEW
+            model = SEVEN[name]().fit(rows, labels, **how)
+            if not hasattr(new, "tocsr"):
+                require_valid(model, new)
             if kind == bad.SAME:
                 require(gap(model.predict_proba(new), plain) < 1e-6, "another fit")
-            elif not hasattr(new, "tocsr"):
-                require_valid(model, new)
+                require(0 <= model.score(rows, labels) <= 1, "no score")
 
-        tally.judge(f"{name}.fit(X: {label})", action, bad.DUE[kind])
-    tally.close()
-
-
-@each
-def test_labels(name, tally):
-    plain = SEVEN[name]().fit(X, Y).predict_proba(NEW)
-    for label, (kind, make) in bad.LABELS.items():
-
-        def action():
-            model = SEVEN[name]().fit(X, make(Y.copy()))
-            require_valid(model, NEW)
-            if kind == bad.SAME:
-                require(gap(model.predict_proba(NEW), plain) < 1e-6, "another fit")
-                require(0 <= model.score(X, make(Y.copy())) <= 1, "no score")
-
-        tally.judge(f"{name}.fit(y: {label})", action, bad.DUE[kind])
-    tally.close()
-
-
-@each
-def test_weights(name, tally):
-    plain = SEVEN[name]().fit(X, Y).predict_proba(NEW)
-    for label, (kind, make) in bad.WEIGHTS.items():
-
-        def action():
-            model = SEVEN[name]().fit(X, Y, sample_weight=make(Y))
-            require_valid(model, NEW)
-            if kind == bad.SAME:
-                require(gap(model.predict_proba(NEW), plain) < 1e-6, "another fit")
-
-        tally.judge(f"{name}.fit(sample_weight: {label})", action, bad.DUE[kind])
+        tally.judge(f"{name}.fit({argument}: {label})", action, bad.DUE[kind])
     tally.close()
 
 

@@ -3,19 +3,15 @@
 import os
 import pickle
 import signal
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.data.ways import WAYS, at, computed, dasked, filed, gap, rows_in, shrink, torched
+from tests.data.ways import WAYS, at, computed, dasked, filed, gap, rows_in, shrink
 from tests.problems import local_cluster
 
 from bayesvm import MixedSVC
 from bayesvm.data import (
     Dask,
-    Gpu,
     Serial,
     block_rows,
     cut,
@@ -82,42 +78,6 @@ def test_the_same_fit(way, model, reference):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
     p = have.predict_proba(data, groups=members)
     np.testing.assert_allclose(computed(p), want.predict_proba(X, groups=groups), rtol=1e-8)
-
-
-@ways
-def test_float32_columns(way, reference):
-    """Stated: 1e-4 of the scale of the posterior mean."""
-    (groups, random), want = MODELS["slopes, crossed"], reference["slopes, crossed"]
-    data, labels, members, options = rows_in(way, X, Y, groups)
-    engine = {"dask": Dask(), "torch": Gpu("cpu")}.get(way, options.get("engine", Serial()))
-    engine = replace(engine, dtype="float32")
-    have = MixedSVC(random=random, engine=engine, random_state=0)
-    have.fit(data, labels, groups=members)
-    assert have.machines_[0].model.dtype == "float32"
-    assert 0 < gap(have, want) < 1e-4
-    p = have.predict_proba(data, groups=members)
-    np.testing.assert_allclose(computed(p), want.predict_proba(X, groups=groups), atol=1e-4)
-
-
-def test_rows_that_do_not_fit_the_device_are_sent_block_by_block(reference, monkeypatch):
-    monkeypatch.setattr(Gpu, "available", lambda self: X.nbytes // 2)
-    groups, random = MODELS["slopes, crossed"]
-    data, labels, members, options = rows_in("torch, sent there", X, Y, groups)
-    have = MixedSVC(random=random, random_state=0, **options).fit(data, labels, groups=members)
-    assert gap(have, reference["slopes, crossed"]) < 1e-8
-
-
-@settings(max_examples=6, deadline=None)
-@given(cuts=st.sets(st.integers(1, N - 1), max_size=5))
-def test_any_partition_gives_the_same_fit(cuts, reference):
-    edges, want = [0, *sorted(cuts), N], reference["an intercept"]
-    sizes = tuple(np.diff(edges).tolist())
-    data, labels, members = dasked(X, Y, ONE, sizes)
-    for have in (
-        MixedSVC(random_state=0).fit(filed(X, Y, ONE, edges)),
-        MixedSVC(random_state=0).fit(data, labels, groups=members),
-    ):
-        assert gap(have, want) < 1e-8
 
 
 @pytest.mark.filterwarnings("ignore:the chains do not agree", "ignore:too few draws")
@@ -362,8 +322,3 @@ def test_groups_on_a_real_cluster(reference):
         scheme = Gibbs(draws=4, burn_in=2, chains=1)
         drawn = MixedSVC(inference=scheme, random_state=0).fit(data, labels, groups=members)
         assert np.isfinite(drawn.coef_).all()
-
-
-def test_tensors_are_not_sampled():
-    with pytest.raises(ValueError, match="inference='vb'"):
-        MixedSVC(inference="gibbs").fit(*torched(X), Y, groups=ONE)
