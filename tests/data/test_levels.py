@@ -18,25 +18,18 @@ LABELS = {
 @pytest.mark.parametrize("kind", LABELS)
 def test_codes_are_positions_among_sorted_labels(kind):
     labels = LABELS[kind]
-    levels = Levels.of(labels, 4).complete()
+    levels = Levels.of(labels, 4)
     assert levels.names == ("group",)
     np.testing.assert_array_equal(levels.codes(labels, 4)[:, 0], [2, 0, 2, 1])
     np.testing.assert_array_equal(levels.codes(None, 2), [[-1], [-1]])
     np.testing.assert_array_equal(levels.codes(labels[1:3], 2)[:, 0], [0, 2])
 
 
-def test_parts_are_joined():
-    labels = LABELS["text"]
-    whole = Levels.of(labels, 4)
-    joined = Levels.of(labels[:2], 2) + Levels.of(np.array([None, None]), 2) + whole
-    np.testing.assert_array_equal(joined.labels[0], whole.labels[0])
-    assert (joined.missing, joined.n) == ((2,), 8)
-    with pytest.raises(ValueError, match="2 of 8 rows have no value in 'group'"):
-        joined.complete()
+def test_every_training_row_has_one_label_of_one_kind():
+    with pytest.raises(ValueError, match="2 of 4 rows have no value in 'group'"):
+        Levels.of(np.array(["a", None, "b", np.nan], dtype=object), 4)
     with pytest.raises(ValueError, match="of several kinds"):
-        whole + Levels.of(LABELS["numbers"], 4)
-    with pytest.raises(ValueError, match="all parts must have the same"):
-        whole + Levels.of({"site": labels}, 4)
+        Levels.of(np.array(["a", 1], dtype=object), 2)
 
 
 def test_unknown_and_missing_labels_have_no_code():

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from ..core import arrays
 from ..core.types import Array
-from .levels import absent
+from .levels import absent, joined_labels
 from .sources import Source, computed, kind_of
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
@@ -119,10 +119,7 @@ def labels_of(X: Any, y: Any) -> Any:
             "score needs y, one label for each row, unless X is a source that has labels (target= "
             "of from_parquet, pairs of rows and labels for from_iterable)."
         )
-    parts = [np.asarray(chunk.y) for chunk in X.chunks()]
-    if len({part.dtype.kind in "US" for part in parts}) > 1:  # NumPy would make them all text
-        parts = [part.astype(object) for part in parts]
-    return plain_labels(np.concatenate(parts))
+    return plain_labels(joined_labels([np.asarray(chunk.y) for chunk in X.chunks()]))
 
 
 def read_labels(y: Any, X: Any) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,43 +18,24 @@ class Placed(dict[str, Array]):
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Grouping factors and the labels of their groups; ``a + b`` joins two sets of rows."""
+    """Grouping factors and the labels of their groups."""
 
     names: tuple[str, ...] = ()  # of the factors
     labels: tuple[Array, ...] = ()  # of each factor, distinct and sorted: codes are positions
-    missing: tuple[int, ...] = ()  # number of rows without a label, by factor
-    n: int = 0  # number of rows
 
     @classmethod
     def of(cls, groups: Any, n: int) -> Levels:
-        """Factors and labels of ``n`` rows."""
+        """Factors and labels of ``n`` training rows, each of which must have a label."""
         columns = read(groups, n)
-        is_missing = {name: absent(values) for name, values in columns.items()}
-        labels = (_unique(name, values[~is_missing[name]]) for name, values in columns.items())
-        missing = tuple(int(none.sum()) for none in is_missing.values())
-        return cls(tuple(columns), tuple(labels), missing, n)
-
-    def __add__(self, other: Levels) -> Levels:
-        if self.names != other.names:
-            raise ValueError(
-                f"groups: some rows have factors {list(self.names)} and some have "
-                f"{list(other.names)}; all parts must have the same."
-            )
-        each = zip(self.names, self.labels, other.labels, strict=True)
-        labels = tuple(_unique(name, *parts) for name, *parts in each)
-        missing = tuple(a + b for a, b in zip(self.missing, other.missing, strict=True))
-        return Levels(self.names, labels, missing, self.n + other.n)
-
-    def complete(self) -> Levels:
-        """The same, where every row has a label, as training rows must."""
-        for name, missing in zip(self.names, self.missing, strict=True):
-            if missing:
+        for name, values in columns.items():
+            if missing := int(absent(values).sum()):
                 raise ValueError(
-                    f"groups: {missing} of {self.n} rows have no value in '{name}'. Every row of "
-                    "the training data needs a group: leave such rows out, or give each a "
-                    "separate label."
+                    f"groups: {missing} of {n} rows have no value in '{name}'. Every row of the "
+                    "training data needs a group: leave such rows out, or give each a separate "
+                    "label."
                 )
-        return self
+        labels = [_distinct(name, values) for name, values in columns.items()]
+        return cls(tuple(columns), tuple(labels))
 
     def codes(self, groups: Any, n: int) -> Array:
         """Codes ``(n, factors)``; -1 where a group is unknown, missing or not given."""
@@ -129,6 +110,25 @@ def read(groups: Any, n: int) -> dict[str, Array]:
     return columns
 
 
+def joined_groups(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
+    """Columns of labels of the parts of a source, one after another."""
+    names = list(parts[0])
+    for part in parts:
+        if list(part) != names:
+            raise ValueError(
+                f"groups: some rows have factors {names} and some have {list(part)}; all parts "
+                "must have the same."
+            )
+    return {name: joined_labels([part[name] for part in parts]) for name in names}
+
+
+def joined_labels(parts: Sequence[Array]) -> Array:
+    """Labels of several parts, as objects if some are text: NumPy would make them all text."""
+    if len({_kind(part) for part in parts}) > 1:
+        parts = [part.astype(object) for part in parts]
+    return np.concatenate(parts)
+
+
 def some_of(groups: Any, keep: Array | slice, n: int) -> Any:
     """Groups of some rows, whatever holds them."""
     some = {name: column[keep] for name, column in read(groups, n).items()}
@@ -168,13 +168,10 @@ def _kind(labels: Array) -> str:
     )
 
 
-def _unique(name: str, *parts: Array) -> Array:
-    """The distinct labels of some rows, sorted."""
-    some = [_plain(part) for part in parts if part.size] or [*parts[:1]]
+def _distinct(name: str, values: Array) -> Array:
+    """The distinct labels of rows, sorted."""
     try:
-        if len({_kind(part) for part in some}) > 1:  # NumPy would make them all text
-            raise TypeError("labels of several kinds are not compared")
-        return np.unique(np.concatenate(some))
+        return np.unique(_plain(values))
     except TypeError as error:
         raise ValueError(
             f"groups: the labels in '{name}' are of several kinds and cannot be compared; make "

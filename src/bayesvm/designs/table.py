@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import numpy as np
 from ..core import arrays
 from ..core.arrays import Composite
 from ..core.types import Array
-from ..data.levels import Levels
+from ..data.levels import Levels, joined_groups, read
 from ..data.sources import DaskRows, Source, computed
 
 
@@ -49,14 +47,11 @@ def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
     """
     if groups is None and not (isinstance(X, Source) and X.grouped):
         return Levels(), X
-    if groups is not None:
-        groups = computed(groups)
-        levels = Levels.of(groups, X.shape[0]).complete()
-        return levels, _with_codes(X, levels.codes(groups, X.shape[0]))
-    # labels come with the chunks of a source: codes are looked up once and held
-    levels = reduce(add, (Levels.of(chunk.groups, len(chunk.X)) for chunk in X.chunks())).complete()
-    codes = [levels.codes(chunk.groups, len(chunk.X)) for chunk in X.chunks()]
-    return levels, _with_codes(X, np.concatenate(codes))
+    if groups is None:  # labels come with the chunks
+        groups = joined_groups([read(chunk.groups, len(chunk.X)) for chunk in X.chunks()])
+    groups = computed(groups)
+    levels = Levels.of(groups, X.shape[0])
+    return levels, _with_codes(X, levels.codes(groups, X.shape[0]))
 
 
 def beside(X: Any, groups: Any, levels: Levels) -> Any:
