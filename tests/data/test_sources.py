@@ -229,9 +229,9 @@ def test_a_source_that_has_labels_is_scored_without(tmp_path):
     assert model.score(chunks({100}), sample_weight=c) == model.score(X, Y, c)
     flipped = np.where(Y == "yes", "no", "yes")  # labels given go before those of the source
     assert model.score(chunks({100}), flipped) == pytest.approx(1 - want)
-    with pytest.raises(ValueError, match="score needs y"):
+    with pytest.raises(ValueError, match="score requires y to be passed"):
         model.score(from_memmap(saved(tmp_path, X)))
-    with pytest.raises(ValueError, match="score needs y"):
+    with pytest.raises(ValueError, match="score requires y to be passed"):
         model.score(X)
 
 

@@ -294,14 +294,14 @@ def learn_column(
             found += _number_texts(name, column, texts)
     x = column.values(cells)[0]
     missing = int(np.isnan(x).sum())
-    if missing == x.size:
-        problem = "it is empty" if cells.isna().all() else "no cell can be read"
-        return None, [*found, Finding(name, problem, "left out", "empty")]
-    if not use and np.all(x == x[0]):
-        return None, [*found, Finding(name, f"all cells are {x[0]:.6g}", "left out", "constant")]
-    if not use and isinstance(column, Number) and numbers_rows(name, x):
-        problem = "every row has its own whole number, as identifiers have"
-        return None, [*found, Finding(name, problem, "left out", "id")]
+    is_id = isinstance(column, Number) and numbers_rows(name, x)
+    for kind, holds, problem in (
+        ("empty", missing == x.size, "it is empty, or no cell can be read"),
+        ("constant", not use and np.all(x == x[0]), f"all cells are {x[0]:.6g}"),
+        ("id", not use and is_id, "every row has its own whole number, as identifiers have"),
+    ):
+        if holds:
+            return None, [*found, Finding(name, problem, "left out", kind)]
     if isinstance(column, Date):
         column = column.with_parts(cells)
         parts = ", ".join(("year", *column.parts))
@@ -368,15 +368,15 @@ def _learn_levels(
     n, k, missing = int(counts.sum()), len(texts), int(np.sum(codes < 0))
     problem = f"{k} different texts in {n} rows"
     words = np.array([len(text.split()) for text in texts]) @ counts / n
-    if not use and k == 1 and not missing:
-        problem = f"all cells are {examples(texts)}"
-        return None, [Finding(name, problem, "left out", "constant")]
-    if not use and n > 20 and k > n / 2 and words >= 4:
-        problem = f"{problem}, {words:.0f} words on average"
-        action = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
-        return None, [Finding(name, problem, action, "free text")]
-    if not use and n > 20 and k > 0.9 * n:
-        return None, [Finding(name, problem, "left out: it looks like an identifier", "id")]
+    by_hand = "left out: it is free text; to use it, make columns of it, for instance by TF-IDF"
+    for kind, holds, what, action in (
+        ("constant", k == 1 and not missing, f"all cells are {examples(texts)}", "left out"),
+        ("free text", n > 20 and k > n / 2 and words >= 4,
+         f"{problem}, {words:.0f} words on average", by_hand),
+        ("id", n > 20 and k > 0.9 * n, problem, "left out: it looks like an identifier"),
+    ):  # fmt: skip
+        if holds and not use:
+            return None, [Finding(name, what, action, kind)]
     found = []
     if missing:
         action = "left empty: such cells are unknown" if missing < least else "a level of their own"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,18 +23,14 @@ from .sources import FAN, tasks, tree_sum
 
 
 def available_memory() -> int:
-    """Bytes this process could still take, as the system and its control group say."""
-    free = []
-    info = Path("/proc/meminfo")
+    """Bytes this process could still take, as Linux and its control group say, else two GiB."""
+    free, info = [2**31], Path("/proc/meminfo")
     if info.is_file():
-        kibibytes = info.read_text().partition("MemAvailable:")[2].split()[0]
-        free.append(1024 * int(kibibytes))
-    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        free.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+        free = [1024 * int(info.read_text().partition("MemAvailable:")[2].split()[0])]
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if limit.is_file() and limit.read_text().strip() != "max":
         free.append(max(0, int(limit.read_text()) - int(used.read_text())))
-    return min(free, default=2**31)
+    return min(free)
 
 
 @dataclass(frozen=True)

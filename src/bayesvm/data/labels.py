@@ -110,33 +110,25 @@ class Training(NamedTuple):
 # Labels
 
 
-def labels_of(X: Any, y: Any) -> Any:
-    """Labels to score predictions with: those given, else those of the source."""
-    if y is not None:
-        return y if arrays.is_foreign(y) else plain_labels(computed(y))
-    if not (isinstance(X, Source) and X.labelled):
-        raise ValueError(
-            "score needs y, one label for each row, unless X is a source that has labels (target= "
-            "of from_parquet, pairs of rows and labels for from_iterable)."
-        )
-    return plain_labels(joined_labels([np.asarray(chunk.y) for chunk in X.chunks()]))
-
-
 def read_labels(y: Any, X: Any) -> Array:
     """Labels, one for each of the rows X, of one kind and none missing."""
-    if y is None and isinstance(X, Source) and X.labelled:
-        return labels_of(X, None)  # type: ignore[no-any-return]
-    if y is None:
-        raise ValueError(
-            "fitting requires y to be passed, but the target y is None; give a label for each row. "
-            "A source may have them: target= of from_parquet, pairs of rows and labels for "
-            "from_iterable."
-        )
-    y = computed(y)  # a label for each row is held here
-    given = kind_of(X) == "device" and arrays.is_foreign(y)
-    y = plain_labels(arrays.to_numpy(y) if given else y)
+    y = labels_of(X, y)
     check_consistent_length(X, y)
     return y
+
+
+def labels_of(X: Any, y: Any) -> Array:
+    """Labels that are given, else those of the source."""
+    if y is None and isinstance(X, Source) and X.labelled:
+        y = joined_labels([np.asarray(chunk.y) for chunk in X.chunks()])
+    if y is None:
+        raise ValueError(
+            "fit and score requires y to be passed, but the target y is None; give a label for "
+            "each row. A source may have them: target= of from_parquet, pairs of rows and labels "
+            "for from_iterable."
+        )
+    y = computed(y)  # a label for each row is held here
+    return plain_labels(arrays.to_numpy(y) if arrays.is_foreign(y) else y)
 
 
 def plain_labels(y: Any, name: str = "y") -> Array:
@@ -340,14 +332,13 @@ def read_numbers(y: Any, X: Any) -> Array:
     if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
         raise ValueError("Input y contains NaN: some of its values are masked. Leave rows out.")
     y = column_or_1d(np.asarray(y), warn=True)
-    if y.dtype.kind not in "biufc":
-        try:
-            y = np.where(absent(y), np.nan, y).astype(float)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"Unknown label type: y must be numbers ({error}). Classes are for "
-                "BayesianLinearSVC and BayesianSVC."
-            ) from error
+    try:
+        y = y if y.dtype.kind in "biufc" else np.where(absent(y), np.nan, y).astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Unknown label type: y must be numbers ({error}). Classes are for BayesianLinearSVC "
+            "and BayesianSVC."
+        ) from error
     y = check_array(y, ensure_2d=False, dtype=float, input_name="y")
     check_consistent_length(X, y)
     if np.any(np.abs(y) > LARGEST):

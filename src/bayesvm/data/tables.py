@@ -53,45 +53,39 @@ def check_in_memory(X: Any, what: str, kinds: Sequence[str] = ("memory",)) -> No
         )
 
 
-def read_foreign(estimator: Any, X: Any, reset: bool) -> Any:
-    """Rows in another array library than NumPy, checked where they are."""
-    xp = arrays.of(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(f"Complex data not supported: X must hold real numbers; got {X.dtype}.")
-    if not xp.isdtype(X.dtype, "real floating"):
-        X = xp.astype(X, xp.float64)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
-    _check_columns(estimator, X, None, reset)
-    return X
-
-
-def read_source(estimator: Any, X: Any, reset: bool) -> Any:
-    """A source whose columns are those of the estimator."""
+def read_elsewhere(estimator: Any, X: Any, reset: bool) -> Any:
+    """Tensors, or rows that are read in blocks, whose columns are those of the estimator."""
     X = DaskRows.of(X) if is_dask(X) else X
+    if len(X.shape) != 2:
+        raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
     if not X.shape[0]:
         raise ValueError("X has no rows.")
-    if reset and X.grouped and not estimator._has_effects:
+    if not is_source(X):
+        X = _finite_floats(X)
+    elif reset and X.grouped and not estimator._has_effects:
         warn(
             f"the source has groups, which {type(estimator).__name__} leaves aside: MixedSVC has "
             "effects of groups. If they are weights of rows, give them to fit as sample_weight."
         )
-    _check_columns(estimator, X, X.names, reset)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if is_source(X) and X.names is not None:
+        if reset:
+            estimator.feature_names_in_ = np.array(X.names, dtype=object)
+        known = list(getattr(estimator, "feature_names_in_", X.names))
+        if list(X.names) != known:
+            raise ValueError(f"the columns of X must be {known}, in that order; got {X.names}.")
     return X
 
 
-def _check_columns(estimator: Any, X: Any, names: tuple[str, ...] | None, reset: bool) -> None:
-    """Keep number and names of the columns at ``fit``; refuse others afterwards."""
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
-    if names is None:
-        return
-    if reset:
-        estimator.feature_names_in_ = np.array(names, dtype=object)
-    known = getattr(estimator, "feature_names_in_", names)
-    if list(names) != list(known):
-        raise ValueError(f"the columns of X must be {list(known)}, in that order; got {names}.")
+def _finite_floats(X: Any) -> Any:
+    """A tensor of real numbers in single or double precision, checked where it is."""
+    xp = arrays.of(X)
+    if xp.isdtype(X.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported: X must hold real numbers; got {X.dtype}.")
+    X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
+    return X
 
 
 # ---------------------------------------------------------------------------------------------

@@ -150,12 +150,10 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
         """Checked rows and y; with ``reset`` their columns become the estimator's."""
         X = arrays.adopted(X)
-        kind = kind_of(X)
-        if kind == "memory":
+        if kind_of(X) == "memory":
             X = tables.read_table(self, X, reset, weights)
         else:
-            reader = tables.read_source if kind == "source" else tables.read_foreign
-            X = reader(self, X, reset)
+            X = tables.read_elsewhere(self, X, reset)
             if reset:
                 self.encoding_ = Encoding(self.n_features_in_)
             elif not self.encoding_.is_plain:

@@ -210,8 +210,9 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> list
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
     """Share of rows predicted right."""
-    y, found = labels_of(X, y), at_rows(model, labels, X, groups)
-    return float(accuracy_score(y, computed(found), sample_weight=computed(sample_weight)))
+    y, found = labels_of(X, y), computed(at_rows(model, labels, X, groups))
+    c = computed(sample_weight)
+    return float(accuracy_score(y, arrays.to_numpy(found), sample_weight=c))
 
 
 # ---------------------------------------------------------------------------------------------
