@@ -114,11 +114,21 @@ def test_masked_cells_are_missing(model):
         model.fit(X, Y).predict(rows)
 
 
-@pytest.mark.parametrize("cells", [[{"k": 1}] * N, [[1, 2]] * N], ids=["records", "lists"])
+@pytest.mark.parametrize(
+    "cells",
+    [[{"k": 1}] * N, [[1, 2]] * N, [np.ones(2)] * N, [(1, 2)] * N],
+    ids=["records", "lists", "arrays", "tuples"],
+)
 @pytest.mark.parametrize("kind", [pl.DataFrame, pd.DataFrame])
 def test_lists_and_records_are_no_cells(kind, cells):
     frame = kind({"a": X[:, 0], "b": cells})
     with pytest.raises(ValueError, match="column 'b' of X holds lists or records"):
+        BayesianLinearSVC().fit(frame, Y)
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame(), pd.DataFrame(index=range(N))], ids=["pl", "pd"])
+def test_a_frame_without_columns_is_refused(frame):
+    with pytest.raises(ValueError, match="X has no columns"):
         BayesianLinearSVC().fit(frame, Y)
 
 

@@ -88,7 +88,7 @@ def test_far_rows_have_probabilities_under_every_link(probability):
 
 
 @pytest.mark.parametrize("make", [BayesianSVC, FactorSVC])
-@pytest.mark.parametrize("scale", [1e300, 1e-300, np.inf])
+@pytest.mark.parametrize("scale", [1e300, 1e-300, 2**70, np.inf])
 def test_a_level_beyond_all_numbers_is_refused_by_name(make, scale):
     with pytest.raises(ValueError, match="intercept_scale must"):
         make(intercept_scale=scale).fit(X, Y)

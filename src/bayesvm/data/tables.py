@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
         ("date", "time", "duration"),
         (np.datetime64, np.timedelta64, date, time, timedelta),  # pandas' own are kinds of these
     ),
-    "nested": (("array", "large_list", "list", "struct"), (list, dict)),
+    "nested": (("array", "large_list", "list", "struct"), (list, tuple, set, dict, np.ndarray)),
     "text": (("bool", "cat", "dictionary", "enum", "large_string", "str", "utf8"), TEXT),
 }
 
@@ -168,7 +168,10 @@ def check_kind(X: Any) -> Any:
             f"X must be a table of numbers; got a structured array of {X.dtype}. Give its fields "
             "as columns: numpy.lib.recfunctions.structured_to_unstructured(X)."
         )
-    names = column_names(X) or []
+    names = column_names(X)
+    if names is not None and not names:
+        raise ValueError("X has no columns: 0 feature(s) while a minimum of 1 is required.")
+    names = names or []
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
         raise ValueError(

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import arrays
@@ -519,6 +521,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         )  # fmt: skip
         return inside
 
+    @available_if(attrgetter("_knows_novelty"))  # type: ignore[untyped-decorator]
     def novelty(self, X: Any, *, groups: Any = None) -> Array:
         """How unlike the training rows: a percentile of the posterior variance of f.
 

@@ -175,11 +175,6 @@ def prediction_set(
 
 def novelty(model: Any, X: Any, groups: Any = None) -> Array:
     """Share of the training rows at which f is more certain, each left out."""
-    if not model._knows_novelty:
-        raise ValueError(
-            f"{type(model).__name__} has no novelty: the variance of its f does not grow away from "
-            "the training rows. BayesianSVC and BayesianLinearSVC have."
-        )
     left_out = _left_out(model, "novelty")
     model._need_spread()
     share = left_out.percentile(moments(model, X, groups)[1].mean(axis=1))

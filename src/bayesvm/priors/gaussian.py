@@ -326,6 +326,6 @@ def intercept_prior(scale: Any, default: Fixed | None = None) -> Fixed:
         return Fixed(1e-4) if default is None else default
     if not (is_number(scale) or scale == math.inf) or not scale > 0:
         raise ValueError(f"intercept_scale must be a positive number or None; got {scale!r}.")
-    if not (1e-6 <= float(scale) <= 1e6 or np.isinf(scale)):
+    if not (1e-6 <= scale <= 1e6 or scale == np.inf):
         raise ValueError(f"intercept_scale must lie between 1e-06 and 1e+06; got {scale!r}.")
     return Fixed(float(scale) ** -2.0)
