@@ -18,8 +18,7 @@ from ..core.parameters import is_among
 from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of
-from ..data.lazy import lazily
-from ..data.sources import computed, is_dask, is_source, kind_of
+from ..data.sources import computed, is_dask, is_source, kind_of, lazily
 from ..data.tables import blank_rows
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
