@@ -113,9 +113,12 @@ def test_numbers_that_name_rows_and_numbers_that_do_not():
 def test_dates_in_several_formats_are_told():
     days = pd.date_range("2020-01-01", periods=100)
     cells = [*days[:50].strftime("%Y-%m-%d"), *days[50:].strftime("%d/%m/%Y")]
-    table = pd.DataFrame({"day": cells, "x": np.random.default_rng(0).standard_normal(100)})
+    rng = np.random.default_rng(0)
+    addresses = [f"192.168.{k % 7}.1" for k in range(100)]  # are no dates
+    table = pd.DataFrame({"day": cells, "host": addresses, "x": rng.standard_normal(100)})
     (found,) = TableCleaner().fit(table).findings_
     assert found[:2] == ("day", "dates in several formats, such as '2020-01-01', '2020-01-02'")
+    assert ("day", "date") not in kinds(TableCleaner(categorical=["day"]).fit(table))
 
 
 def test_copies_leaks_and_rare_levels():

@@ -20,7 +20,6 @@ from .cleaning_columns import (
     as_text,
     examples,
     is_number,
-    looks_like_dates,
 )
 
 NAMED_ID = re.compile(r"(?i)(.*[_\W])?(id|uuid|guid|index|rowid|row_?number|unnamed: 0)|.*[a-z]ID")
@@ -273,6 +272,7 @@ def learn_column(
     import pandas as pd
 
     column: Number | Date | None = None
+    several: Any = False  # formats of dates
     found: list[Finding] = []
     if pd.api.types.is_datetime64_any_dtype(cells):
         column = Date()
@@ -285,7 +285,8 @@ def learn_column(
             return None, [Finding(name, "it is empty", "left out", "empty")]
         if not categorical and (len(texts) > 1 or use or np.any(codes < 0)):
             column = Date.of(texts, counts) or Number.of(texts, counts)
-        if column is None and not use and looks_like_dates(texts):
+            several = column is None and not use and Date.of(texts, counts, least=0.2)
+        if several:
             problem = f"dates in several formats, such as {examples(texts)}"
             return None, [Finding(name, problem, "left out; write them in one format", "date")]
         if column is None:
