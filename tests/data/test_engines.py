@@ -3,10 +3,7 @@
 import inspect
 import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -136,35 +133,6 @@ def test_workers_hold_blas_to_one_thread():
 
     for found in Threads(2).collect(blas_threads, numbers(4, 2)):
         assert set(found) <= {1}
-
-
-@pytest.mark.slow
-def test_busy_neighbours_cost_no_cycles():
-    """Threads that spin while others have the cores would burn processor time; ours may not.
-
-    Time of the processor, not of the clock: twice the idle one at most, where spinning was seen to
-    cost thirty times.
-    """
-    X, y, c = simulate(60_000, 60, seed=0)
-    problem = make_problem(X, y, c, engine=Threads(2), size=2000)
-    coef = Coef(np.zeros(60), FullCovariance(np.eye(60)))
-
-    def spent():
-        problem.expectations(coef, gram=True)
-        begun = time.process_time()
-        for _ in range(5):
-            problem.expectations(coef, gram=True)
-        return time.process_time() - begun
-
-    alone = spent()
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
-        beside = spent()
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-    assert beside < 2.0 * alone
 
 
 @pytest.mark.parametrize("kind", [Serial, Threads, Gpu, Dask])
