@@ -272,7 +272,6 @@ def learn_column(
     import pandas as pd
 
     column: Number | Date | None = None
-    several: Any = False  # formats of dates
     found: list[Finding] = []
     if pd.api.types.is_datetime64_any_dtype(cells):
         column = Date()
@@ -285,10 +284,9 @@ def learn_column(
             return None, [Finding(name, "it is empty", "left out", "empty")]
         if not categorical and (len(texts) > 1 or use or np.any(codes < 0)):
             column = Date.of(texts, counts) or Number.of(texts, counts)
-            several = column is None and not use and Date.of(texts, counts, least=0.2)
-        if several:
-            problem = f"dates in several formats, such as {examples(texts)}"
-            return None, [Finding(name, problem, "left out; write them in one format", "date")]
+            if column is None and not use and Date.of(texts, counts, least=0.2):
+                problem = f"dates in several formats, such as {examples(texts)}"
+                return None, [Finding(name, problem, "left out; write them in one format", "date")]
         if column is None:
             return _learn_levels(name, codes, texts, counts, use, min_frequency, max_categories)
         if isinstance(column, Number):
