@@ -52,27 +52,8 @@ def places(value, path=()):
             yield from places(value[key])
 
 
-JUNK = (
-    None,
-    5,
-    -1,
-    1e30,
-    "",
-    "os.system",
-    "builtins",
-    [],
-    {},
-    True,
-    "../../etc/passwd",
-    [1e9, 1e9],
-)
-CODE = (
-    "os.system",
-    "builtins.eval",
-    "subprocess.Popen",
-    "bayesvm.data.storage.load",
-    "numpy.load",
-)
+JUNK = (None, 5, -1, 1e30, "", "os.system", "builtins", [], {}, True, "../etc/passwd", [1e9, 1e9])
+CODE = ("os.system", "builtins.eval", "subprocess.Popen", "bayesvm.data.storage.load", "numpy.load")
 
 
 def edited(data, rng):
@@ -96,45 +77,15 @@ def edited(data, rng):
             other, k = spots[int(rng.integers(len(spots)))]
             where[key] = json.loads(json.dumps(other[k]))
     parts["schema.json"] = json.dumps(schema).encode()
-    return packed(parts)
-
-
-def packed(parts, method=zipfile.ZIP_STORED):  # as save writes
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as target:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target:  # as save writes
         for name, content in parts.items():
             target.writestr(name, content)
     return out.getvalue()
 
 
-def array_edited(data, rng):
-    """One array replaced by a file of another shape, kind or declared size."""
-    source = zipfile.ZipFile(io.BytesIO(data))
-    parts = {name: source.read(name) for name in source.namelist()}
-    arrays = [name for name in parts if name.endswith(".npy")]
-    name = arrays[int(rng.integers(len(arrays)))]
-    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (%s,), }"
-    match int(rng.integers(5)):
-        case 0:
-            parts[name] = npy(header % 10**13)
-        case 1:
-            parts[name] = npy(header % 10**30)
-        case 2:
-            parts[name] = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }")
-        case 3:
-            parts[name] = npy(header % -5)
-        case 4:
-            parts[name] = rng.bytes(50)
-    return packed(parts)
-
-
-def npy(header):
-    text = header.encode().ljust(117) + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + b"\0" * 64
-
-
 @each
-@pytest.mark.parametrize("harm", [damaged, edited, array_edited], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("harm", [damaged, edited], ids=lambda f: f.__name__)
 def test_a_model_file(name, harm, tally, tmp_path, monkeypatch):
     canary = []
     monkeypatch.setattr("os.system", lambda *a: canary.append(a))
