@@ -119,8 +119,7 @@ class EM:
             learned = VB(tol=1e-6).fit(problem, rng, warm, watch).state
             state = State(start.coef if start else learned.coef, learned.priors)
         levels = [0.0]
-        is_bent = model.likelihood.is_kinked or bool(model.corner(state.priors).any())
-        if is_bent or not model.is_quadratic(state.priors):
+        if model.likelihood.is_kinked or not all(prior.is_quadratic for prior in model.priors):
             tens = range(1, max(1, round(-np.log10(self.eps_min))))
             levels = [*(10.0**-k for k in tens), self.eps_min]
         run = Ascent(Place(smoothed(model, state.coef.mean, levels[0], state.priors)), -np.inf, [])

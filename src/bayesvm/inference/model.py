@@ -193,10 +193,6 @@ class Model:
         """Derivative of the penalty at zero, ``(K,)``."""
         return self._joined("corner", states)
 
-    def is_quadratic(self, states: States) -> bool:
-        """Whether the penalty is made of squares and absolute values: its mode can be exact."""
-        return all(prior.is_quadratic(s) for prior, s, _ in self.parts(states))
-
     def odds(self, states: States) -> Array | None:
         """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
         return self._joined("odds", states) if self.has_gates else None

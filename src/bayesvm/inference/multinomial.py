@@ -254,9 +254,7 @@ def fit_em(
         starts = fit_vb(problem, K, VB(), given, watch).run.state
     state = start_of(together, starts) if any(starts) else State(model.start(), model.init())
     (mean, cov), priors = state.coef, state.priors
-    smooth = all(
-        problem.model.is_quadratic(s) and not problem.model.corner(s).any() for s in priors
-    )
+    smooth = all(prior.is_quadratic for prior in problem.model.priors)
     last = max(1, round(-math.log10(scheme.eps_min)))
     levels = [0.0] if smooth else [10.0**-k for k in range(1, last)] + [scheme.eps_min]
     path: list[float] = []

@@ -29,6 +29,7 @@ class Prior(ABC):
     has_gates: ClassVar[bool] = False  # coefficients can be exactly zero: a selection prior
     is_learned: bool = True  # there are hyperparameters to learn
     is_open: bool = False  # there are hyperparameters to choose before a fit
+    is_quadratic: bool = True  # the penalty of a mode is a square
     is_isotropic: bool = False  # the prior is the same in every orthonormal basis
     is_pooled: ClassVar[bool] = False  # its state is that of any number of coefficients
     needs_draws: str | None = None  # the parameter that only Gibbs can learn, if there is one
@@ -97,10 +98,6 @@ class Prior(ABC):
     def corner(self, s: Any, p: int) -> Array:
         """Derivative of the penalty at zero, ``(p,)``; positive where it has a kink there."""
         return np.zeros(p)
-
-    def is_quadratic(self, s: Any) -> bool:
-        """Whether the penalty is a square, or an absolute value."""
-        return True
 
     def zeroed(self, s: Any, theta: Array, eps: float) -> Array:
         """Coefficients with those set to zero that only the smoothing ``eps`` keeps from it."""

@@ -91,7 +91,8 @@ class Bridge(Prior):
         if self.nu is not None:
             check_positive(name, ", or None to learn it", nu=self.nu)
         unknown = "alpha" if self.alpha is None else None
-        self.__dict__.update(is_learned=self.nu is None, needs_draws=unknown)
+        more = {"is_learned": self.nu is None, "is_quadratic": self.alpha == 2.0}
+        self.__dict__.update(more, needs_draws=unknown)
 
     def init(self, p: int) -> BridgeState:
         alpha = 1.0 if self.alpha is None else float(self.alpha)
@@ -155,9 +156,6 @@ class Bridge(Prior):
     def zeroed(self, s: BridgeState, theta: Array, eps: float) -> Array:
         # beyond, the slope of the smoothed penalty is that of the penalty to 1e-6
         return np.where((s.alpha <= 1.0) & (np.abs(theta) < 1e3 * eps), 0.0, theta)
-
-    def is_quadratic(self, s: BridgeState) -> bool:
-        return s.alpha in (1.0, 2.0)
 
     # ----- draws
 
