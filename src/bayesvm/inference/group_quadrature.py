@@ -516,7 +516,7 @@ def _explore(
     # the Gaussian of beta and the effects, by that of the effects given beta
     slope = np.swapaxes(np.linalg.solve(cov, np.swapaxes(across, 1, 2)), 1, 2)
     R = np.linalg.cholesky(np.linalg.inv(own - slope @ np.swapaxes(across, 1, 2)))
-    groups = Eliminated(R, -(np.swapaxes(R, 1, 2) @ slope).reshape(-1, p))
+    groups = Eliminated(R, -(np.swapaxes(R, 1, 2) @ slope).reshape(r * len(R), p))
     arrow = ArrowCovariance(np.linalg.cholesky(np.linalg.inv(cov)), groups)
     state = State(Coef(np.concatenate([beta, u.ravel()]), arrow), (*top.priors[:-1], last))
     return state, Sigmas

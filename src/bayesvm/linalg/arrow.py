@@ -167,7 +167,7 @@ class ArrowCovariance(Covariance):
         inverse, r = np.linalg.inv(self.groups.R), self.groups.R.shape[1]
         out = np.einsum("gmj,gmk->gjk", inverse, inverse)
         for some, T in self._through_root(self.groups.slopes, r):
-            T = T.reshape(-1, r, self.q)
+            T = T.reshape(len(T) // r, r, self.q)
             out[some] += np.einsum("gjm,gkm->gjk", T, T)
         return out
 
