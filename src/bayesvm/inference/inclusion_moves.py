@@ -87,15 +87,13 @@ def can_move(problem: Problem) -> bool:
 class Line(NamedTuple):
     """The line of a column, and the proposal on it: constant between knots."""
 
+    t: Array  # how theta moves with the coefficient of the column, (K,)
+    d: Array  # how f moves, (n,)
     log_prior: float  # log of the odds and of the normaliser of the slab,
     slope: float  # -slope v - bend v^2 / 2
     bend: float
     knots: Array
     mass: Array  # probability of a proposal between two knots
-
-    def propose(self, rng: np.random.Generator) -> float:
-        j = int(rng.choice(self.mass.size, p=self.mass))
-        return float(rng.uniform(self.knots[j], self.knots[j + 1]))
 
     def log_weight(self, v: float) -> float:
         """Log of prior over proposal at *v*; the likelihood is left out."""
@@ -106,79 +104,6 @@ class Line(NamedTuple):
         return self.log_prior - self.slope * v - 0.5 * self.bend * v * v - log_density
 
 
-class Mover:
-    """A position that columns enter and leave."""
-
-    def __init__(self, problem: Problem, guide: Guide, theta: Array, priors: States) -> None:
-        self.problem, self.guide, self.theta = problem, guide, theta
-        self.P: Any = problem.model.precision(priors)
-        self.odds: Any = problem.model.odds(priors)
-        self.f, self.likelihood = problem.matvec(theta), problem.model.likelihood
-        self.fit = self._fit(self.f)
-
-    def _fit(self, f: Array) -> float:
-        return float(self.problem.c @ self.likelihood.log_prob(self.problem.y, f))
-
-    def direction(self, k: int, others: Array) -> tuple[Array, Array]:
-        """How theta moves with coefficient *k*, and f."""
-        t = np.zeros_like(self.theta)
-        t[k] = 1.0
-        if others.size:
-            near = np.append(others, k)
-            R = self.guide.S.rows(near)[:, near]
-            Q = R[:-1, :-1] + np.diag(self.P[others])
-            t[others] = -cho_solve((scaled_cholesky(Q)[0], True), R[:-1, -1], check_finite=False)
-        return t, self.problem.matvec(t)
-
-    def line(
-        self, k: int, t: Array, d: Array, phi: Array, f: Array, fine: int = 22, depth: float = 15.0
-    ) -> Line:
-        """The line of column *k* from ``phi``, where it is out and the predictor is ``f``.
-
-        It is evaluated at places of .25 to 1,024 conditional standard deviations on both sides,
-        then at ``fine`` places where its logarithm is less than ``depth`` below the largest.
-        """
-        bend, slope = float(self.P @ (t * t)), float(self.P @ (t * phi))
-
-        def density(v: Array) -> Array:
-            fit = np.array([self._fit(f + x * d) for x in v])
-            return np.asarray(fit - slope * v - 0.5 * bend * v * v)
-
-        coarse = np.geomspace(0.25, 1024.0, 12) / math.sqrt(bend + float(t @ (self.guide.S @ t)))
-        v = np.concatenate([-coarse[::-1], [0.0], coarse])
-        logs = density(v)
-        near = np.flatnonzero(logs > logs.max() - depth)
-        low, high = v[max(near[0] - 1, 0)], v[min(near[-1] + 1, v.size - 1)]
-        more = np.linspace(low, high, fine)[1:-1]
-        v, logs = np.append(v, more), np.append(logs, density(more))
-        inside = np.flatnonzero((low <= v) & (v <= high))
-        order = inside[np.argsort(v[inside], kind="stable")]
-        knots, height = v[order], np.exp(logs[order] - logs.max())
-        mass = np.diff(knots) * (height[:-1] + height[1:])
-        log_prior = float(self.odds[k]) + 0.5 * (math.log(self.P[k]) - LOG_2PI)
-        return Line(log_prior, slope, bend, knots, mass / mass.sum())
-
-    def move(self, out: int | None, new: int | None, rng: np.random.Generator) -> None:
-        """Column ``out`` leaves, ``new`` enters, or both."""
-        others = np.flatnonzero(self.theta)
-        others = others[others != out] if out is not None else others
-        phi, f, gain = self.theta, self.f, -self.fit
-        if out is not None:
-            v, (t, d) = float(phi[out]), self.direction(out, others)
-            phi, f = phi - v * t, f - v * d
-            phi[out] = 0.0
-            gain -= self.line(out, t, d, phi, f).log_weight(v)
-        if new is not None:
-            t, d = self.direction(new, others)
-            line = self.line(new, t, d, phi, f)
-            v = line.propose(rng)
-            phi, f = phi + v * t, f + v * d
-            gain += line.log_weight(v)
-        fit = self._fit(f)
-        if -rng.standard_exponential() < gain + fit:
-            self.theta, self.f, self.fit = phi, f, fit
-
-
 def move_indicators(
     problem: Problem,
     guide: Guide,
@@ -186,19 +111,78 @@ def move_indicators(
     priors: States,
     rng: np.random.Generator,
     count: int = 4,
+    fine: int = 22,
+    depth: float = 15.0,
 ) -> Array:
     """Coefficients after so many columns were tried, every other one to be exchanged.
 
-    The weights must be drawn anew.
+    The density on a line is evaluated at places of .25 to 1,024 conditional standard deviations on
+    both sides, then at ``fine`` places where its logarithm is less than ``depth`` below the
+    largest.  The weights must be drawn anew after the moves.
     """
-    mover = Mover(problem, guide, theta, priors)
-    exchange = np.count_nonzero(guide.chance) > 1
+    model, S = problem.model, guide.S
+    P: Any = model.precision(priors)
+    odds: Any = model.odds(priors)
+
+    def log_likelihood(f: Array) -> float:
+        return float(problem.c @ model.likelihood.log_prob(problem.y, f))
+
+    def direction(k: int, others: Array) -> tuple[Array, Array]:
+        t = np.zeros_like(theta)
+        t[k] = 1.0
+        if others.size:
+            near = np.append(others, k)
+            R = S.rows(near)[:, near]
+            Q = R[:-1, :-1] + np.diag(P[others])
+            t[others] = -cho_solve((scaled_cholesky(Q)[0], True), R[:-1, -1], check_finite=False)
+        return t, problem.matvec(t)
+
+    def line(k: int, t: Array, d: Array, phi: Array, f: Array) -> Line:
+        """From ``phi``, where column *k* is out and the predictor is ``f``."""
+        bend, slope = float(P @ (t * t)), float(P @ (t * phi))
+
+        def log_density(v: Array) -> Array:
+            fit = np.array([log_likelihood(f + x * d) for x in v])
+            return np.asarray(fit - slope * v - 0.5 * bend * v * v)
+
+        coarse = np.geomspace(0.25, 1024.0, 12) / math.sqrt(bend + float(t @ (S @ t)))
+        v = np.concatenate([-coarse[::-1], [0.0], coarse])
+        logs = log_density(v)
+        near = np.flatnonzero(logs > logs.max() - depth)
+        low, high = v[max(near[0] - 1, 0)], v[min(near[-1] + 1, v.size - 1)]
+        more = np.linspace(low, high, fine)[1:-1]
+        v, logs = np.append(v, more), np.append(logs, log_density(more))
+        inside = np.flatnonzero((low <= v) & (v <= high))
+        order = inside[np.argsort(v[inside], kind="stable")]
+        knots, height = v[order], np.exp(logs[order] - logs.max())
+        mass = np.diff(knots) * (height[:-1] + height[1:])
+        log_prior = float(odds[k]) + 0.5 * (math.log(P[k]) - LOG_2PI)
+        return Line(t, d, log_prior, slope, bend, knots, mass / mass.sum())
+
+    f = problem.matvec(theta)
+    fit, exchange = log_likelihood(f), np.count_nonzero(guide.chance) > 1
     for i, k in enumerate(map(int, rng.choice(theta.size, count, p=guide.chance))):
-        inside = mover.theta[k] != 0
+        out, new = (k, -1) if theta[k] != 0 else (-1, k)  # which column leaves, and which enters
         if i % 2 and exchange:
             j = guide.partner(k, rng)
-            if inside != (mover.theta[j] != 0):
-                mover.move(*((k, j) if inside else (j, k)), rng)
-        else:
-            mover.move(k if inside else None, None if inside else k, rng)
-    return mover.theta
+            if (theta[j] != 0) == (theta[k] != 0):
+                continue
+            out, new = (k, j) if theta[k] != 0 else (j, k)
+        others = np.flatnonzero(theta)
+        others = others[others != out]
+        phi, g, gain = theta, f, -fit
+        if out >= 0:
+            v, (t, d) = float(phi[out]), direction(out, others)
+            phi, g = phi - v * t, g - v * d
+            phi[out] = 0.0
+            gain -= line(out, t, d, phi, g).log_weight(v)
+        if new >= 0:
+            way = line(new, *direction(new, others), phi, g)
+            at = int(rng.choice(way.mass.size, p=way.mass))
+            v = float(rng.uniform(way.knots[at], way.knots[at + 1]))
+            phi, g = phi + v * way.t, g + v * way.d
+            gain += way.log_weight(v)
+        moved = log_likelihood(g)
+        if -rng.standard_exponential() < gain + moved:
+            theta, f, fit = phi, g, moved
+    return theta
