@@ -65,7 +65,7 @@ class KernelSearch:
     start_amplitudes: tuple[float, ...] = (1.0, 16.0, 256.0, 4096.0)
     nats: float = 4.0
     judge_rows: int = 600
-    amplitudes: tuple[float, ...] = (0.25, 0.0625, 0.015625, 0.00390625)
+    amplitudes: tuple[float, ...] = (1.0, 0.25, 0.0625, 0.015625, 0.00390625)
     factors: tuple[float, ...] = (1.0, 0.7, 0.5, 0.35)
     amplitude_spread: float = 1.5
     factor_spread: float = 0.4
