@@ -123,6 +123,16 @@ class Selection(Prior):
         rate = self.b + 0.5 * np.sum(s.mixing * own.square)
         return s._replace(variance=float(rate / (self.a + 0.5 * own.mean.size)))
 
+    def fixed_point_update(
+        self, s: SelectionState, own: Own, rounds: int = 100, tol: float = 1e-3
+    ) -> SelectionState:
+        """In closed form: columns that are out contribute nothing to the scale."""
+        if self.nu is not None:
+            return s
+        free = own.mean.size - np.sum(s.mixing * own.var) / s.variance  # by the data
+        rate = self.b + 0.5 * np.sum(s.mixing * own.mean**2)
+        return s._replace(variance=float(rate / (self.a + 0.5 * max(free, 0.0))))
+
     def bound(self, s: SelectionState, own: Own) -> float:
         p, tau = own.mean.size, 1.0 / s.variance
         square = np.sum(s.mixing * own.square)
