@@ -60,7 +60,9 @@ def update_gates(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array)
     return eta
 
 
-def _update_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
+def _update_by_rows(
+    stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array, together: int = 128
+) -> Array:
     r"""The same for more columns than rows, without a matrix of the columns.
 
     With :math:`\Sigma = D^{-1} - T^\top T` the sum over the other gates is
@@ -71,22 +73,30 @@ def _update_by_rows(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Arr
             = c_k^\top W\Big(\mu_k \sum_j g_j\mu_j c_j
               - \sum_j g_j c_j t_j^\top\, t_k\Big) - \text{the summand of k},
 
-    and the two sums over *j*, n and n by n, are kept up to date.
+    and the two sums over *j*, n and n by n, are kept up to date, some columns ``together``.
     """
     cov: Any = coef.cov
     C, w, T, mu = stats.S.C, stats.S.w, cov.T, coef.mean
-    pull, S = mu * (stats.g + stats.S @ old), stats.S.diag()
+    push, own = mu * (stats.g + stats.S @ old), stats.S.diag()
     gate, eta = gate.copy(), np.full(gate.size, np.inf)
     f, M = C @ (gate * mu), (C * gate) @ T.T
-    for k in np.flatnonzero(np.isfinite(odds)):
-        c, t, before = C[:, k], T[:, k], gate[k]
-        own = S[k] * (mu[k] ** 2 - t @ t)
-        across = (w * c) @ (mu[k] * f - M @ t) - own * before
-        eta[k] = odds[k] + pull[k] - 0.5 * (own + S[k] / cov.P[k]) - across
-        gate[k] = expit(eta[k])
-        if abs(gate[k] - before) > 1e-9:
-            f += (gate[k] - before) * mu[k] * c
-            M += (gate[k] - before) * np.outer(c, t)
+    free = np.flatnonzero(np.isfinite(odds))
+    for few in np.split(free, np.arange(together, free.size, together)):
+        near, t, m, before = C[:, few], T[:, few], mu[few], gate[few]
+        pulled = near * w[:, None]
+        across = m * (pulled.T @ f) - np.einsum("ij,ij->j", pulled, M @ t)
+        itself = own[few] * (m * m - np.einsum("ij,ij->j", t, t))
+        alone = odds[few] + push[few] - 0.5 * (itself + own[few] / cov.P[few])
+        alone += itself * before - across  # as if no other of these few moved
+        eta[few], change = alone, expit(alone) - before
+        if np.max(np.abs(change)) > 1e-9:
+            A = (pulled.T @ near) * (np.outer(m, m) - t.T @ t)
+            for i, k in enumerate(few):
+                eta[k] = alone[i] - A[i, :i] @ change[:i]
+                change[i] = expit(eta[k]) - before[i]
+        gate[few] = before + change
+        f += near @ (m * change)
+        M += (near * change) @ t.T
     return eta
 
 
