@@ -28,7 +28,7 @@ ESTIMATORS = [
     BayesianLinearSVC(inference=Gibbs(draws=50, burn_in=20, chains=2), random_state=0),
     BayesianLinearSVC(prior="lasso"),
     # plain sweeps: extrapolation is as exact as its tolerance, the check more so
-    BayesianLinearSVC(prior="bridge", inference=VB(accelerate=False)),
+    BayesianLinearSVC(prior="bridge", inference=VB(tol=1e-12, accelerate=False)),
     BayesianLinearSVC(prior="laplace_zero", random_state=0),
     BayesianLinearSVC(missing="model"),
     MixedSVC(),
@@ -64,6 +64,10 @@ MORE = [  # whose parts are among those above
 
 
 def expected_failures(estimator):
+    if isinstance(estimator, FactorSVC) and estimator.inference == "vb":
+        # f is then unknown by hundreds of its own size, and all probabilities are near one half
+        reason = "class weights of 1,000 and 0.0001 leave scores of the factors without information"
+        return {"check_class_weight_classifiers": reason}
     if not isinstance(getattr(estimator, "inference", None), Gibbs):
         return {}
     # as scikit-learn's own estimators that draw: the posterior is the same, the draws are not

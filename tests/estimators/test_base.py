@@ -153,7 +153,7 @@ def test_the_warning_about_chains_names_the_coefficient_that_agrees_least():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"dose": rng.standard_normal(60), "age": rng.standard_normal(60)})
     frame["copy"] = frame["dose"] + 1e-3 * rng.standard_normal(60)
-    y, few = frame["dose"] + rng.logistic(size=60) > 0, Gibbs(draws=12, burn_in=1, chains=2)
+    y, few = frame["dose"] + rng.logistic(size=60) > 0, Gibbs(draws=6, burn_in=1, chains=2)
     with pytest.warns(
         ConvergenceWarning, match=r"R-hat up to [\d.]+, of ('dose'|'age'|'copy'|the intercept)"
     ):

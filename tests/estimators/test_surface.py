@@ -38,6 +38,8 @@ def test_what_is_asked_before_fit(model, tmp_path):
     for name, method in inspect.getmembers(type(model), callable):
         if name.startswith(("_", "set_")) or name in BEFORE or inspect.isclass(method):
             continue
+        if not hasattr(model, name):  # such as the novelty of a model whose f is certain far away
+            continue
         call, asked = getattr(model, name), asked + 1
         needed = [
             k

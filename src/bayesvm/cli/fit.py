@@ -99,11 +99,7 @@ def fit(
     path = output or data.with_suffix(".bayesvm")
     check_inputs(data)
     check_share("--level", level)
-    check_output(path, table=data)
-    if path.exists() and not force:
-        raise ValueError(
-            f"{path} exists; replace it with --force, or give another file: --output FILE"
-        )
+    check_output(path, replace=force, table=data)
     if kind == "auto":
         kind = "mixed" if groups else "linear" if prior else "auto"
     kinds = ("linear", "kernel") if kind == "auto" else (kind,)

@@ -87,8 +87,10 @@ def check_inputs(*paths: Path | None) -> None:
             raise ValueError(f"{path} cannot be read: permission denied")
 
 
-def check_output(path: Path, kinds: Iterable[str] = ("",), **inputs: Path | None) -> None:
-    """Refuse a file that is read too, of another kind, or that cannot be written."""
+def check_output(
+    path: Path, kinds: Iterable[str] = ("",), replace: bool = True, **inputs: Path | None
+) -> None:
+    """Refuse a file that is read too, of another kind, or that cannot be written or replaced."""
     kinds = tuple(kinds)
     for what, other in inputs.items():
         if other is not None and path.exists() and path.samefile(other):
@@ -97,6 +99,10 @@ def check_output(path: Path, kinds: Iterable[str] = ("",), **inputs: Path | None
         raise ValueError(f"{path} is a folder; name a file in it")
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is a device or a pipe; name a file")
+    if path.exists() and not replace:
+        raise ValueError(
+            f"{path} exists; replace it with --force, or give another file: --output FILE"
+        )
     folder = target_of(path).parent
     if not folder.is_dir():
         raise ValueError(f"the folder {folder} does not exist; make it first")

@@ -204,9 +204,8 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> list
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
     """Share of rows predicted right."""
-    y, found = labels_of(X, y), computed(at_rows(model, labels, X, groups))
-    c = computed(sample_weight)
-    return float(accuracy_score(y, arrays.to_numpy(found), sample_weight=c))
+    found = arrays.to_numpy(computed(at_rows(model, labels, X, groups)))
+    return float(accuracy_score(labels_of(X, y), found, sample_weight=computed(sample_weight)))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -155,8 +155,10 @@ class VectorClassifier(BayesianClassifier):
                 each = np.arange(c.size)  # the columns of equal rows may differ
                 data = Distinct(values.astype(float), each, codes, c, each, unit)
             else:
-                # rows with the same kernel values are the same row
-                data = merge(values, codes, c, unit)
+                # Rows with the same kernel values are the same row.  Points are ordered by their
+                # values with each other, which do not change when rows are repeated.
+                _, first, at = np.unique(values, axis=0, return_index=True, return_inverse=True)
+                data = merge(values[np.ix_(first[at.reshape(-1)], first)], codes, c, unit)
                 first = np.unique(data.at[data.back], return_index=True)[1]
                 data = data._replace(X=values[np.ix_(first, first)])
             points = data.X
