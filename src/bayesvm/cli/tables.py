@@ -62,7 +62,7 @@ def _ragged(path: Path, error: str) -> str:
 
 def check_writable(path: Path, **inputs: Path | None) -> None:
     """Refuse a file that cannot be written, or whose package is not installed."""
-    check_output(path, (*WRITERS, ".csv.gz", ".tsv.gz"), **inputs)
+    check_output(path, (*WRITERS, ".csv.gz", ".tsv.gz"), replace=True, **inputs)
     needs = {".xlsx": "openpyxl", ".parquet": "pyarrow", ".pq": "pyarrow"}.get(_kind(path))
     try:
         if needs is not None:
