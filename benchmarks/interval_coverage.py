@@ -38,7 +38,8 @@ SD = 2.0  # of the index
 NEW = 200  # rows at which probabilities are compared
 BATCH = 50
 REPORTED, SETS = 1000, 1000  # first seed and number of sets of the page
-OLD = {"likelihood": "hinge", "prior": "ridge", "width": "model"}  # as in releases before
+COVARIANCES = {"data": "robust", "model": "model"}  # by the names in recorded results
+OLD = {"likelihood": "hinge", "prior": "ridge", "covariance": "model"}  # as in releases before
 Array = np.ndarray
 Scores = dict[str, float]
 
@@ -155,7 +156,12 @@ def linear(truth: str, share: float, n: int, p: int, method: str, seed: int) -> 
     }
 
 
-LINEAR = {"data": {}, "model": {"width": "model"}, "old": OLD, "old+data": OLD | {"width": "data"}}
+LINEAR = {
+    "data": {},
+    "model": {"covariance": "model"},
+    "old": OLD,
+    "old+data": OLD | {"covariance": "robust"},
+}
 
 # ---------------------------------------------------------------------------------------------
 # Functions of one and two columns
@@ -189,7 +195,7 @@ def kernel(truth: str, share: float, n: int, p: int, method: str, seed: int) -> 
         m, sd = laplace(X[:n], y, new)
         lower, upper = expit(m - Z * sd), expit(m + Z * sd)
     else:
-        model = BayesianSVC(width=method).fit(X[:n], y)
+        model = BayesianSVC(covariance=COVARIANCES[method]).fit(X[:n], y)
         lower, upper = (end[:, 1] for end in model.predict_interval(new, LEVEL))
     spent = time.process_time() - begun
     width = float(np.mean(upper - lower))
@@ -220,7 +226,9 @@ def classes(truth: str, share: float, n: int, p: int, method: str, seed: int) ->
     P = softmax(THREE[truth][1](X), axis=1)
     y = (rng.random((n + NEW, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(0, 2)
     begun = time.process_time()
-    model = BayesianLinearSVC() if method == "linear" else BayesianSVC(width=method)
+    model = (
+        BayesianLinearSVC() if method == "linear" else BayesianSVC(covariance=COVARIANCES[method])
+    )
     lower, upper = model.fit(X[:n], y[:n]).predict_interval(X[n:], LEVEL)
     spent = time.process_time() - begun
     width = float(np.mean(upper - lower))
@@ -242,7 +250,7 @@ def mixed(truth: str, share: float, n: int, p: int, method: str, seed: int) -> S
     level = 0.0 if share == 0.5 else -2.8
     y = (rng.random(n) < expit(level + X @ b + u[groups])).astype(int)
     begun = time.process_time()
-    model = MixedSVC(width=method).fit(X, y, groups=groups)
+    model = MixedSVC(covariance=COVARIANCES[method]).fit(X, y, groups=groups)
     low, high = (end[0] for end in model.coef_interval(LEVEL))
     ends = [end[:, 1] for end in model.predict_interval(known, groups=np.arange(G), level=LEVEL)]
     beyond = [end[:, 1] for end in model.predict_interval(other, groups=fresh, level=LEVEL)]
@@ -273,7 +281,7 @@ def clusters(truth: str, share: float, n: int, p: int, method: str, seed: int) -
         f = f + rng.standard_normal(G)[groups] * X[:, 2]
     y = (rng.random(n) < expit(f)).astype(int)
     begun = time.process_time()
-    ends = MixedSVC(width=method).fit(X, y, groups=groups).coef_interval(LEVEL)
+    ends = MixedSVC(covariance=COVARIANCES[method]).fit(X, y, groups=groups).coef_interval(LEVEL)
     spent, at = time.process_time() - begun, ["within", "between", "slopes"].index(truth)
     low, high = (float(end[0, at]) for end in ends)
     held = low <= (0.0 if truth == "slopes" else 1.0) <= high

@@ -5,7 +5,7 @@
 Five standard normal columns, coefficients drawn anew, noise of variance one.  ``coverage``: share
 of 2,000 new numbers inside their 90 % interval; ``width`` its mean width, beside ``narrowest``,
 that of the central interval of the noise itself.  ``rmse``: error of f at the new rows.  ``coef``:
-share of coefficients inside their 90 % interval, by ``width="data"`` and ``width="model"``.
+share of coefficients inside their 90 % interval, by ``covariance="robust"`` and ``"model"``.
 ``ridge`` is scikit-learn's ``BayesianRidge``, with Gaussian intervals.  Rows in the file are not
 computed again; the tables of ``docs/regression.md`` are filled from it.
 """
@@ -80,7 +80,7 @@ def work(noise: str, n: int, inference: str, repeat: int) -> pool.Row:
     if inference != "em":
         b = model.coef_interval(LEVEL)
         told["coef_data"] = inside(b[0], beta, b[1])
-        model.set_params(width="model").fit(X[old], y[old])
+        model.set_params(covariance="model").fit(X[old], y[old])
         b = model.coef_interval(LEVEL)
         told["coef_model"] = inside(b[0], beta, b[1])
     head = {"noise": noise, "n": n, "inference": inference, "repeat": repeat}
@@ -107,7 +107,7 @@ def interval_table(rows: pd.DataFrame) -> str:
 def fit_table(rows: pd.DataFrame) -> str:
     """Error of f, the tube, and coverage of coefficients."""
     head = ["noise", "rows", "error of f", "`BayesianRidge`", "`epsilon_`", "`scale_`"]
-    head += ["coefficients", '`width="model"`']
+    head += ["coefficients", '`covariance="model"`']
     columns = ("rmse", "ridge_rmse", "epsilon", "scale", "coef_data", "coef_model")
     return table(head, _means(rows, "vb", columns))
 

@@ -35,7 +35,11 @@ for name, inference in {
     "gibbs": Gibbs(draws=1000, burn_in=300, chains=4),
 }.items():
     start = time.perf_counter()
-    how = {"prior": Fixed(1.0), "width": "model", "random_state": 0}  # the posteriors as they are
+    how = {
+        "prior": Fixed(1.0),
+        "covariance": "model",
+        "random_state": 0,
+    }  # the posteriors as they are
     models[name] = BayesianLinearSVC(inference=inference, **how).fit(X, y)
     seconds[name] = time.perf_counter() - start
 

@@ -16,7 +16,9 @@ schemes = {
 }
 fig, ax = plt.subplots(figsize=(6.4, 3.0))
 for shift, (name, scheme) in zip((-0.2, 0, 0.2), schemes.items()):
-    model = BayesianLinearSVC("fixed", scheme, "hinge", width="model", random_state=0).fit(X, y)
+    model = BayesianLinearSVC("fixed", scheme, "hinge", covariance="model", random_state=0).fit(
+        X, y
+    )
     ends = model.coef_interval(level=0.9)
     at = np.arange(4) + shift
     centre = (ends[0][0] + ends[1][0]) / 2

@@ -57,7 +57,7 @@ def test_likelihood_is_that_of_the_draws_beside_it(inference):
 
 def test_draws_are_of_the_posterior_under_the_model():
     wide = BayesianLinearSVC(likelihood="hinge", prior="ridge", random_state=0).fit(X, Y)
-    model = BayesianLinearSVC(likelihood="hinge", prior="ridge", width="model", random_state=0)
+    model = BayesianLinearSVC(likelihood="hinge", prior="ridge", covariance="model", random_state=0)
     narrow = model.fit(X, Y)
     trees = [values(each.to_arviz(X, Y), "posterior") for each in (wide, narrow)]
     assert_allclose(trees[0]["coef"], trees[1]["coef"])

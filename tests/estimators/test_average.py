@@ -56,7 +56,7 @@ def average_change(low, high, beta, cov):
     return (b - a).mean(), np.sqrt(pull @ cov @ pull)
 
 
-VAGUE = {"inference": VB(bound="tight"), "probability": "normalised", "width": "model"}
+VAGUE = {"inference": VB(bound="tight"), "probability": "normalised", "covariance": "model"}
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_intervals_are_those_of_draws(data, name):
     frame, y, _ = data
     X = frame[["age", "dose"]].to_numpy()
     model = (
-        BayesianLinearSVC(probability="probit", width="model")
+        BayesianLinearSVC(probability="probit", covariance="model")
         if name == "linear"
-        else BayesianSVC(n_inducing=None, width="model")
+        else BayesianSVC(n_inducing=None, covariance="model")
     ).fit(X, y)
     row = model.average_effects(X, 1).iloc[0]
     half = 0.5 * X[:, 1].std() * np.array([0.0, 1.0])

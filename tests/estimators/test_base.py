@@ -105,7 +105,7 @@ def test_a_summary_says_where_the_width_is_the_models():
     }
     for why, model in fits.items():
         assert why in model.summary().attrs["note"]
-    plain = BayesianLinearSVC("spike_slab", likelihood="hinge", width="model").fit(X, y)
+    plain = BayesianLinearSVC("spike_slab", likelihood="hinge", covariance="model").fit(X, y)
     complete = BayesianLinearSVC(missing="model").fit(X, y)
     for model in (BayesianLinearSVC().fit(X, y), complete):
         assert "note" not in model.summary().attrs
@@ -113,7 +113,7 @@ def test_a_summary_says_where_the_width_is_the_models():
     for model in (plain, fits["selection prior"]):
         assert "inclusion probabilities are overconfident" in model.summary().attrs["note"]
     few = Gibbs(draws=20, burn_in=10, chains=1)
-    drawn = BayesianLinearSVC("spike_slab", few, width="model", random_state=0).fit(X, y)
+    drawn = BayesianLinearSVC("spike_slab", few, covariance="model", random_state=0).fit(X, y)
     assert "note" not in drawn.summary().attrs
 
 

@@ -151,8 +151,8 @@ def test_intervals_of_several_classes_are_those_of_normalised_probabilities():
 @pytest.mark.parametrize("level", [0.9, 0.5])
 def test_intervals_of_two_classes_enclose_their_probabilities(link, level):
     X, y = CANCER
-    for width in ("data", "model"):
-        model = BayesianLinearSVC(probability=link, width=width).fit(X, y)
+    for covariance in ("robust", "model"):
+        model = BayesianLinearSVC(probability=link, covariance=covariance).fit(X, y)
         p = model.predict_proba(X)
         low, high = model.predict_interval(X, level)
         far = (p > 1e-12) & (p < 1 - 1e-12)

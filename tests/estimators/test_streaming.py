@@ -108,7 +108,10 @@ def test_one_chunk_with_a_flat_start_is_the_posterior_of_the_prior(covariance):
     from bayesvm.linalg.covariances import DiagonalCovariance
 
     fit = BayesianLinearSVC(
-        Fixed(2.0), VB(bound="tight", covariance=covariance), width="model", intercept_scale=3.0
+        Fixed(2.0),
+        VB(bound="tight", covariance=covariance),
+        covariance="model",
+        intercept_scale=3.0,
     ).fit(X, Y)
     machine = fit.machines_[0]
     variance = np.array([9.0, 0.5, 0.5])
@@ -136,7 +139,7 @@ def test_sequential_updates_approach_the_tight_fit(options):
     stream = BayesianLinearSVC(**options, random_state=0)
     for rows in np.split(np.arange(2000), [*range(20, 1200, 20), 1500]):
         stream.partial_fit(A[rows], b[rows], classes=[0, 1], buffer=600)
-    fit = BayesianLinearSVC(**options, inference=VB(bound="tight"), width="model").fit(A, b)
+    fit = BayesianLinearSVC(**options, inference=VB(bound="tight"), covariance="model").fit(A, b)
     assert np.max(np.abs(stream.coef_ - fit.coef_) / fit.coef_std_) < 0.5
     np.testing.assert_allclose(stream.coef_std_, fit.coef_std_, rtol=0.1)
 

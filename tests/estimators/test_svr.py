@@ -155,7 +155,7 @@ def test_em_has_no_spread():
 
 
 def test_width_of_the_model(fitted):
-    model = BayesianSVR(width="model", random_state=0).fit(X, Y)
+    model = BayesianSVR(covariance="model", random_state=0).fit(X, Y)
     assert_allclose(model.coef_, fitted.coef_, rtol=1e-9)
     assert not np.allclose(model.coef_std_, fitted.coef_std_, rtol=1e-3)
     for a, b in zip(model.predict_interval(X), fitted.predict_interval(X), strict=True):
@@ -255,7 +255,7 @@ def test_warm_start_and_callbacks(fitted):
         ({"prior": "horseshoe"}, "prior='horseshoe' is not known"),
         ({"prior": "spike_slab", "inference": "em"}, "cannot be fitted by EM"),
         ({"missing": "model"}, "missing='model' is not known"),
-        ({"width": "wide"}, "width='wide' is not known"),
+        ({"covariance": "wide"}, "covariance='wide' is not known"),
     ],
 )
 def test_wrong_parameters_are_refused(params, match):

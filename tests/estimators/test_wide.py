@@ -28,10 +28,10 @@ def table(n, p, seed=0, informative=3, effect=1.5):
 )
 def test_a_wide_fit_is_that_of_all_columns_at_once(prior, bound):
     X, y = table(24, 270)
-    wide = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound), width="model").fit(X, y)
+    wide = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound), covariance="model").fit(X, y)
     # more rows than columns, but the same 24: the model is solved with a matrix of the columns
     copies = np.arange(288) % 24
-    rows = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound), width="model")
+    rows = BayesianLinearSVC(prior, VB(tol=1e-11, bound=bound), covariance="model")
     rows.fit(X[copies], y[copies], sample_weight=np.full(288, 1 / 12))
     # fits end within 10 sqrt(tol) = 3e-5 standard deviations of where the next step would go
     assert np.max(np.abs(wide.coef_ - rows.coef_) / rows.coef_std_) < 1e-3

@@ -186,7 +186,7 @@ def test_slopes_and_their_notes():
     pytest.importorskip("pandas")
     X, y, g = with_slopes()
     whole, plain = (
-        MixedSVC(inference=how, random=[0], width="model").fit(X, y, groups=g)
+        MixedSVC(inference=how, random=[0], covariance="model").fit(X, y, groups=g)
         for how in ("vb", VB(bound="tight"))
     )
     a, b = (m.variance_components_ for m in (whole, plain))

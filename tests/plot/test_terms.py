@@ -28,7 +28,7 @@ TERMS = [
 
 
 def test_panels_are_what_the_model_reports():
-    model = AdditiveSVC(TERMS, width="model", random_state=0).fit(X, Y)
+    model = AdditiveSVC(TERMS, covariance="model", random_state=0).fit(X, Y)
     shown = TermDisplay.from_estimator(model, X, points=20, level=0.8)
     panels = {panel.term: panel for panel in shown.panels}
     kinds = {name: panel.kind for name, panel in panels.items()}

@@ -83,7 +83,9 @@ def test_rows_of_a_level_with_one_label_do_not_look_certain():
     X = np.column_stack([rng.standard_normal(800), np.eye(40)[level]])
     y = rng.random(800) < expit(X[:, 0] - 1.0)
     y[level < 3] = False  # some 20 rows each
-    data, model = (BayesianLinearSVC(width=w).fit(X, y).coef_std_[0] for w in ("data", "model"))
+    data, model = (
+        BayesianLinearSVC(covariance=w).fit(X, y).coef_std_[0] for w in ("robust", "model")
+    )
     assert np.all(data[1:4] > 0.8 * model[1:4])
 
 
@@ -131,8 +133,8 @@ def test_ends_of_a_curved_link_where_it_is_well_known():
 def test_predictions_do_not_depend_on_the_width():
     X, y, _, _ = simulated(120, 3, 5)
     groups = np.arange(120) % 12
-    with pytest.raises(ValueError, match="width='wide' is not known"):
-        BayesianLinearSVC(width="wide").fit(X, y)
+    with pytest.raises(ValueError, match="covariance='wide' is not known"):
+        BayesianLinearSVC(covariance="wide").fit(X, y)
     for model, more in (
         (BayesianLinearSVC(), {}),
         (BayesianSVC(), {}),
@@ -140,7 +142,7 @@ def test_predictions_do_not_depend_on_the_width():
         (AdditiveSVC(), {}),
     ):
         a = model.fit(X, y, **more)
-        b = type(model)(width="model").fit(X, y, **more)
+        b = type(model)(covariance="model").fit(X, y, **more)
         assert_allclose(a.predict_proba(X, **more), b.predict_proba(X, **more))
         assert a.machines_[0].robust_covariance is not None
         assert b.machines_[0].robust_covariance is None
@@ -151,8 +153,8 @@ def test_predictions_do_not_depend_on_the_width():
 def test_pseudo_likelihoods_are_never_narrower():
     X, y = grouped_rows(3)
     robust, model = (
-        MixedSVC(likelihood="hinge", width=width).fit(X, y, groups=GROUPS).coef_std_.ravel()
-        for width in ("data", "model")
+        MixedSVC(likelihood="hinge", covariance=width).fit(X, y, groups=GROUPS).coef_std_.ravel()
+        for width in ("robust", "model")
     )
     assert np.all(robust >= model)
     assert robust[0] > 1.2 * model[0]
@@ -165,7 +167,7 @@ def test_separated_rows_do_not_say_how_large_coefficients_are():
         X = np.random.default_rng(seed).normal(size=(100, 2)).round(2)
         y = X.sum(axis=1) > 0
         model = BayesianLinearSVC().fit(X, y)
-        posterior = BayesianLinearSVC(width="model").fit(X, y)
+        posterior = BayesianLinearSVC(covariance="model").fit(X, y)
         assert np.all(model.coef_std_ >= posterior.coef_std_)
         assert "The classes are (nearly) separated" in model.summary().attrs["note"]
         assert "The classes are (nearly) separated" in posterior.summary().attrs["note"]

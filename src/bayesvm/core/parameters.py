@@ -86,7 +86,7 @@ RULES: Mapping[str, Rule] = {
 }
 WORDS = {
     "probability": ("calibrated", "normalised", "probit"),
-    "width": ("data", "model"),
+    "covariance": ("robust", "model"),
     "approximation": ("variational", "fitc"),
     "classifier": ("kernel", "linear"),
     "selection": ("best", "one_standard_error"),

@@ -233,7 +233,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     missing : {"auto", "error"}, default="auto"
         As in :class:`~bayesvm.BayesianLinearSVC`.  Missing cells of a term
         ``Missing(Columns(...))`` have a distribution either way.
-    probability, width, class_weight, engine, max_iter, tol, random_state, n_jobs, verbose
+    probability, covariance, class_weight, engine, max_iter, tol, random_state, n_jobs, verbose
         As in :class:`~bayesvm.BayesianLinearSVC`.
     callbacks, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.
@@ -289,7 +289,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     categorical: Any = "auto"
     missing: Any = "auto"
     probability: str = "calibrated"
-    width: str = "data"
+    covariance: str = "robust"
     class_weight: Any = None
     engine: Any = "auto"
     max_iter: int | None = None

@@ -57,7 +57,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     standardize: bool = True
     categorical: Any
     missing: Any
-    width: str
+    covariance: str
     warm_start: bool = False
     formula: str | None = None
 
@@ -285,9 +285,9 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     # ----- notes of summaries
 
     def _width_note(self) -> str:
-        """A note if standard errors are the posterior's although ``width`` is ``"data"``."""
+        """A note if standard errors are the posterior's although ``covariance`` is ``"robust"``."""
         first, why = self.machines_[0], ""
-        if not isinstance(first, BinaryModel) or getattr(self, "width", "") != "data":
+        if not isinstance(first, BinaryModel) or getattr(self, "covariance", "") != "robust":
             return ""
         if first.model.has_gates:
             why = "under a selection prior"
@@ -298,8 +298,9 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         if not why or not first.posterior.has_spread:
             return ""
         return (
-            "Standard deviations and intervals are those of the posterior, as with width='model', "
-            f"and may be too narrow: robust standard errors are not available {why}."
+            "Standard deviations and intervals are those of the posterior, as with "
+            f"covariance='model', and may be too narrow: robust standard errors are not available "
+            f"{why}."
         )
 
     def _with_note(self, frame: Any) -> Any:
@@ -589,7 +590,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
         where the rows differ in one column.  Of linear models they are multiplied by what the
         calibrated link shrinks them (:doc:`/probabilities`).  Intervals are by the delta method and
-        follow ``width``.
+        follow ``covariance``.
 
         Parameters
         ----------
@@ -631,7 +632,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         Returns
         -------
         tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
-            Draws are of the posterior under the model, whatever ``width`` is.
+            Draws are of the posterior under the model, whatever ``covariance`` is.
 
             - ``posterior``: ``coef`` and ``intercept``, with what a sampler drew beside them;
               ``effect_g``, ``variance_g``, ``correlation_g`` of a factor ``g``; ``f`` at inducing

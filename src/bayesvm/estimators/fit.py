@@ -271,14 +271,14 @@ class Run(Reporter):
                 problem, n_classes, scheme, probability, rng, starts, watch, **options
             )
             return machines, moments, link
-        width, machines, left_out = self.params.get("width", "model"), [], []
+        kind, machines, left_out = self.params.get("covariance", "model"), [], []
         rotation = bases(problem, scheme) if problem.form == "factored" else ()
         for j, target in enumerate(arrays.one_against_rest(y, n_classes)):
             part = None if store is None or self.stopped else store.part(f"machine{j}")
             start, watch = starts[j] if starts else None, Monitor(self, part)
             one = replace(problem, y=place(target))
             found = find_posterior(one, scheme, rng, start, watch, rotation, **options)
-            machine, own = with_link(found, probability, width, y if n_classes > 2 else None)
+            machine, own = with_link(found, probability, kind, y if n_classes > 2 else None)
             machines.append(machine)
             left_out.append(own)
         return machines, LooMoments.of(left_out), None

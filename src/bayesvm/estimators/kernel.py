@@ -91,7 +91,7 @@ class BayesianSVC(BayesianClassifier):
         The link from f to probabilities: fitted to leave-one-out moments (three parameters; for
         more than two classes a softmax), the pseudo-likelihood normalised over labels, or
         :math:`\Phi(m/\sqrt{1+v})`.
-    width : {"data", "model"}, default="data"
+    covariance : {"robust", "model"}, default="robust"
         Standard deviations, intervals and draws by the robust (sandwich) covariance, corrected for
         shrinkage and calibration (:doc:`/intervals`), or by the posterior.  Predictions are the
         same.
@@ -181,7 +181,7 @@ class BayesianSVC(BayesianClassifier):
     missing: Any = "auto"
     standardize: bool = True
     probability: str = "calibrated"
-    width: str = "data"
+    covariance: str = "robust"
     class_weight: Any = None
     engine: Any = "auto"
     max_iter: int | None = None

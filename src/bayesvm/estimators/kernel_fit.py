@@ -240,7 +240,7 @@ def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> M
     until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
     site = model.likelihood.expected
     fit = fit_sites(process, ready.labels, site, **until, watch=watch)
-    link = (params["probability"], params["width"])
+    link = (params["probability"], params["covariance"])
     return machines_from_sites(process, ready.labels, model, fit, *link)
 
 
@@ -260,7 +260,15 @@ def _fit_chains(
         extent = extent_of(X, settings.params["standardize"], groups_of(kernel))
         prior = parameter_prior(kernel, extent, 16.0 if likelihood.normalised else 4.0)
     given = settings.params
-    how = (model, settings.scheme, given["probability"], given["width"], rng, run, given["n_jobs"])
+    how = (
+        model,
+        settings.scheme,
+        given["probability"],
+        given["covariance"],
+        rng,
+        run,
+        given["n_jobs"],
+    )
     machines, parts = [], []
     for y in ready.labels.Y.T:
         labels = replace(ready.labels, y=y)

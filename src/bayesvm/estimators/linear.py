@@ -178,7 +178,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     missing: Any = "auto"
     standardize: bool = True
     probability: str = "calibrated"
-    width: str = "data"
+    covariance: str = "robust"
     class_weight: Any = None
     intercept_scale: float | None = None
     engine: Any = "auto"
@@ -422,7 +422,7 @@ class BayesianLinearSVC(LinearClassifier):
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: fitted to leave-one-out moments, the pseudo-likelihood
         normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
-    width : {"data", "model"}, default="data"
+    covariance : {"robust", "model"}, default="robust"
         Standard deviations and intervals by the robust covariance, corrected for shrinkage and
         calibration (:doc:`/intervals`), or by the posterior.  Predictions are the same.
     class_weight : dict, "balanced" or None, default=None

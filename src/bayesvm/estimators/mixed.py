@@ -245,7 +245,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         The link from f to probabilities.  For a normalised likelihood ``"calibrated"`` is
         ``"normalised"``; else the link is fitted to leave-one-out moments, half of the weight being
         on rows treated as those of new groups.
-    width, class_weight, intercept_scale, engine, max_iter, tol, random_state, n_jobs, verbose
+    covariance, class_weight, intercept_scale, engine, max_iter, tol, random_state, n_jobs, verbose
         As in :class:`~bayesvm.BayesianLinearSVC`.
     callbacks, warm_start, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.

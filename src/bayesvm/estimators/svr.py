@@ -67,7 +67,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     standardize : bool, default=True
         Centre and scale columns and y inside, so that units do not matter; without an intercept
         they are only scaled.
-    width : {"data", "model"}, default="data"
+    covariance : {"robust", "model"}, default="robust"
         As in :class:`~bayesvm.BayesianLinearSVC`.
     intercept_scale : float, optional
         Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
@@ -119,7 +119,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     categorical: Any = "auto"
     missing: Any = "auto"
     standardize: bool = True
-    width: str = "data"
+    covariance: str = "robust"
     intercept_scale: float | None = None
     engine: Any = "auto"
     max_iter: int | None = None
@@ -176,7 +176,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             options: Any = {"n_jobs": self.n_jobs} if isinstance(scheme, Gibbs) else {}
             rng = run.generator("machines")
             found = find_posterior(problem, scheme, rng, start, watch, **options)
-            machine, residuals = with_residuals(found, self.width)
+            machine, residuals = with_residuals(found, self.covariance)
         self.fit_ = Regression(
             [machine],
             classes=np.empty(0),

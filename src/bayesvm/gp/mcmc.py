@@ -239,7 +239,7 @@ def machine_from_chains(
     model: Model,
     scheme: Any,
     probability: str,
-    width: str,
+    covariance: str,
     rng: np.random.Generator,
     watch: Watch = silent,
     n_jobs: int | None = None,
@@ -296,7 +296,7 @@ def machine_from_chains(
         chains_agree(worst),
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
-        robust_covariance=RobustCovariance(by) if width == "data" else None,
+        robust_covariance=RobustCovariance(by) if covariance == "robust" else None,
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)

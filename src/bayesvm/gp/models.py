@@ -194,7 +194,7 @@ def machines_from_sites(
     model: Model,
     fit: SiteFit,
     probability: str,
-    width: str,
+    covariance: str,
 ) -> tuple[list[BinaryModel], TrainingMoments]:
     """The machines of all classes with their links, and moments at the training rows."""
     likelihood, site = model.likelihood, model.likelihood.expected
@@ -217,7 +217,7 @@ def machines_from_sites(
         if link is None:
             link = CalibratedLink.fit(y, *left_out, labels.effective)
         robust = None
-        if width == "data":
+        if covariance == "robust":
             rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
             held = LooMoments(y, *left_out, labels.c)
             by = width_factor(likelihood, held, M[:, k], v, rest, chosen=True, unit=labels.unit)

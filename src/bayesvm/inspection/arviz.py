@@ -104,7 +104,7 @@ def _classic() -> bool:
 
 
 def plain(model: Any) -> Any:
-    """The estimator with the width of its posterior, not that of the data."""
+    """The estimator with the covariance of its posterior, not the robust one."""
     out, fit = copy(model), model._fitted()
     if isinstance(fit.machines[0], BinaryModel):
         out.fit_ = replace(fit, machines=[replace(m, robust_covariance=None) for m in fit.machines])

@@ -162,7 +162,7 @@ def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
 def with_link(
     fit: PosteriorFit,
     probability: str,
-    width: str = "data",
+    covariance: str = "robust",
     codes: Array | None = None,
     max_rows: int = 20_000,
 ) -> tuple[BinaryModel, LooMoments]:
@@ -198,7 +198,7 @@ def with_link(
             mean = subset.matvec(post.mean)
             scale = effect_scale(y > 0, link.proba(mean, v), mean, loo.c)
     robust = None
-    if width == "data":
+    if covariance == "robust":
         rare = float(masses(y, c / subset.unit).min())
         priors = machine.state.priors
         robust = robust_covariance(problem, post, priors, subset, loo, rare, marginal)

@@ -136,7 +136,7 @@ def choose_epsilon(
 
 
 def with_residuals(
-    fit: PosteriorFit, width: str = "data", max_rows: int = 10_000
+    fit: PosteriorFit, covariance: str = "robust", max_rows: int = 10_000
 ) -> tuple[BinaryModel, LeftOutResiduals]:
     """A model of numbers with its robust covariance, and leave-one-out residuals of some rows.
 
@@ -147,7 +147,7 @@ def with_residuals(
     if problem.n > max_rows:
         subset, share = problem.thinned(max_rows, np.random.default_rng(0)), problem.n / max_rows
     loo = LooMoments(subset.y, *machine.posterior.left_out(subset), subset.c * share)
-    if width == "data":
+    if covariance == "robust":
         post, priors = machine.posterior, machine.state.priors
         robust = robust_covariance(problem, post, priors, subset, loo, problem.weight)
         machine = replace(machine, robust_covariance=robust)
