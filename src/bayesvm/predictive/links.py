@@ -164,11 +164,13 @@ class CalibratedLink(Link):
             x = mean.copy()
             x[free] += sd[free] * u
             z, D = log_odds(x, m, v)
-            loss, slope = log_loss(np.stack([np.zeros_like(z), z], axis=1), targets, c)
-            return loss + 0.5 * float(u @ u), sd[free] * (D[free] @ slope[:, 1]) + u
+            loss, slope = log_loss(np.stack([np.zeros_like(z), z]), targets.T, c)
+            return loss + 0.5 * float(u @ u), sd[free] * (D[free] @ slope[1]) + u
 
-        # the loss may have a minimum on either side of no skewness
-        starts = np.outer([-1.0, 1.0], np.eye(5)[3]) if curved else np.zeros((1, 3))
+        starts = np.zeros((1, 3))
+        if curved:  # the loss can have a minimum for each pair of signs of skewness and tail
+            signs = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
+            starts = np.hstack([np.zeros((4, 3)), signs])
         u, loss = least_loss(objective, starts)
         x, cov = mean.copy(), np.zeros((5, 5))
         x[free] += sd[free] * u
@@ -353,7 +355,8 @@ class SoftmaxLink(ClassLink):
                 by_a = a * m / np.sqrt(q)
                 logs = by_a + x[2:] / np.sqrt(q)
                 by_c = -0.5 * logs * (1.0 - 1.0 / q)
-            loss, slope = log_loss(logs, targets, c)
+            loss, slope = log_loss(logs.T, targets.T, c)
+            slope = slope.T
             D = np.array([np.vdot(slope, by_a), np.vdot(slope, by_c)])
             if not averaged:
                 D = np.append(D, (slope / np.sqrt(q)).sum(axis=0))
@@ -428,15 +431,15 @@ def class_bands(logs: Array) -> Array:
 def log_loss(logs: Array, targets: Array, c: Array) -> tuple[float, Array]:
     """Weighted log loss of logs of probabilities up to a constant, and its slopes in these.
 
-    Arrays are ``(n, classes)``.  Probabilities have their floor, which bounds the loss of a row:
+    Arrays are ``(classes, n)``.  Probabilities have their floor, which bounds the loss of a row:
     one whose leave-one-out f is absurd does not decide about all others.
     """
-    rows, K = float(c.sum()), logs.shape[1]
-    p = softmax(logs, axis=1)
+    rows, K = float(c.sum()), logs.shape[0]
+    p = softmax(logs, axis=0)
     q = floored(p, rows, K)
-    loss = -float(c @ (targets * np.log(q)).sum(axis=1))
-    by_p = -(1.0 - K * unseen_rate(rows, 0.05)) * c[:, None] * targets / q
-    return loss, p * (by_p - (p * by_p).sum(axis=1, keepdims=True))
+    loss = -float((targets * np.log(q)).sum(axis=0) @ c)
+    by_p = -(1.0 - K * unseen_rate(rows, 0.05)) * c * targets / q
+    return loss, p * (by_p - (p * by_p).sum(axis=0))
 
 
 def least_loss(
