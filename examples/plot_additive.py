@@ -2,8 +2,8 @@
 A sum of several kinds of terms
 ===============================
 
-A smooth function, columns of which few have an effect, missing cells and repeated measurements of
-patients, as terms of one sum.
+One model with a smooth function, columns to select from, missing cells and repeated measurements
+of patients.
 """
 
 # %%
@@ -50,7 +50,7 @@ model = AdditiveSVC(
 print(model.summary().round(2))
 
 # %%
-# For comparison a linear machine, with missing cells modelled too:
+# For comparison, a linear classifier that also models missing cells:
 
 plain = BayesianLinearSVC(missing="model").fit(frame.loc[train, [*markers, "age"]], y[train])
 print(f"sum of terms {log_loss(y[test], model.predict_proba(frame[test])):.3f}")
@@ -59,8 +59,8 @@ print(
 )
 
 # %%
-# What each term adds
-# -------------------
+# Contributions of terms
+# ----------------------
 # ``partial`` gives the contribution of a term to f at any rows, here along a grid of ages, with two
 # posterior standard deviations.  The level of a term is not identified, so both curves are centred.
 

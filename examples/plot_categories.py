@@ -2,9 +2,9 @@
 Categories and empty cells
 ==========================
 
-A table with text, categories and empty cells is fitted as it is: by indicators in a linear machine,
-by a kernel over categories in a kernel machine.  Here the label depends on *combinations* of two
-categories, which a sum of their effects cannot express.
+The estimators accept tables with text, categories and empty cells.  The linear classifier uses
+indicators, the kernel classifier a kernel over categories.  Here the label depends on
+*combinations* of two categories, which a sum of their effects cannot express.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ f = 3.0 * suited - 1.5 + X["rain"].fillna(0.0) + 1.0 * X["irrigated"] - 0.5
 y = np.where(f + rng.logistic(size=n) > 0, "high", "low")
 
 # %%
-# Both machines take the table.  The kernel machine finds the combinations.
+# Both classifiers take the table.  The kernel classifier finds the combinations.
 
 for model in (BayesianLinearSVC(), BayesianSVC(random_state=0)):
     p = cross_val_predict(model, X, y, cv=5, method="predict_proba")
@@ -38,8 +38,8 @@ for model in (BayesianLinearSVC(), BayesianSVC(random_state=0)):
     print(f"{type(model).__name__}: log loss of rows left out {loss:.3f}")
 
 # %%
-# Probabilities of the kernel machine for every pair of soil and crop, without irrigation and with
-# the rain unknown.
+# Probabilities of the kernel classifier for every pair of soil and crop, without irrigation and
+# with the rain unknown.
 
 model = BayesianSVC(random_state=0).fit(X, y)
 soils, crops = ["clay", "loam", "sand"], ["barley", "oats", "rye", "wheat"]

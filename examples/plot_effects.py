@@ -2,8 +2,8 @@
 Effects in probabilities
 ========================
 
-A coefficient is in log odds, and a kernel machine has none.  ``average_effects`` gives what people
-quote: by how much the probability changes on average when one column changes, with an interval.
+Coefficients are in log odds, and a kernel classifier has none.  ``average_effects`` gives the
+average change of the probability when one column changes, with an interval.
 """
 
 import matplotlib.pyplot as plt
@@ -32,14 +32,15 @@ f = (
 y = np.where(f + rng.logistic(size=n) > 0.5, "ill", "well")
 
 # %%
-# The effect of a column of numbers is that of one standard deviation, of a unit, of the step
-# between two values, or a slope.  A column of categories goes from its first level to each other.
+# The effect of a column of numbers is for a change by one standard deviation, by one unit, or
+# between two values, or it is a slope.  A column of categories changes from its first level to
+# each of the others.
 
 model = BayesianLinearSVC().fit(X, y)
 print(model.average_effects(X, change={"age": (40, 60), "smoker": "sd", "site": "sd"}).round(3))
 
 # %%
-# The table is the same for every machine, so that two of them can be compared.
+# The table is the same for every classifier, so that classifiers can be compared.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True, layout="constrained")
 for ax, machine in zip(axes, (model, BayesianSVC(random_state=0).fit(X, y))):

@@ -8,8 +8,8 @@ estimates the loadings of the genes on them.
 """
 
 # %%
-# The data are read from the folder that ``BAYESVM_DATA`` names.  Without one, a simulated table of
-# the same size takes their place.  Intensities are raw: take logarithms.
+# The data are read from the folder ``BAYESVM_DATA``; without it, a table of the same size is
+# simulated.  Intensities are raw: take logarithms.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -35,8 +35,8 @@ print(f"test error: {100 * (model.predict(X_test) != y_test).mean():.1f} %")
 # %%
 # Coefficients
 # ------------
-# ``summary`` is on the scale of the input.  The figure multiplies by the standard deviation of each
-# column, so that coefficients can be compared, and is sorted by the certainty of their sign.
+# ``summary`` is on the scale of the input.  The figure shows coefficients times the standard
+# deviation of their column, so that they can be compared, sorted by the certainty of their sign.
 
 print(model.summary(level=0.9).head())
 
@@ -46,8 +46,8 @@ plt.show()
 # %%
 # Probabilities
 # -------------
-# ``predict_proba`` comes from the same fit: its link from f to probability is fitted on left-out
-# predictions of the training rows.  The figure is for test rows.
+# ``predict_proba`` comes from the same fit: its link from f to probability is fitted to
+# leave-one-out predictions of the training rows.  The figure is for test rows.
 
 proba = model.predict_proba(X_test)
 print(f"log loss: {log_loss(y_test, proba):.3f}")

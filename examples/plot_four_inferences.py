@@ -39,14 +39,14 @@ for name, inference in {
         "prior": Fixed(1.0),
         "covariance": "model",
         "random_state": 0,
-    }  # the posteriors as they are
+    }  # the posterior under the model
     models[name] = BayesianLinearSVC(inference=inference, **how).fit(X, y)
     seconds[name] = time.perf_counter() - start
 
 # %%
 # Results
 # -------
-# The error is hardly affected by the choice; the bound exists for VB and SVI only.
+# The four schemes have nearly the same error; only VB and SVI have an ELBO.
 
 print("         seconds  test error     bound   largest distance of a mean from Gibbs, in its sd")
 gibbs = models["gibbs"]
@@ -60,9 +60,8 @@ for name, model in models.items():
 # Standard deviations
 # -------------------
 # The factorisation behind VB treats the latent weight of a row as independent of the coefficients.
-# That makes the variational posterior too narrow, here for every coefficient; intervals of VB are
-# better read as a ranking than as coverage.  The sampler has no such error, only that of a finite
-# number of draws.
+# This makes the variational posterior too narrow, here for every coefficient; use intervals of VB
+# to rank coefficients, not for their coverage.  The sampler has Monte Carlo error only.
 
 ratio = {name: models[name].coef_std_[0] / gibbs.coef_std_[0] for name in ("vb", "svi")}
 for name, value in ratio.items():
@@ -90,8 +89,8 @@ plt.show()
 # %%
 # The bound
 # ---------
-# VB runs until the bound converges.  SVI uses 50 rows at a time and stays a little below; with few
-# rows it has no advantage, with millions it comes close before it has used them all.
+# VB runs until the bound converges.  SVI uses 50 rows at a time and ends slightly lower; with few
+# rows it has no advantage, with millions it comes close within one pass over the rows.
 
 print(f"bound of svi: {models['vb'].elbo_ - models['svi'].elbo_:.3f} below that of vb")
 

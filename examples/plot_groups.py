@@ -3,17 +3,17 @@ Patients seen several times
 ===========================
 
 A trial compares two treatments of an infection; patients are seen up to seven times.  Some are ill
-for reasons that no column records, and stay so from visit to visit.  The data are simulated
-after those of section 4.3 of Luts and Ormerod (2014); ``python -m papers run luts-toenail``
+for reasons that no column records, and remain ill from visit to visit.  The data are simulated
+after section 4.3 of Luts and Ormerod (2014); ``python -m papers run luts-toenail``
 runs the real ones.
 """
 
 # sphinx_gallery_thumbnail_number = 2
 
 # %%
-# A machine without patients
-# --------------------------
-# One row in five is of an ill patient.  A linear machine on time, treatment and their product
+# A model without patients
+# ------------------------
+# One row in five is of an ill patient.  A linear classifier on time, treatment and their product
 # predicts that no patient is ill.
 
 import tempfile
@@ -63,7 +63,7 @@ print(mixed.intraclass_share_.round(2))
 
 # %%
 # The patients in order, with the simulated effects.  Effects are on the scale of f, where the
-# margin is 1, and shrunk to zero; compare their order.
+# margin is 1, and shrunk towards zero; compare their order.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 display = GroupDisplay.from_estimator(mixed, ax=axes[0], color="C0", ecolor="0.75")

@@ -2,9 +2,9 @@
 Few points instead of all rows
 ==============================
 
-A kernel machine can be fitted with a few inducing points. What these do not explain is kept as
-variance, in two ways: variational and FITC. The figures show both for a function of one variable,
-and the posterior of the kernel's length scale when it is drawn with everything else.
+A kernel classifier can be fitted with a few inducing points. The variational approximation and FITC
+treat the variance that these do not explain differently. The figures show both for a function of
+one variable, and the posterior of the kernel's length scale when it is drawn too.
 """
 
 import matplotlib.pyplot as plt
@@ -20,8 +20,8 @@ y = (np.sin(2 * x) + 0.5 * rng.standard_normal(80) > 0).astype(int)
 X, grid = x[:, None], np.linspace(-6, 6, 200)[:, None]
 
 # %%
-# Five points, the same kernel. The bound of the variational fit lies far below that of all rows,
-# and the function follows the data only where a point is near. FITC's is higher, but it bounds the
+# Five points, the same kernel. The variational bound lies far below the bound with all rows, and
+# the function follows the data only near a point. The bound of FITC is higher, but it bounds the
 # evidence of another model: the two cannot be compared.
 
 kernel = 4.0 * RBF(0.25)  # on standardised columns
@@ -41,9 +41,9 @@ for ax, (name, fit) in zip(axes.flat, fits.items()):
     ax.set(title=f"{name}: bound {fit.elbo_:.1f}", ylim=(-3.7, 3.7), xlabel="x", ylabel="f")
 
 # %%
-# Draw the kernel too (``tune="sample"``): its log parameters move by slice sampling with f
-# integrated out, and every draw predicts with its own kernel. The likelihood is logistic here: the
-# hinge is no density of the labels, and prefers large functions whatever the labels are.
+# Draw the kernel too (``tune="sample"``): slice sampling of its log parameters with f integrated
+# out; every draw predicts with its own kernel. The likelihood here is logistic, because the hinge
+# is not a density of the labels and favours large values of f whatever the labels are.
 
 drawn = BayesianSVC(
     RBF(0.5),

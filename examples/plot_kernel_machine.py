@@ -34,7 +34,7 @@ print(f"log loss {log_loss(y_test, model.predict_proba(X_test)):.3f}")
 # ----------------------------
 # Left, probabilities: the black line is where both classes are equally likely, and in the hatched
 # band the 90 % interval of the probability contains one half.  Right, the
-# posterior standard deviation of f: small along the data, that of the prior far from them.
+# posterior standard deviation of f: small near the data, equal to the prior's far from them.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
 band = DecisionBandDisplay.from_estimator(model, X, y, level=0.9, ax=left)

@@ -2,8 +2,8 @@
 Rows in files
 =============
 
-A fit needs two sums over its rows, so rows may stay in a file: here a machine with inducing points
-reads them in blocks, and its fit is the same as that to an array.
+A fit needs two sums over its rows, so rows may stay in a file: here a classifier with inducing
+points reads them in blocks, with the same result as for an array.
 """
 
 # %%
@@ -38,9 +38,9 @@ for i in range(0, N, 50_000):
 rows.flush()
 
 # %%
-# The linear machine, then the kernel machine
-# -------------------------------------------
-# A source is given as X.  ``verbose`` prints whether columns are kept in memory or computed again
+# The linear classifier, then the kernel classifier
+# -------------------------------------------------
+# Pass the source as X.  ``verbose`` prints whether columns are kept in memory or computed again
 # on every pass.
 
 source = from_memmap(folder / "X.npy")
@@ -60,7 +60,7 @@ print(f"largest difference of two probabilities: {gap:.1e}")
 # %%
 # More rows
 # ---------
-# The linear machine does not improve after a few thousand rows; the kernel machine does.
+# The linear classifier does not improve after a few thousand rows; the kernel classifier does.
 
 sizes = [2_000, 5_000, 20_000, 60_000, N]
 losses = {"linear": [], "64 inducing points": []}

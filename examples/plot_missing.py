@@ -2,7 +2,7 @@
 Missing cells
 =============
 
-Dropping incomplete rows loses labels, and means in place of missing cells ignore their uncertainty.
+Dropping incomplete rows loses labels; filling in means ignores the uncertainty of missing cells.
 With ``missing="model"`` missing cells have a distribution, learned together with the classifier.
 """
 
@@ -35,7 +35,7 @@ print(f"incomplete rows: {np.isnan(X).any(axis=1).mean():.0%}")
 # %%
 # Three ways to fit it
 # --------------------
-# The log loss on new rows, which have missing cells too; and that without missing cells.
+# The log loss on new rows with missing cells.  In the last line no cell is missing.
 
 joint = BayesianLinearSVC(missing="model").fit(X[train], y[train])
 means = make_pipeline(SimpleImputer(), BayesianLinearSVC()).fit(X[train], y[train])
@@ -69,7 +69,7 @@ print(f"missing cells within 2 sd: {np.mean(np.abs(z) < 2):.2f}")
 # The same by Gibbs sampling
 # --------------------------
 # Cells, their distribution and the coefficients are drawn in turn.  Variational Bayes is
-# overconfident, as it is without missing cells, and shrinks coefficients a little more.
+# overconfident, as without missing cells, and shrinks coefficients slightly more.
 
 scheme = Gibbs(draws=400, burn_in=100, chains=2)
 drawn = BayesianLinearSVC(missing="model", inference=scheme, random_state=0)

@@ -2,8 +2,8 @@
 Support vector regression with intervals
 ========================================
 
-One fit learns the tube, the scale of the noise and the penalty, and gives intervals of new numbers
-that hold as often as they say.
+One fit learns the tube, the scale of the noise and the penalty, and gives prediction intervals with
+the stated coverage.
 """
 
 # %%
@@ -40,7 +40,7 @@ for name, b in (("BayesianSVR", model.coef_), ("BayesianRidge", ridge.coef_)):
 # %%
 # Intervals
 # ---------
-# They come from training rows, each left out of the one fit.
+# They are computed from leave-one-out residuals of the same fit.
 
 for level in (0.5, 0.8, 0.9, 0.95):
     lower, upper = model.predict_interval(X[new], level)

@@ -31,7 +31,7 @@ y = np.where(f + rng.logistic(size=300) > 0, 1, -1)
 # -----------------------
 # By Gibbs sampling and by variational Bayes.  A bar is the probability that a column matters, its
 # shade the probability of a positive sign.  Variational Bayes is overconfident.
-# The likelihood is the logistic, because the hinge counts evidence about three times.
+# The likelihood is logistic, because the hinge overstates the evidence about threefold.
 
 scheme = Gibbs(draws=1000, burn_in=200, chains=2)
 gibbs = BayesianLinearSVC(SpikeSlab(expected_size=4), scheme, "logistic", random_state=0).fit(X, y)
@@ -59,7 +59,7 @@ plt.show()
 # %%
 # The lasso's path
 # ----------------
-# Every point is the exact solution of a convex programme.  As a rule the number of columns
+# Every point is the exact solution of a convex problem.  As a rule the number of columns
 # grows with the scale of the prior.  The path has no measure of uncertainty.
 
 PathDisplay.from_estimator(

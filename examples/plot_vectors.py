@@ -4,13 +4,13 @@ Three sparse kernel machines
 
 A support vector machine, a relevance vector machine and a probabilistic classification vector
 machine are the same kind of function, :math:`f(x) = \\sum_j w_j k(x, x_j) + b`.  They differ in
-which rows become vectors and in what signs their weights may have.  The figures follow the first
-two of Chen, Tiňo and Yao (2009).
+which rows become vectors and in the signs that their weights may have.  The figures follow the
+first two of Chen, Tiňo and Yao (2009).
 """
 
 # %%
-# Three machines at one kernel
-# ----------------------------
+# Three classifiers, one kernel
+# -----------------------------
 # Two classes that overlap.  Vectors are ringed; a square marks a vector whose weight has the sign
 # of the other class.  :class:`bayesvm.PCVC` forbids those: its prior is truncated at zero.
 
@@ -51,7 +51,7 @@ draw(0.5)
 # %%
 # A kernel that is too narrow
 # ---------------------------
-# With a shorter length scale every machine keeps more vectors and errs more: the kernel values
+# With a shorter length scale every classifier keeps more vectors and errs more: the kernel values
 # of a vector fall faster, and boundaries follow the noise.  The restriction of signs does not
 # prevent that; the length scale has more effect than the prior of the weights.
 
@@ -60,10 +60,10 @@ draw(0.2)
 # %%
 # The learned kernel
 # ------------------
-# By default the length scale is that of most evidence.  Left-out predictions determine
-# the smoothness of the function and calibrate the probabilities.  A rate selects vectors, then one
-# after another is removed while the function stays within 0.07 posterior standard deviations of the
-# process with all rows.
+# By default the length scale maximises the evidence.  Leave-one-out predictions determine the
+# smoothness of the function and calibrate the probabilities.  A rate selects vectors; some are then
+# removed one by one while the function stays within 0.07 posterior standard deviations of the
+# Gaussian process with all rows.
 
 for model in (PCVC(), RVC()):
     model.fit(X, y)
