@@ -1,1 +1,1 @@
-"""Values that are passed through a fit, contracts of components, arrays and random numbers."""
+"""Data types shared by all modules, base classes, array utilities and random numbers."""

@@ -1,8 +1,8 @@
-"""Rows held by NumPy, SciPy or torch: what the three do not share.
+"""Array functions that differ between NumPy, SciPy and torch.
 
-Rows on a device are torch tensors; rows of any other library become tensors or NumPy arrays where
-they are read (:func:`adopted`).  Sums over rows are NumPy float64.  Small arrays that rows are
-multiplied with are brought to the rows' library, device and precision here.
+Rows on a device are torch tensors; arrays of any other library are converted to tensors or NumPy
+arrays on input (:func:`adopted`).  Sums over rows are NumPy float64.  Small arrays that multiply
+rows are converted to the library, device and precision of the rows here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .types import Array
 
 
 class Composite(ABC):
-    """Rows held in several arrays, which are cut, moved and joined together.
+    """Rows stored in several arrays, which are sliced, moved and joined together.
 
     The array ``numbers`` determines the library and device of all of them.
     """
@@ -29,7 +29,7 @@ class Composite(ABC):
 
     @abstractmethod
     def mapped(self, fn: Callable[[Any], Any]) -> Self:
-        """The rows with a function of each array in its place."""
+        """The rows with a function applied to each array."""
 
     def __getitem__(self, rows: Any) -> Any:
         return self.mapped(lambda each: each[rows])
@@ -43,12 +43,12 @@ class Composite(ABC):
 
 
 def inner(x: Any) -> Any:
-    """The numbers of composite rows; arrays as they are."""
+    """The array ``numbers`` of composite rows; other arrays unchanged."""
     return x.numbers if isinstance(x, Composite) else x
 
 
 def of(x: Any) -> Any:
-    """The namespace of an array: that of torch for tensors, which only an imported torch makes."""
+    """The array namespace: torch for tensors (torch is then imported already), else NumPy."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(inner(x), torch.Tensor):
         return np
@@ -73,13 +73,13 @@ def adopted(x: Any) -> Any:
 
 
 def like(x: Any, rows: Any) -> Any:
-    """A small array in the library, on the device and in the precision of ``rows``.
+    """A small array converted to the library, device and precision of ``rows``.
 
-    Composite rows have few columns, and are multiplied in float64.
+    Products with composite rows, which have few columns, are computed in float64.
     """
     is_composite = isinstance(rows, Composite)
     if of(rows) is np:
-        # sparse or integer rows (labels) take what they are multiplied with as it is
+        # products with sparse or integer rows (labels) keep the precision of the other factor
         single = not is_composite and rows.dtype == np.float32
         return np.asarray(x, dtype=np.float32) if single else x
     x = x if is_foreign(x) else back(np.asarray(x), rows)
@@ -87,12 +87,12 @@ def like(x: Any, rows: Any) -> Any:
 
 
 def double(x: Any) -> Any:
-    """The same numbers in float64, where they are."""
+    """The array in float64, on its device."""
     return np.asarray(x, dtype=np.float64) if of(x) is np else x.double()
 
 
 def to_numpy(x: Any) -> Any:
-    """An array on the host."""
+    """The array as a NumPy array on the host."""
     if isinstance(x, Composite):
         return x.mapped(to_numpy) if is_foreign(x) else x
     x = adopted(x)
@@ -100,16 +100,16 @@ def to_numpy(x: Any) -> Any:
 
 
 def back(x: Array, rows: Any) -> Any:
-    """An array in the library and on the device of ``rows``, if that can hold it."""
+    """A NumPy array converted to the library and device of ``rows``, if possible."""
     if not is_foreign(rows) or x.dtype.kind not in "biuf":
         return x
-    # torch shares the memory, and warns of arrays that must not be written
+    # torch shares the memory, and warns of read-only arrays
     x = np.require(np.ascontiguousarray(x), requirements="W")
     return import_module("torch").from_numpy(x).to(inner(rows).device)
 
 
 def empty(rows: Any, width: int, dtype: str) -> Any:
-    """Columns to be filled in, one row for each of ``rows``."""
+    """An uninitialised array with ``width`` columns and one row for each of ``rows``."""
     shape = (rows.shape[0], width)
     if not is_foreign(rows):
         return np.empty(shape, dtype=dtype)
@@ -128,7 +128,7 @@ def constant(rows: Any, value: float, *more: int) -> Any:
 
 
 def joined(parts: Sequence[Any]) -> Any:
-    """Rows of several parts, one after another, on the host."""
+    """Rows of several parts concatenated on the host."""
     first = parts[0]
     if not isinstance(first, Composite):
         return np.concatenate(parts)
@@ -140,7 +140,7 @@ def joined(parts: Sequence[Any]) -> Any:
 
 
 def one_against_rest(codes: Array, n_classes: int) -> Iterator[Array]:
-    """Labels in {-1, +1} for each machine: one for two classes, else one per class."""
+    """Labels in {-1, +1} for each binary problem: one for two classes, else one per class."""
     for j in [1] if n_classes == 2 else range(n_classes):
         yield np.where(codes == j, 1.0, -1.0)
 

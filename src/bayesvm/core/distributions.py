@@ -1,4 +1,4 @@
-"""Streams of random numbers, and draws and moments that NumPy and SciPy do not have."""
+"""Random generators, and distributions that NumPy and SciPy do not have."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
-    """The generator for one purpose, and for one place in it: a chain, a sweep, a block.
+    """A random generator for one purpose and, with ``key``, for one chain, sweep or block.
 
-    NumPy takes ``(seed, k)`` and ``(seed, k, 0)`` for the same entropy.  Spawn keys of
-    different lengths differ, and the purpose comes first in them: no two uses share a stream.
+    NumPy treats ``(seed, k)`` and ``(seed, k, 0)`` as the same entropy, but spawn keys of
+    different lengths differ.  They begin with the purpose, so no two uses share a stream.
     """
     word = zlib.crc32(purpose.encode())
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(word, *key)))
@@ -37,9 +37,9 @@ def mills(z: Array) -> Array:
 def inverse_gaussian(r: Array, shape: Array | float, rng: np.random.Generator) -> Array:
     """Draw from the inverse Gaussian with *reciprocal* mean ``r >= 0``.
 
-    The root of Michael, Schucany and Haas written without a subtraction: exact at ``r = 0``
-    (where ``1/x`` is a chi-square over the shape) and free of overflow for any mean, which the
-    textbook form is not: it returns nonpositive values once the mean passes 1e8.
+    The root of Michael, Schucany and Haas is written without a subtraction: it is exact at
+    ``r = 0`` (where ``1/x`` is a chi-square over the shape) and never overflows.  The textbook
+    form returns nonpositive values for means above 1e8.
     """
     r = np.asarray(r, dtype=float)
     z = rng.standard_normal(r.shape) ** 2 / (2.0 * shape)
@@ -92,9 +92,9 @@ def slice_sample(
 def tilted_stable(h: float, tilt: Array, rng: np.random.Generator) -> Array:
     """Draw T from the positive stable law of index h, tilted by ``exp(-tilt T)``.
 
-    The stable law has Laplace transform ``exp(-t**h)``.  T is a sum of N independent terms, each by
-    rejection from a stable variable over ``N**(1/h)``; with N the integer above ``tilt**h`` one
-    proposal in e is accepted at least.
+    The stable law has Laplace transform ``exp(-t**h)``.  T is a sum of N independent terms, each
+    drawn by rejection from a stable variable divided by ``N**(1/h)``.  With N the integer above
+    ``tilt**h`` the acceptance rate is at least 1/e.
     """
     tilt = np.asarray(tilt, dtype=float)
     count = np.maximum(1, np.ceil(tilt**h)).astype(int)
@@ -167,8 +167,8 @@ def polya_gamma_sum(
 ) -> Array:
     """Draw from PG(b, z) with any b > 0, by its sum of gamma variables.
 
-    Of the infinite sum the first ``terms`` are drawn, for ``size`` variables at a time; the rest,
-    with a standard deviation below 1e-5 times the root of b, is its mean.
+    The first ``terms`` of the infinite sum are drawn, for ``size`` variables at a time.  The rest
+    has a standard deviation below 1e-5 times the root of b and is replaced by its mean.
     """
     out = np.empty(z.shape)
     k = (np.arange(terms) + 0.5) ** 2

@@ -1,4 +1,4 @@
-"""Parameters that estimators have in common, checked at ``fit`` before anything is computed."""
+"""Validation of the parameters that estimators share, at the start of ``fit``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-Rule = tuple[Callable[[Any], bool], str]  # which values are right, and what they are
+Rule = tuple[Callable[[Any], bool], str]  # test of a value, and a description of valid values
 
 
 def is_number(x: Any, low: float = -np.inf, high: float = np.inf, kind: Any = Real) -> bool:
-    """Whether that is a number of at least ``low`` and below ``high``, and no truth value."""
+    """Whether x is a number of at least ``low`` and below ``high``, and not a boolean."""
     return isinstance(x, kind) and not isinstance(x, bool) and bool(low <= x < high)
 
 
@@ -97,7 +97,7 @@ PAGE = "the page 'From SVC to BayesianSVC' (docs/replacing_svc.md)"
 
 
 def check_parameters(given: Mapping[str, Any]) -> None:
-    """Refuse wrong values of parameters, by name; those without a rule pass."""
+    """Raise an error for invalid parameters; parameters without a rule are not checked."""
     for name, value in given.items():
         if name in RULES:
             check_rule(name, value, RULES[name])
@@ -112,7 +112,7 @@ def check_parameters(given: Mapping[str, Any]) -> None:
 
 
 def check_rule(name: str, value: Any, rule: Rule) -> None:
-    """Refuse a value that a rule does not allow."""
+    """Raise an error for a value that a rule does not allow."""
     is_right, what = rule
     if name == "callbacks" and callable(value):
         raise ValueError(f"{name} must be a list of callables; wrap the one given in [ ].")
@@ -121,7 +121,7 @@ def check_rule(name: str, value: Any, rule: Rule) -> None:
 
 
 def check_draws(n: Any) -> None:
-    """Refuse a number of draws that is none, such as rows given in its place."""
+    """Raise an error if a number of draws is not a positive integer (but an array, say)."""
     if not is_number(n, 1, kind=Integral):
         got = repr(n) if isinstance(n, Real | str) else type(n).__name__
         raise ValueError(
@@ -131,7 +131,7 @@ def check_draws(n: Any) -> None:
 
 
 def warn_idle(estimator: Any, idle: Mapping[str, str]) -> None:
-    """Warn of parameters that were set although the fit does not use them; ``idle`` has reasons."""
+    """Warn of parameters that were set but are not used by this fit; ``idle`` has the reasons."""
     known = inspect.signature(type(estimator).__init__).parameters
     found: dict[str, list[str]] = {}
     for name, why in idle.items():
@@ -144,7 +144,7 @@ def warn_idle(estimator: Any, idle: Mapping[str, str]) -> None:
 
 
 def warn(text: str) -> None:
-    """Warn at the line outside of this package that led here."""
+    """Issue a warning that points to the user's line that called this package."""
     frame: Any = sys._getframe(1)
     level = 2
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("bayesvm."):
@@ -153,12 +153,12 @@ def warn(text: str) -> None:
 
 
 def is_among(value: Any, known: Collection[str]) -> bool:
-    """Whether a value is one of some words."""
+    """Whether a value is a string among ``known``."""
     return isinstance(value, str) and value in known
 
 
 def require(owner: object, least: dict[str, float], most: dict[str, float] | None = None) -> None:
-    """Refuse fields of a scheme that are not numbers of at least (and at most) so much."""
+    """Raise an error for fields of a scheme below their minimum (or above their maximum)."""
     for name, low in least.items():
         value = vars(owner)[name]
         whole = isinstance(low, int)

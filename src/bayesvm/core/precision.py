@@ -1,6 +1,6 @@
-"""Prior precisions, and Cholesky factors of precisions that may be badly scaled or singular.
+"""Prior precisions, and Cholesky factors of badly scaled or singular precision matrices.
 
-A prior precision is an array ``(K,)`` of independent coefficients, or a :class:`Blocked`.
+A prior precision is an array ``(K,)`` (independent coefficients) or a :class:`Blocked`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .types import Array
 
 @dataclass(frozen=True, eq=False)
 class Blocked:
-    """A diagonal, and in some slices one matrix repeated along the diagonal.
+    """A block-diagonal matrix: a diagonal, and slices with one matrix repeated along it.
 
     For groups whose coefficients are correlated a priori: random slopes with an unstructured
-    covariance.  It multiplies a vector as the array of a diagonal does.
+    covariance.  ``P * x`` is the product with a vector, as for the array of a diagonal.
     """
 
     d: Array  # (K,), zero inside the slices
@@ -39,7 +39,7 @@ class Blocked:
     __rmul__ = __mul__
 
     def __add__(self, x: Array) -> Blocked:
-        """More on the diagonal, outside the slices."""
+        """P with x added to the diagonal outside the slices."""
         return Blocked(self.d + x, self.parts)
 
     @property
@@ -56,7 +56,7 @@ def split(P: Precision) -> tuple[Array, tuple[tuple[slice, Array], ...]]:
 
 
 def joined(parts: Sequence[Precision]) -> Precision:
-    """Precisions of several models, one after another."""
+    """The block-diagonal precision of several models, one after another."""
     d, blocks = np.concatenate([split(P)[0] for P in parts]), []
     for k, P in enumerate(parts):
         first = k * split(P)[0].size
@@ -66,7 +66,7 @@ def joined(parts: Sequence[Precision]) -> Precision:
 
 
 def parted(P: Precision, K: int) -> list[Precision]:
-    """Undo :func:`joined` of K parts of one size."""
+    """Undo :func:`joined` for K parts of equal size."""
     d, blocks = split(P)
     out, p = [], d.size // K
     for k in range(K):
@@ -88,7 +88,7 @@ def divided(x: Array, P: Precision) -> Array:
 
 
 def flat(P: Precision, some: Array) -> bool:
-    """Whether some of these coefficients have a precision of zero."""
+    """Whether any of the coefficients ``some`` has a precision of zero."""
     d, parts = split(P)
     zero = (d == 0) & some
     for where, _ in parts:
@@ -97,12 +97,12 @@ def flat(P: Precision, some: Array) -> bool:
 
 
 def masked(P: Precision, keep: Array) -> Precision:
-    """P with zeros on the diagonal where not kept."""
+    """P with zeros on the diagonal where ``keep`` is false."""
     return Blocked(keep * P.d, P.parts) if isinstance(P, Blocked) else keep * P
 
 
 def add_precision(Q: Array, P: Precision) -> None:
-    """Add P to a matrix in place, or its leading part to a smaller matrix."""
+    """Add P, or the leading part of it, to a matrix in place."""
     q, (d, parts) = Q.shape[0], split(P)
     Q[np.diag_indices_from(Q)] += d[:q]
     for where, B in parts:
@@ -113,7 +113,7 @@ def add_precision(Q: Array, P: Precision) -> None:
 
 
 def blocks_of(P: Precision, where: slice, r: int) -> Array:
-    """P of consecutive groups of r coefficients: ``(G, r, r)``, or (r, r) if all are the same."""
+    """Blocks of P for consecutive groups of r coefficients: ``(G, r, r)``, or (r, r) if equal."""
     d, parts = split(P)
     for part, B in parts:
         if part == where:
@@ -129,8 +129,8 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
     """Lower factor of a positive definite matrix, and whether its diagonal had to be increased.
 
     ``Q`` is a matrix or a stack of small ones, ``(G, r, r)``.  If rounding has made it indefinite,
-    1e-10 of the diagonal is added and the amount multiplied by 100, four times at most, with a
-    warning.  (Rounding errors of a factor scale with the rows and columns: those need not be.)
+    1e-10 of the diagonal is added, up to four times 100 times as much, with a warning.  (Rounding
+    errors of the factor scale with rows and columns, which therefore need no scaling.)
     """
     d = np.einsum("...ii->...i", Q)
     jitter = 0.0
@@ -138,12 +138,12 @@ def scaled_cholesky(Q: Array, retry: bool = True) -> tuple[Array, bool]:
         R = Q.copy()
         np.einsum("...ii->...i", R)[...] += jitter * np.where(d > 0, d, 1.0)
         try:
-            L = (  # in the place of R, whose transpose has the order of LAPACK
+            L = (  # overwrites R, whose transpose has the memory order of LAPACK
                 cholesky(R.T, lower=True, overwrite_a=True, check_finite=False)
                 if Q.ndim == 2
                 else np.linalg.cholesky(R)
             )
-            if not np.all(np.isfinite(np.einsum("...ii->...i", L))):  # LAPACK lets NaN through
+            if not np.all(np.isfinite(np.einsum("...ii->...i", L))):  # LAPACK does not report NaN
                 break
             if attempt:
                 warnings.warn(

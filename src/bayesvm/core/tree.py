@@ -1,4 +1,4 @@
-"""Nested values as named arrays, and back, bit for bit."""
+"""Conversion of nested values to named arrays and back, without loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATA = {"data": True}  # metadata of a field that belongs to the problem, not to
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Array]]:
     """Arrays and numbers of tuples, named tuples and dataclasses, each with its path.
 
-    ``None`` leaves nothing, nor do fields of data.
+    ``None`` and fields marked as data are left out.
     """
     if value is None:
         return
@@ -34,9 +34,9 @@ def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Array]]:
 
 
 def filled(like: Any, held: Mapping[str, Array], name: str = "") -> Any:
-    """Undo :func:`leaves`: a value like another with the arrays that are held.
+    """Undo :func:`leaves`: a value with the structure of ``like`` and the arrays ``held``.
 
-    Arrays must have the shapes of the other's; what is not held is ``None``.
+    Arrays must have the same shapes as in ``like``; missing ones become ``None``.
     """
     if sparse.issparse(like):
         arrays = tuple(held[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
@@ -61,7 +61,7 @@ def _leaf(like: Any, found: Array | None, name: str) -> Any:
 
 
 def _parts(value: Any) -> list[tuple[str, Any]] | None:
-    """Named parts of a value; ``None`` of one that has no parts."""
+    """Named parts of a value; ``None`` if it has no parts."""
     if hasattr(value, "_fields"):
         return list(value._asdict().items())
     if isinstance(value, tuple | list):

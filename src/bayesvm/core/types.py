@@ -1,4 +1,4 @@
-"""Values that are passed through a fit, and the contracts of designs and covariances.
+"""Data types that are passed through a fit, and base classes of designs and covariances.
 
 Read this file first, :mod:`bayesvm.inference.problem` second.  Every model is a linear
 predictor ``f_i = c_i . theta``.  Given moments of ``theta``, the likelihood contribution of row *i*
@@ -7,10 +7,10 @@ sums over rows are
 
 .. math:: S = \\sum_i w_i c_i c_i^\\top, \\qquad g = \\sum_i g_i c_i .
 
-The gradient at the mean ``m_i`` is stored and not the linear term ``b_i = g_i + w_i m_i``: for a
-row on the margin ``w_i`` and ``b_i`` grow without limit, ``g_i`` does not.
+The gradient at the mean ``m_i`` is stored, not the linear term ``b_i = g_i + w_i m_i``: for a
+row on the margin ``w_i`` and ``b_i`` grow without limit, but ``g_i`` stays bounded.
 
-The contracts of likelihoods and priors are their base classes, :class:`bayesvm.likelihoods.
+The base classes of likelihoods and priors are :class:`bayesvm.likelihoods.
 Likelihood` and :class:`bayesvm.priors.Prior`.
 """
 
@@ -40,12 +40,12 @@ class Local(NamedTuple):
     h: Array
 
     def times(self, c: Array | float) -> Local:
-        """The same for rows with weights ``c``; everything is linear in the weight."""
+        """The approximation for rows with weights ``c``; all entries are linear in the weight."""
         return Local(c * self.w, c * self.g, c * self.bound, c * self.h)
 
 
 class Cells(NamedTuple):
-    """Latent entries, with Gaussian distributions, of rows that have *m* of them each."""
+    """Latent entries with Gaussian distributions, in rows with *m* latent entries each."""
 
     rows: Array  # (k,), ascending
     columns: Array  # (k, m), of a design
@@ -53,23 +53,23 @@ class Cells(NamedTuple):
     cov: Array | None  # (k, m, m); None where the entries were drawn
 
     def between(self, first: int, last: int) -> Cells:
-        """Those of the rows from ``first`` to ``last``, with rows counted from ``first``."""
+        """The entries in rows ``first`` to ``last``, with row numbers relative to ``first``."""
         part = slice(*np.searchsorted(self.rows, [first, last]))
         cov = None if self.cov is None else self.cov[part]
         return Cells(self.rows[part] - first, self.columns[part], self.mean[part], cov)
 
 
 class Hidden(NamedTuple):
-    """Latent entries of rows in the columns ``where`` of a model, which are those of one design."""
+    """Latent entries in the columns ``where`` of a model, which belong to one design."""
 
     where: slice
     cells: tuple[Cells, ...]
 
 
 class Rows(NamedTuple):
-    """Columns ``(n, K)`` of rows, and the variance of f that does not come from theta.
+    """Columns ``(n, K)`` of rows, and the variance of f that is not due to theta.
 
-    Where entries are latent, C has their means and V their covariances.
+    For latent entries C contains the means and V the covariances.
     """
 
     C: Columns
@@ -83,7 +83,7 @@ class Block(NamedTuple):
     X: Any  # input of the designs
     at: slice  # which rows
     number: int = 0
-    rows: Rows | None = None  # assembled columns, kept where rebuilding them would cost more
+    rows: Rows | None = None  # assembled columns, if they are stored
 
 
 class Coef(NamedTuple):
@@ -96,8 +96,8 @@ class Coef(NamedTuple):
 class Own(NamedTuple):
     """Means and variances of the coefficients of one prior, each ``(p,)``.
 
-    A prior of correlated groups of r coefficients (``Prior.is_blocked``) also gets their
-    covariances.
+    For a prior of correlated groups of r coefficients (``Prior.is_blocked``), also the
+    covariances of each group.
     """
 
     mean: Array
@@ -111,9 +111,9 @@ class Own(NamedTuple):
 
 @dataclass(frozen=True)
 class Stats:
-    """Sums over rows; ``a + b`` joins two sets of rows."""
+    """Sums over rows; ``a + b`` is the sum over both sets of rows."""
 
-    S: Any  # in one of the forms of linalg.forms; None where it is not needed
+    S: Any  # in one of the forms of linalg.forms; None if not needed
     g: Array
     bound: Any  # a number, or an array of no dimensions on a device
 
@@ -135,18 +135,18 @@ class Term(NamedTuple):
 
 
 class Covariance(ABC):
-    """Base of covariance matrices Sigma of theta, ``(K, K)``, in whichever form is small.
+    """Base class of covariance matrices Sigma of theta, ``(K, K)``, one for each structure.
 
-    Every form has products, quadratic forms, a diagonal and draws.  Methods that raise
-    NotImplementedError are what a form may have beside them: one that is only reported has neither
-    a determinant nor coordinates.
+    Every subclass has products, quadratic forms, a diagonal and draws.  Methods that raise
+    NotImplementedError are optional: a covariance that is only reported to the user has neither a
+    determinant nor a root.
     """
 
     is_point: ClassVar[bool] = False  # no spread at all
     patched: bool = False  # the precision was numerically singular
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields, without what was derived from them."""
+        """The fields without cached properties."""
         state: Any = self
         return {field.name: getattr(self, field.name) for field in fields(state)}
 
@@ -189,11 +189,11 @@ class Covariance(ABC):
         return np.asarray(C @ self._columns(where))
 
     def block(self, where: slice) -> Array:
-        """Sigma of some coefficients, ``(p, p)``."""
+        """The block of Sigma for a slice of coefficients, ``(p, p)``."""
         return self._columns(where)[where]
 
     def blocks(self, where: slice, r: int) -> Array:
-        """Sigma of consecutive groups of r coefficients, ``(groups, r, r)``."""
+        """Diagonal blocks of Sigma for consecutive groups of r coefficients, ``(groups, r, r)``."""
         block = self.block(where)
         each = np.arange(block.shape[0] // r)
         return block.reshape(each.size, r, each.size, r)[each, :, each]
@@ -203,25 +203,25 @@ class Covariance(ABC):
 
 
 class Design:
-    """Base of designs: a block of input to columns.
+    """Base class of designs, which turn a block of input into columns of the design matrix.
 
-    Every subclass has a ``width`` and its own `columns`, which the base cannot know.
+    Every subclass has a ``width`` (number of columns) and implements ``columns``.
     """
 
     is_intercept: ClassVar[bool] = False  # one column of ones
     is_incomplete: ClassVar[bool] = False  # entries can be missing: see designs.missing
-    is_grouped: ClassVar[bool] = False  # columns are codes of groups: has ``part`` and ``absent``
-    is_latent: ClassVar[bool] = False  # some entries have a distribution: a LatentDesign
-    has_residual: ClassVar[bool] = False  # the columns leave some variance of f
+    is_grouped: ClassVar[bool] = False  # columns are group indicators: has ``part`` and ``absent``
+    is_latent: ClassVar[bool] = False  # has latent entries: a LatentDesign
+    has_residual: ClassVar[bool] = False  # f has variance beyond the columns
     has_labels: ClassVar[bool] = False  # columns have names: has ``labels``
     can_rotate: ClassVar[bool] = False  # has ``turn``: see model.latent.rotate_latents
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
-        """Columns ``(n, width)``, written to ``out`` if that is given."""
+        """Columns ``(n, width)``, written to ``out`` if given."""
         raise NotImplementedError
 
     def residual(self, X: Any, C: Array) -> Array | float:
-        """Variance of f that does not come from the columns C, ``(n,)``."""
+        """Variance of f that is not due to the columns C, ``(n,)``."""
         return 0.0
 
     def variances(self, X: Any) -> Any:
@@ -230,10 +230,10 @@ class Design:
 
 
 class LatentDesign(Protocol):
-    """A design some of whose entries are latent variables with a distribution.
+    """Interface of designs with latent entries.
 
-    ``columns`` may leave anything (such as NaN) in their place.  ``params`` are the parameters of
-    that distribution, a variational factor or a draw; ``sums`` are additive over rows.
+    ``columns`` may return any value (such as NaN) for a latent entry.  ``params`` describe the
+    distribution of the entries, a variational factor or a draw; ``sums`` are additive over rows.
     """
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]: ...  # which, and initial moments

@@ -1,4 +1,4 @@
-"""What users give, where rows live, and files: tables, labels, blocks, engines, checkpoints."""
+"""Input and storage of data: tables, labels, blocks of rows, engines, files, checkpoints."""
 
 from .blocks import (
     Blocks,

@@ -1,4 +1,4 @@
-"""Files that are replaced in one move, and checked before they are read."""
+"""Atomic replacement of files, and checks of archives before they are read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-# Compressed arrays (SciPy's sparse ones) may be a hundred times as large as their bytes in the
-# file, or 64 MiB: numbers of a fit compress by less than ten.
+# Compressed arrays (SciPy's sparse ones) may be 100 times as large as in the file, or 64 MiB:
+# numbers of a fit compress by a factor of less than ten.
 INFLATED, FREE = 100, 2**26
 
 
@@ -25,10 +25,10 @@ def target_of(path: str | os.PathLike[str]) -> Path:
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any]) -> None:
-    """Write a file beside the target and move it there when it is complete.
+    """Write a temporary file beside the target and rename it when it is complete.
 
-    Readers see the old content or the new one.  If writing fails, the target is as it was and the
-    new file is removed.
+    Readers see either the old or the new content.  If writing fails, the target is unchanged and
+    the temporary file is removed.
     """
     target = target_of(path)
     part = target.with_name(f"{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
@@ -41,7 +41,7 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any])
     except BaseException as error:
         with suppress(OSError):
             part.unlink()
-        if isinstance(error, OSError):  # a full disk names no file
+        if isinstance(error, OSError):  # errors of a full disk do not name the file
             text = f"{error.strerror}: it cannot be written"
             raise OSError(error.errno, text, str(target)) from error
         raise
@@ -52,7 +52,7 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], Any])
 
 
 def check_archive(file: BinaryIO) -> None:
-    """Refuse an archive with members that inflate, or that together do not fit into the file."""
+    """Refuse an archive with highly compressed members, or members larger than the file."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         for member in members:
@@ -63,7 +63,7 @@ def check_archive(file: BinaryIO) -> None:
         if sum(member.file_size for member in members) > file.seek(0, os.SEEK_END):
             raise ValueError("its members are larger than the file")
         for member in members:
-            if member.filename.endswith(".npz"):  # an inner archive may be compressed, not too much
+            if member.filename.endswith(".npz"):  # an inner archive may be compressed within limits
                 data = archive.read(member)
                 with zipfile.ZipFile(io.BytesIO(data)) as within:
                     sizes = [each.file_size for each in within.infolist()]
@@ -77,7 +77,7 @@ def check_archive(file: BinaryIO) -> None:
 
 
 def _check_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Refuse an array that has not the size its own header gives, or that holds objects."""
+    """Refuse an array whose size differs from its header, or that contains objects."""
     with archive.open(member) as handle:
         shape, _, dtype = npy_header(handle)
         if dtype.hasobject:
@@ -87,7 +87,7 @@ def _check_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
 
 
 def npy_header(handle: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether in Fortran order, and type of the array in an open ``.npy`` file."""
+    """Shape, Fortran order (a boolean) and type of the array in an open ``.npy`` file."""
     version = np.lib.format.read_magic(handle)
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(handle)

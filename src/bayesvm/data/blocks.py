@@ -1,4 +1,4 @@
-"""Blocks of rows in memory, read in chunks or of Dask; samples of rows that have all labels."""
+"""Blocks of rows in memory, in chunks or in Dask; samples of rows with all labels."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ..core.types import Array, Block, Rows
 from .sources import DaskRows, Source, check_finite, tasks
 
 CACHE_BYTES = 2**21  # a block's columns should fit a core's share of the cache
-ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # of a block of sparse rows, at least
+ENTRIES, ENTRIES_A_COLUMN = 2**21, 8  # least size of a block of sparse rows
 
 
 def block_rows(K: int, wide: int = 0, least: int = 0, sums: int = 2) -> int:
-    """Rows per block: columns in cache, but enough rows that adding S up costs little.
+    """Rows per block: columns fit in the cache, but summing S over blocks costs little.
 
-    Sums over groups are ``wide``; the K columns take ``least`` bytes or more.  There are ``sums``
-    rows for each column of S.
+    ``wide`` is the width of sums over groups, ``least`` the least number of bytes of the K columns
+    and ``sums`` the number of rows per column of S.
     """
     W = max(K, wide, 1)
     return max(CACHE_BYTES // (8 * W), sums * W, 64, least // (8 * max(K, 1)))
 
 
 def sparse_rows(X: Any) -> int:
-    """Rows per block of sparse rows that are only multiplied with vectors; blocks are even.
+    """Rows per block of sparse rows that are only multiplied by vectors; sizes are equal.
 
-    They are large enough to be worth a thread, and much larger than the sums over their rows.
+    Blocks are large enough to be worth a thread, and much larger than the sums over their rows.
     """
     parts = max(1, X.nnz // max(ENTRIES, ENTRIES_A_COLUMN * X.shape[1]))
     return max(1, -(-X.shape[0] // parts))
@@ -40,17 +40,17 @@ def sparse_rows(X: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Rows cut into blocks of ``size``; those of dense arrays are views.
+    """Rows cut into blocks of ``size``; blocks of dense arrays are views.
 
-    ``ready`` means that X holds the assembled columns of a model rather than its input.
+    ``ready`` means that X contains the assembled columns of a model instead of its input.
     """
 
     X: Any
     size: int
     ready: bool = False
-    extra: Array | float = 0.0  # variance of f outside the columns, where those are ready
-    in_memory: ClassVar[bool] = True  # X is one array, of this process or of a device
-    remote: ClassVar[bool] = False  # rows are held by the workers of a cluster
+    extra: Array | float = 0.0  # variance of f beyond the columns, if they are assembled
+    in_memory: ClassVar[bool] = True  # X is one array, in this process or on a device
+    remote: ClassVar[bool] = False  # rows are stored on the workers of a cluster
 
     @property
     def n(self) -> int:
@@ -65,7 +65,7 @@ class Blocks:
 
     @cached_property
     def _slices(self) -> list[Any]:
-        """Slices of sparse rows, made once: SciPy copies them, and again when transposed."""
+        """Slices of sparse rows, made once because SciPy copies them."""
         return [self.X[i : i + self.size] for i in range(0, self.n, self.size)]
 
     def __iter__(self) -> Iterator[Block]:
@@ -81,31 +81,31 @@ class Blocks:
             yield Block(X, at, number, Rows(X, own) if self.ready else None)
 
     def assembled(self, rows: Rows) -> Blocks:
-        """The same rows with a model's columns in place of its input."""
+        """The rows with assembled columns of a model instead of its input."""
         return Blocks(rows.C, self.size, True, rows.extra)
 
     def take(self, rows: Array) -> Blocks:
-        """Chosen rows, in memory."""
+        """Selected rows, in memory."""
         extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
         return Blocks(self.X[rows], self.size, self.ready, extra)
 
     def on_host(self) -> Blocks:
-        """The same rows on the host."""
+        """The rows on the host."""
         if not is_foreign(self.X):
             return self
         return replace(self, X=to_numpy(self.X), extra=to_numpy(self.extra))
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Array, Blocks]]:
-        """Random minibatches that together have every row once: numbers of the rows, and rows."""
+        """Random minibatches of an epoch, with every row once: row numbers, and rows."""
         for rows in even_parts(rng.permutation(self.n), size):
             yield rows, self.take(rows)
 
 
 class Streamed(Blocks):
-    """Rows of a :class:`~bayesvm.data.Source` in blocks, wherever its chunks end.
+    """Rows of a :class:`~bayesvm.data.Source` in blocks, independent of its chunks.
 
-    A block and its number are those of the same rows in an array, so draws do not depend on how
-    the source is cut.
+    Blocks and their numbers are the same as for an array, so draws do not depend on the chunks
+    of the source.
     """
 
     in_memory = False
@@ -113,7 +113,7 @@ class Streamed(Blocks):
     def _pieces(
         self, sizes: Iterable[int], rng: np.random.Generator | None = None
     ) -> Iterator[tuple[Any, Array]]:
-        """Rows and their numbers in parts of given sizes, shuffled within chunks by ``rng``."""
+        """Rows and their numbers in parts of the given sizes, shuffled within chunks by ``rng``."""
         sizes, first = chain(sizes, repeat(self.size)), 0
         lacking = next(sizes)
         parts: list[tuple[Any, Array]] = []
@@ -128,7 +128,7 @@ class Streamed(Blocks):
                 if not lacking:
                     yield _whole(parts)
                     lacking, parts = next(sizes), []
-            if parts:  # a view would keep the whole chunk
+            if parts:  # a view would keep the whole chunk in memory
                 parts[-1] = parts[-1][0].copy(), parts[-1][1]
         if parts:
             yield _whole(parts)
@@ -147,7 +147,7 @@ class Streamed(Blocks):
         return Blocks(joined(parts)[np.argsort(order, kind="stable")], self.size)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Array, Blocks]]:
-        """Minibatches that have every row once, shuffled within chunks: shuffle files first."""
+        """Minibatches of an epoch, shuffled only within chunks: shuffle files beforehand."""
         sizes = map(len, even_parts(np.arange(self.n), size))
         for X, rows in self._pieces(sizes, rng):
             yield rows, Blocks(X, self.size)
@@ -157,7 +157,7 @@ class Streamed(Blocks):
 class DaskBlocks(Blocks):
     """Partitions of Dask rows, each cut into blocks on its worker."""
 
-    held: tuple[Any, ...] | None = None  # columns kept on the workers, one a partition
+    held: tuple[Any, ...] | None = None  # columns stored on the workers, one per partition
     in_memory = False
     remote = True
 
@@ -166,9 +166,9 @@ class DaskBlocks(Blocks):
         return tuple(self.X.parts) if self.held is None else self.held
 
     def parts(self, *vectors: Any) -> list[tuple[Any, ...]]:
-        """Arguments of :func:`blocks_of` for each partition, with its entries of the vectors.
+        """Arguments of :func:`blocks_of` for each partition, with its slices of the vectors.
 
-        A task cuts the partition itself: blocks that were the result of another task would be as
+        Each task cuts its partition itself: blocks as the result of a separate task would be as
         large as the rows, and might be sent between workers.
         """
         lengths = self.X.lengths
@@ -180,14 +180,14 @@ class DaskBlocks(Blocks):
         ]
 
     def kept(self, model: Any) -> DaskBlocks:
-        """The same partitions with a model's columns, which stay on the workers."""
+        """The partitions with assembled columns of a model, which stay on the workers."""
         from dask.base import persist
 
         held = persist(*tasks(model.rows, ((x,) for x in self.X.parts)))
         return replace(self, held=tuple(held), ready=True)
 
     def take(self, rows: Array) -> Blocks:
-        """Chosen rows, brought here."""
+        """Selected rows, moved to this process."""
         from dask.base import compute
 
         order = np.argsort(rows, kind="stable")
@@ -210,13 +210,13 @@ def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
 def blocks_of(
     rows: Any, size: int, number: int, *vectors: Any
 ) -> list[tuple[Block, tuple[Any, ...]]]:
-    """The blocks of one partition, numbered from ``number``, and their entries of the vectors."""
+    """The blocks of one partition, numbered from ``number``, and their slices of the vectors."""
     blocks = _partition(rows, size)
     return [(b._replace(number=number + b.number), tuple(entries(vectors, b.at))) for b in blocks]
 
 
 def _partition(rows: Any, size: int) -> Blocks:
-    """A partition, of columns of a model or of rows, which must be finite."""
+    """A partition as blocks, of assembled columns or of input rows, which must be finite."""
     if isinstance(rows, Rows):
         return Blocks(rows.C, size, True, rows.extra)
     check_finite(inner(rows))
@@ -234,7 +234,7 @@ def cut(X: Any, size: int) -> Blocks:
 
 
 def entries(vectors: Iterable[Any], at: slice) -> list[Any]:
-    """Entries of vectors with one for each row; numbers, which are for all rows, as they are."""
+    """Slices of vectors that have an entry for each row; plain numbers unchanged."""
     out = []
     for x in vectors:
         out.append(x if isinstance(x, float) else x[at, ...])
@@ -246,19 +246,19 @@ def entries(vectors: Iterable[Any], at: slice) -> list[Any]:
 
 
 def even_parts(order: Array, size: int) -> list[Array]:
-    """As few consecutive parts of at most ``size`` as hold all: none larger by more than one.
+    """The smallest number of consecutive parts of at most ``size``, equal in size up to one.
 
-    Every minibatch is scaled up to all rows.  A last one of the few rows left over would count each
-    of them many times, and the end of an epoch is where its noise stays.
+    Every minibatch is scaled up to all rows.  A small last minibatch would give each of its rows a
+    large weight, and its noise would remain at the end of an epoch.
     """
     parts = max(-(-order.size // size), 1)
     return np.split(order, np.arange(1, parts) * order.size // parts)
 
 
 def balanced_rows(y: Any, most: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """At most so many rows, half of each label if it has them, and how many each represents.
+    """Sample up to ``most`` rows, half of each label if possible, and each row's sampling weight.
 
-    Rows are in ascending order; those of positive ``y`` are drawn first.
+    Rows are in ascending order; rows of positive ``y`` are drawn first.
     """
     positive = to_numpy(y > 0).ravel()
     found, shares = [], []
@@ -274,10 +274,10 @@ def balanced_rows(y: Any, most: int, rng: np.random.Generator) -> tuple[Array, A
 
 
 def rows_of_all_classes(codes: Array, most: int, rng: np.random.Generator) -> Array:
-    """At most so many rows, in ascending order, drawn from every class.
+    """Sample up to ``most`` rows from all classes, in ascending order.
 
-    A class has as large a part of them as of all rows, but at least a quarter of what equal parts
-    would be (and one row), or all its rows.
+    The sample is proportional to the classes, but every class gets at least a quarter of an equal
+    share (and one row), or all its rows.
     """
     counts = np.bincount(codes)
     order, ends = np.argsort(codes, kind="stable"), np.cumsum(counts)
@@ -289,7 +289,7 @@ def rows_of_all_classes(codes: Array, most: int, rng: np.random.Generator) -> Ar
 
 
 def _parts(counts: Array, most: int) -> Array:
-    """How many rows to draw of each class."""
+    """Number of rows to draw from each class."""
     quarter = most // (4 * int(np.count_nonzero(counts)))
     least = np.minimum(counts, max(1, quarter))
     rare = np.zeros(counts.size, dtype=bool)

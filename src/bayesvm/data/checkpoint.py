@@ -1,4 +1,4 @@
-"""The state of a fit in a file, so that a later fit can resume from it."""
+"""Checkpoints: the state of a fit in a file, from which a later fit can resume."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ import numpy as np
 from ..core.types import Array
 from .atomic import check_archive, replace_file, target_of
 
-FORMAT = 6  # of what is held
+FORMAT = 6  # version of the contents
 
 
 class Checkpoint:
-    """A file that holds the state of a fit, and ``about``, what must be equal for it to belong.
+    """A file with the state of a fit, and ``about``, which must match the fit that resumes.
 
-    It is a plain ``.npz`` of numbers, replaced in one move; reading it runs no code.
+    It is a plain ``.npz`` of numbers, replaced atomically; reading it runs no code.
     """
 
     prefix = ""
-    seconds = 5.0  # from one writing to the next
+    seconds = 5.0  # between two writes
 
     def __init__(self, path: str | os.PathLike[str], about: Mapping[str, str]) -> None:
         self.path = os.fspath(path)
         self.about = {"format": str(FORMAT), **about}
-        self.arrays: dict[str, Array] = {}  # one dictionary for all parts
+        self.arrays: dict[str, Array] = {}  # shared by all parts
         self._written = time.monotonic()
         target = target_of(path)
         if not target.parent.is_dir():
@@ -56,13 +56,13 @@ class Checkpoint:
             )
 
     def part(self, name: str) -> Checkpoint:
-        """The same file with keys that begin with a name."""
+        """A view of the file whose keys begin with a name."""
         out = copy.copy(self)
         out.prefix = f"{self.prefix}{name}/"
         return out
 
     def get(self, key: str) -> dict[str, Array]:
-        """Arrays held under a key; empty if none."""
+        """Arrays stored under a key; empty if there are none."""
         mark = f"{self.prefix}{key}/"
         return {k[len(mark) :]: v for k, v in list(self.arrays.items()) if k.startswith(mark)}
 
@@ -83,7 +83,7 @@ class Checkpoint:
 
 
 def seed_in(path: str | os.PathLike[str]) -> int | None:
-    """The seed of the fit that has begun a checkpoint; ``None`` if there is no such file."""
+    """The seed of the fit that wrote a checkpoint; ``None`` if there is no such file."""
     if not target_of(path).exists():
         return None
     seed = _read(os.fspath(path))[0].get("seed")
@@ -91,17 +91,17 @@ def seed_in(path: str | os.PathLike[str]) -> int | None:
 
 
 def _read(path: str) -> tuple[dict[str, str], dict[str, Array]]:
-    """What a file belongs to, and its arrays."""
+    """The ``about`` entries of a file, and its arrays."""
     try:
         with Path(path).open("rb") as handle:
             check_archive(handle)
             with np.load(handle, allow_pickle=False) as held:
                 arrays = {name: held[name] for name in held.files}
         about, names = (json.loads(str(arrays.pop(key))) for key in ("about", "names"))
-        if sorted(arrays) != names:  # checksums of the archive are of contents, not of names
+        if sorted(arrays) != names:  # checksums of the archive cover contents, not names
             raise ValueError("arrays are missing")
         return {str(k): str(v) for k, v in about.items()}, arrays
-    except Exception as error:  # a damaged file may fail in any part of its reading
+    except Exception as error:  # a damaged file may raise any error
         raise ValueError(
             f"{path!r} is not a checkpoint of bayesvm, or it is damaged ({error}); choose another "
             "name or delete it."
@@ -109,25 +109,25 @@ def _read(path: str) -> tuple[dict[str, str], dict[str, Array]]:
 
 
 def fingerprint(*values: Any) -> str:
-    """A short text that is the same for the same values.
+    """A short hash of values.
 
-    Estimators are known by class and parameters, whether fitted or not; arrays by every number in
-    them; functions by their code.
+    Estimators are identified by class and parameters, whether fitted or not; arrays by all their
+    numbers; functions by their code.
     """
     return str(joblib.hash(_content(values)))[:12]
 
 
 def _content(value: Any) -> Any:
-    """Plain parts that make a value what it is."""
+    """Plain values that identify a value."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if hasattr(value, "get_params") and not isinstance(value, type):
         return kind, _content(value.get_params(deep=False))
     if is_dataclass(value) and not isinstance(value, type):
-        # what it has computed and kept is no part of it
+        # cached properties are left out
         return kind, [_content(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        # a function that is held may hold this one
+        # a function in a closure may refer back to this one
         held = [h.__qualname__ if isinstance(h, FunctionType) else _content(h) for h in cells]
         given = _content((value.__defaults__, value.__kwdefaults__))
         return marshal.dumps(value.__code__, 2), given, held

@@ -1,4 +1,4 @@
-"""The transformer that makes a table ready for a fit, and its rules for each column."""
+"""The transformer that cleans a table before a fit, and its rules for columns."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ NAMED_ID = re.compile(r"(?i)(.*[_\W])?(id|uuid|guid|index|rowid|row_?number|unna
 
 
 class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Makes a table as people have it ready for a fit, and lists what it found.
+    """Cleans a raw table before a fit and reports its findings.
 
     Identifiers, empty and constant columns, copies of other columns, free text and columns that
-    give the label away are left out.  Numbers in text (``26,332.23``, ``12 %``, ``$5``,
+    reveal the label are dropped.  Numbers in text (``26,332.23``, ``12 %``, ``$5``,
     ``1.234,5``) become numbers, dates become years with their parts, rare levels of categories are
-    pooled.  The result is a data frame with the names of the table; missing cells of numbers stay
-    missing, and categories stay text unless ``reference``, for the estimators of this package take
+    pooled.  The result is a data frame with the column names of the table.  Missing numbers stay
+    missing and, without ``reference``, categories stay text; the estimators of this package accept
     both.
 
     Parameters
     ----------
     categorical : list of str, optional
-        Columns of numbers that are codes of categories.
+        Numeric columns that are codes of categories.
     use : list of str, optional
-        Columns that are not left out if they can be read.
+        Columns to keep if they can be read.
     drop : list of str, optional
-        Columns that are left out whatever they hold.
+        Columns to drop.
     reference : bool, default=False
-        Categories become indicators of all levels but the commonest, so that coefficients are
-        relative to that.  Otherwise they stay text.
+        Encode categories as indicators of all levels but the commonest, to which coefficients are
+        then relative.  Otherwise categories stay text.
     min_frequency : int, default=5
-        Levels of fewer rows are pooled as ``other``.
+        Levels with fewer rows are pooled as ``other``.
     max_categories : int, default=50
-        Most levels of a column that are distinguished; the others are pooled.
+        Maximum number of levels of a column; the rarest are pooled.
 
     Attributes
     ----------
     findings_ : list of Finding
-        What was found: column, problem, action and kind.
+        Findings, each with column, problem, action and kind.
     columns_ : dict
-        What each column that is used becomes.
+        How each column that is used is transformed.
     feature_names_in_ : array of str
         Names of the columns of the table.
 
@@ -94,14 +94,14 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.max_categories = max_categories
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Decide on each column.
+        """Learn how to transform each column.
 
         Parameters
         ----------
         X : data frame of pandas or polars, table of Arrow, or array of shape (n, n_features)
             Training rows.
         y : array-like of shape (n,), optional
-            Labels, by which columns that give them away are found.
+            Labels, used to find columns that reveal them.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if column is not None:
                 columns[name] = column
         values = {name: column.values(frame[name])[0] for name, column in columns.items()}
-        first: dict[tuple[bool, bytes], str] = {}  # columns that distinguish rows in their own way
+        first: dict[tuple[bool, bytes], str] = {}  # first column with each partition of rows
         for name, x in values.items():
             is_text = x.dtype.kind == "O"
             content = pd.factorize(x)[0] if is_text else x.astype(float)
@@ -148,7 +148,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 + "; ".join(f"{f.column}: {f.problem}" for f in findings)
             )
         self.columns_ = columns
-        last = {found.column: found for found in findings}  # of a column left out, why
+        last = {found.column: found for found in findings}  # the reason for dropping a column
         reasons = [f for f in findings if f.column in columns or f is last[f.column]]
         self.findings_ = sorted(reasons, key=lambda found: frame.columns.get_loc(found.column))
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
@@ -156,17 +156,17 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Rows ready for a fit.
+        """Clean rows.
 
         Parameters
         ----------
         X : data frame, table or array
-            Rows with the columns that are used, in any order; levels may be new.
+            Rows with the columns that are used, in any order; levels may be unknown.
 
         Returns
         -------
         frame : pandas.DataFrame
-            Columns of numbers and, without ``reference``, of text.
+            Numeric columns and, without ``reference``, text columns.
         """
         import pandas as pd
 
@@ -178,7 +178,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return pd.DataFrame(dict(zip(self.get_feature_names_out(), values)), index=frame.index)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names of the columns made.
+        """Names of the output columns.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         names : array of str
-            Columns keep their names; parts of dates and indicators of levels have longer ones.
+            Column names; parts of dates and indicators of levels have a suffix.
         """
         check_is_fitted(self, "columns_")
         names: dict[str, None] = {}
@@ -200,7 +200,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(list(names), dtype=object)
 
     def findings_frame(self) -> Any:
-        """What was found, as a data frame.
+        """Findings as a data frame.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def lacking(missing: list[str], given: list[str]) -> str:
-    """What a table lacks, and names in it that differ only in capitals or spaces."""
+    """Describe missing columns, and similar names that differ only in capitals or spaces."""
     lower = {"".join(name.lower().split()): name for name in given}
     near = [lower[key] for name in missing if (key := "".join(name.lower().split())) in lower]
     hint = f"; did you mean {', '.join(map(repr, near))}? Names must be equal" if near else ""
@@ -228,7 +228,7 @@ def lacking(missing: list[str], given: list[str]) -> str:
 
 
 def frame_of(X: Any, names: list[str] | None = None) -> Any:
-    """A table of any kind as a frame of pandas whose names are text."""
+    """Any table as a pandas data frame whose column names are text."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -259,15 +259,15 @@ def frame_of(X: Any, names: list[str] | None = None) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# What a column becomes
+# How columns are transformed
 
 
 def learn_column(
     name: str, cells: Any, categorical: bool, use: bool, min_frequency: int, max_categories: int
 ) -> tuple[Number | Date | Levels | None, list[Finding]]:
-    """What a column becomes, ``None`` if it is left out, and what was found in it.
+    """How a column is transformed (``None`` if it is dropped), and the findings in it.
 
-    Columns to ``use`` are not left out if they can be read.
+    Columns in ``use`` are kept if they can be read.
     """
     import pandas as pd
 
@@ -322,10 +322,10 @@ def learn_column(
 def numbers_rows(
     name: str, x: Array, n_rows: int = 20, density: float = 0.9, long: float = 1e8
 ) -> bool:
-    """Whether at least ``n_rows`` numbers name rows: whole, all different, and dense or named so.
+    """Whether at least ``n_rows`` distinct integers are identifiers, by their density or name.
 
-    Dense ones are more than a share ``density`` of their range.  Numbers above ``long`` with as
-    many digits each, such as those of telephones, name rows too.
+    Dense integers fill more than a share ``density`` of their range.  Numbers above ``long`` with
+    equally many digits, such as telephone numbers, are identifiers too.
     """
     if x.size < n_rows or np.any(x != np.floor(x)) or np.unique(x).size < x.size:
         return False
@@ -335,7 +335,7 @@ def numbers_rows(
 
 
 def is_code(x: Array, n_rows: int = 50, n_codes: int = 12) -> bool:
-    """Whether ``n_rows`` numbers may be codes: 3 to ``n_codes`` whole ones next to each other."""
+    """Whether at least ``n_rows`` numbers may be codes: 3 to ``n_codes`` consecutive integers."""
     values = np.unique(x[~np.isnan(x)])
     few = x.size >= n_rows and 3 <= values.size <= n_codes
     whole = few and values[0] >= 0 and np.all(values == np.floor(values))
@@ -343,7 +343,7 @@ def is_code(x: Array, n_rows: int = 50, n_codes: int = 12) -> bool:
 
 
 def _number_texts(name: str, column: Number, texts: list[str]) -> list[Finding]:
-    """Findings about numbers in text: those that are not plain, and cells that are none."""
+    """Findings about numbers in text: their format, and cells that are not numbers."""
     import pandas as pd
 
     found, known = [], np.isfinite(column.numbers(texts))
@@ -363,7 +363,7 @@ def _number_texts(name: str, column: Number, texts: list[str]) -> list[Finding]:
 def _learn_levels(
     name: str, codes: Array, texts: list[str], counts: Array, use: bool, least: int, most: int
 ) -> tuple[Levels | None, list[Finding]]:
-    """Levels of a column of text, those of fewer than ``least`` rows or beyond ``most`` pooled."""
+    """Levels of a text column; those of fewer than ``least`` rows or beyond ``most`` are pooled."""
     n, k, missing = int(counts.sum()), len(texts), int(np.sum(codes < 0))
     problem = f"{k} different texts in {n} rows"
     words = np.array([len(text.split()) for text in texts]) @ counts / n
@@ -382,7 +382,7 @@ def _learn_levels(
         gaps = f"{missing} of {codes.size} cells are missing"
         found.append(Finding(name, gaps, action, "missing"))
     order = np.lexsort((np.array(texts), -counts))
-    least = min(least, n // 4)  # a level is a kind of rows
+    least = min(least, n // 4)  # in small tables a quarter of the rows is enough
     frequent = [texts[j] for j in order[:most] if counts[j] >= least]
     rare = k - len(frequent)
     if rare and OTHER in frequent:
@@ -401,13 +401,13 @@ def _learn_levels(
 
 
 # ---------------------------------------------------------------------------------------------
-# Columns that give the label away
+# Columns that reveal the label
 
 
 def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> tuple[list[Finding], set[str]]:
-    """Findings on columns that alone give the label away, or nearly, and those to leave out.
+    """Findings on single columns that (nearly) reveal the label, and the columns to drop.
 
-    None is left out that is named in ``use``, or if all columns give the label away.
+    Columns in ``use`` are kept, and all columns are kept if each of them reveals the label.
     """
     codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
     errors = {name: errors_alone(values, codes) for name, values in columns.items()}
@@ -430,10 +430,10 @@ def leaks(columns: dict[str, Array], y: Any, use: list[str]) -> tuple[list[Findi
 def errors_alone(
     values: Array, y: Array, n_rows: int = 50, n_of_class: int = 10, leaf: int = 5, most: int = 5000
 ) -> float:
-    """Errors of a tree on a column alone, over errors of always the commonest class.
+    """Error of a tree on one column relative to the error of predicting the commonest class.
 
-    Labels are coded 0, 1, ...  The figure is one for fewer than ``n_rows`` rows, or ``n_of_class``
-    of the second class.  Leaves have at least ``leaf`` rows; about ``most`` rows are looked at.
+    Labels are coded 0, 1, ...  The ratio is one for fewer than ``n_rows`` rows, or ``n_of_class``
+    of the second class.  Leaves have at least ``leaf`` rows; about ``most`` rows are used.
     """
     import pandas as pd
     from sklearn.tree import DecisionTreeClassifier
@@ -443,7 +443,7 @@ def errors_alone(
         return 1.0
     step = -(-y.size // most)
     is_text, y = values.dtype.kind == "O", y[::step]
-    # ranks of numbers; missing cells are a value of their own
+    # ranks of numbers; missing cells are a separate value
     x, levels = pd.factorize(values[::step], sort=not is_text)
     leaves = len(levels) + 2 if is_text else min(3 * masses.size, 30)
     tree = DecisionTreeClassifier(max_leaf_nodes=leaves, min_samples_leaf=leaf, random_state=0)

@@ -1,4 +1,4 @@
-"""What a column of a table becomes: a number, parts of a date, or levels of a category."""
+"""Types of cleaned columns: numbers, parts of dates, or levels of categories."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.types import Array
 
-MARKS = {"", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "?", "missing"}  # of missing cells
-OTHER = "other"  # the level of rare ones
+MARKS = {"", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "?", "missing"}  # missing cells
+OTHER = "other"  # the pooled rare levels
 NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?:[$€£¥₹]|USD|EUR|GBP|CHF)? ?(?P<body>\d[\d.,' ]*|\.\d+)"
     r"(?P<power>e[+-]?\d+)? ?(?P<unit>[^\W\d_]{1,4}|%|°[CF]?|[$€£¥₹])?",
@@ -24,7 +24,7 @@ GROUPED = {
     ",": re.compile(r"(?:\d{1,3}(?:[.' ]\d{3})+|\d+)?(?:,\d*)?"),
 }
 MONEY = {"$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF"}
-DAYS = (  # formats of dates; of those that read as many cells, the first
+DAYS = (  # date formats; the first wins if several parse as many cells
     "ISO8601", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%y",
     "%m/%d/%y", "%d.%m.%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y",
     "%d-%b-%y", "%Y%m%d",
@@ -37,14 +37,14 @@ COMPACT = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 class Finding(NamedTuple):
     """One thing found in a table."""
 
-    column: str  # empty for what concerns rows
+    column: str  # empty for findings about rows
     problem: str
     action: str
     kind: str
 
 
 def as_text(cells: Any) -> tuple[Array, list[str]]:
-    """Codes of cells and their different texts; the code of missing cells is -1."""
+    """Codes of cells and the distinct texts; the code of missing cells is -1."""
     import pandas as pd
 
     given = np.asarray(cells, dtype=object)
@@ -57,7 +57,7 @@ def as_text(cells: Any) -> tuple[Array, list[str]]:
         text = " ".join(str(value).split())
         if isinstance(value, float | np.floating) and float(value).is_integer():
             text = str(int(value))
-        # as programs write whole numbers beside missing cells
+        # programs write integers as 1.0 in columns with missing cells
         texts.append(text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text)
     kept = list(dict.fromkeys(text for text in texts if text.lower() not in MARKS))
     at = {text: k for k, text in enumerate(kept)}
@@ -65,23 +65,24 @@ def as_text(cells: Any) -> tuple[Array, list[str]]:
 
 
 def examples(texts: Iterable[str], most: int = 2) -> str:
-    """Some texts in quotes, the long ones cut."""
+    """The first texts in quotes, with long ones truncated."""
     some = [text if len(text) <= 30 else f"{text[:27]}..." for text in list(texts)[:most]]
     return ", ".join(repr(text) for text in some)
 
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers, and how they are written where they are text."""
+    """A column of numbers, with the decimal separator and unit of numbers in text."""
 
-    decimal: str = "."  # between units and tenths, or ","
-    unit: str = ""  # what follows the numbers of all cells, such as % or kg
+    decimal: str = "."  # decimal separator, "." or ","
+    unit: str = ""  # after the number in all cells, such as % or kg
 
     @staticmethod
     def of(texts: Sequence[str], counts: Array, least: float = 0.95) -> Number | None:
-        """How a share of at least ``least`` of the cells are numbers, by their texts and counts.
+        """The number format of a column, from its distinct texts and their counts.
 
-        ``None`` if they are not.  Numbers with a zero before other digits are codes.
+        ``None`` if a share of less than ``least`` of the cells are numbers.  Numbers with leading
+        zeros count as codes.
         """
         if any(re.fullmatch(r"0\d+", text) for text in texts):
             return None
@@ -94,7 +95,7 @@ class Number:
         return ways[best] if shares[best] >= least else None
 
     def numbers(self, texts: Sequence[str]) -> Array:
-        """Numbers in texts, NaN where there is none."""
+        """Numbers in texts, NaN for a text without a number."""
         out = np.full(len(texts), np.nan)
         for k, text in enumerate(texts):
             if self.decimal == "." and "_" not in text:
@@ -124,25 +125,25 @@ class Number:
             x = cells.to_numpy(dtype=float, na_value=np.nan)
         else:
             codes, texts = as_text(cells)
-            x = self.numbers([*texts, ""])[codes]  # the code -1 is that of missing cells
+            x = self.numbers([*texts, ""])[codes]  # the code -1 (missing) is the last
         return [np.where(np.isfinite(x), x, np.nan)]
 
 
 def looks_like_dates(texts: Sequence[str]) -> bool:
-    """Whether half of the first texts have the parts of a date."""
+    """Whether half of the first texts contain the parts of a date."""
     return bool(np.mean([LIKE_DATE.fullmatch(text) is not None for text in texts[:100]]) >= 0.5)
 
 
 @dataclass(frozen=True)
 class Date:
-    """A column of dates: the year with its fraction, and parts that vary."""
+    """A column of dates: the fractional year, and the other parts that vary."""
 
-    format: str | None = None  # as pandas.to_datetime takes it; None if they are not text
+    format: str | None = None  # for pandas.to_datetime; None if cells are not text
     parts: tuple[str, ...] = ()  # of "month", "weekday" and "hour"
 
     @staticmethod
     def of(texts: Sequence[str], counts: Array, least: float = 0.95) -> Date | None:
-        """The format in which a share of at least ``least`` of the cells are dates, or ``None``."""
+        """The format in which at least a share ``least`` of the cells are dates, or ``None``."""
         few = texts[:100]
         compact = len(texts) > 1 and all(COMPACT.fullmatch(text) for text in texts)
         if not compact and not looks_like_dates(texts):
@@ -161,7 +162,7 @@ class Date:
         return best
 
     def read(self, texts: Sequence[str]) -> Any:
-        """Dates in texts, NaT where there is none."""
+        """Dates in texts, NaT for a text without a date."""
         import pandas as pd
 
         cells = pd.Index(texts, dtype=object)
@@ -178,7 +179,7 @@ class Date:
         return self.read([*texts, ""])[codes]
 
     def with_parts(self, cells: Any) -> Date:
-        """The same with the parts of dates that vary and are no other form of the year."""
+        """The column with the parts of dates that vary and do not follow from the year."""
         dates = self.dates(cells).dropna()
         days = (dates.max() - dates.min()).days
         several = {
@@ -208,8 +209,8 @@ class Date:
 class Levels:
     """A column of categories; with ``shares``, as indicators of all levels but the commonest.
 
-    ``shares`` are those of the levels, of ``other`` and of missing cells among the training rows.
-    Cells that are none of these have the shares for indicators.
+    ``shares`` are the frequencies of the levels, of ``other`` and of missing cells among the
+    training rows.  They replace the indicators of cells with an unknown level.
     """
 
     levels: tuple[str, ...]  # by frequency
@@ -217,7 +218,7 @@ class Levels:
 
     @property
     def reference(self) -> str:
-        """The level that coefficients are relative to."""
+        """The reference level of the coefficients."""
         return self.levels[0] if self.shares else ""
 
     def names(self, name: str) -> list[str]:
@@ -226,14 +227,14 @@ class Levels:
         return shown[1:] if self.shares else [name]
 
     def with_reference(self, cells: Any, least: int) -> Levels:
-        """The same as indicators of all levels but the commonest, of pooled ones if not rare."""
+        """The column as indicators of all but the commonest level, pooled ones if not rare."""
         codes, known = self.codes(cells), len(self.levels)
         counts = np.bincount(codes, minlength=known + 2)
         counts[known:][counts[known:] < least] = 0
         return replace(self, shares=tuple((counts / codes.size).tolist()))
 
     def codes(self, cells: Any) -> Array:
-        """Positions of cells among the levels, other and missing."""
+        """Codes of cells: the position of the level, then other, then missing."""
         codes, texts = as_text(cells)
         at = {level: k for k, level in enumerate(self.levels)}
         other = at.get(OTHER, len(self.levels))
@@ -248,7 +249,7 @@ class Levels:
 
 
 def is_number(cells: Any) -> bool:
-    """Whether a column holds numbers that are no truth values."""
+    """Whether a column contains numbers and not booleans."""
     import pandas as pd
 
     return pd.api.types.is_numeric_dtype(cells) and not pd.api.types.is_bool_dtype(cells)

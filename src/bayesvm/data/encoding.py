@@ -1,9 +1,9 @@
-"""Tables with columns of text or categories and with missing cells, as columns of numbers.
+"""Encoding of text or categorical columns and of missing cells as numeric columns.
 
-A column of categories becomes indicators of its levels, one column for two levels.  A missing cell
-of a column of numbers becomes the mean of the column, with an indicator beside it where such cells
-are not rare.  All estimators read tables this way; what was learned of the training rows is an
-:class:`Encoding`.
+A categorical column becomes indicators of its levels, or one column for two levels.  Missing cells
+of a numeric column are replaced by its mean, with an extra indicator column unless they are rare.
+All estimators read tables this way; an :class:`Encoding` stores what was learned from the training
+rows.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..core.types import Array
 from .cleaning_columns import Number, looks_like_dates
 from .levels import absent
 
-FLAGGED = 0.01  # share of missing cells from which on a column of numbers has an indicator of them
-MOST_LEVELS = 100  # of a column, the most frequent; rarer ones are coded as unknown ones are
+FLAGGED = 0.01  # least share of missing cells for a missing indicator
+MOST_LEVELS = 100  # per column, by frequency; other levels are coded as unknown
 
 
 class Category(NamedTuple):
-    """A column of categories and its levels; those of two levels have one column, else each has."""
+    """A categorical column and its levels: one column for two levels, else one per level."""
 
     column: int
-    levels: tuple[Any, ...]  # text, truth values or numbers, sorted; then None if cells are missing
+    levels: tuple[Any, ...]  # text, booleans or numbers, sorted; then None if cells are missing
 
     @property
     def width(self) -> int:
@@ -38,7 +38,7 @@ class Category(NamedTuple):
     def scale(self) -> float:
         """The unit in which the squared distance of two levels is 2.
 
-        Two rows of a standardised column are as far apart.
+        This is also the mean squared distance of two rows in a standardised column.
         """
         return 0.5**0.5 if len(self.levels) == 2 else 1.0
 
@@ -49,7 +49,7 @@ class Category(NamedTuple):
         return [f"{name}_{level}" for level in levels[-self.width :]]
 
     def indicators(self, cells: Array, name: str) -> Array:
-        """Indicators of levels; no level is as near to an unknown one as another."""
+        """Indicators of levels; an unknown level has the same distance to all levels."""
         given = np.where(absent(cells), np.array(None), cells.astype(object)).tolist()
         kinds = {isinstance(cell, str) for cell in given if cell is not None}
         text = any(isinstance(level, str) for level in self.levels)
@@ -65,17 +65,17 @@ class Category(NamedTuple):
         return unit[[at.get(cell, count) for cell in given], count - self.width :]
 
 
-FLAG = Category(0, (False, True))  # of missing cells
+FLAG = Category(0, (False, True))  # missing indicator
 
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """How the columns of a table become columns of numbers, learned from training rows."""
+    """Encoding of a table as numeric columns, learned from training rows."""
 
     count: int  # columns of the table
     categories: tuple[Category, ...] = ()
-    fill: Array | None = None  # (count,), what missing numbers become; without it they stay missing
-    flagged: tuple[int, ...] = ()  # columns of numbers with an indicator of missing cells
+    fill: Array | None = None  # (count,), replaces missing numbers; None leaves them missing
+    flagged: tuple[int, ...] = ()  # numeric columns with a missing indicator
 
     @classmethod
     def learn(
@@ -86,10 +86,10 @@ class Encoding:
         names: Sequence[str],
         kept: Sequence[int] | None = (),
     ) -> Encoding:
-        """Levels and means of training rows.
+        """Learn levels and means from training rows.
 
-        ``numbers`` are the columns of numbers, ``cells`` those of categories by position.  Missing
-        cells of the columns of numbers ``kept`` stay missing; of all of them if it is ``None``.
+        ``numbers`` are the numeric columns, ``cells`` the categorical columns by position.  Missing
+        cells of the numeric columns ``kept`` stay missing (``None``: of all numeric columns).
         """
         c, count = weights, numbers.shape[1] + len(cells)
         categories: tuple[Category, ...] = ()
@@ -100,7 +100,7 @@ class Encoding:
         plain = np.delete(np.arange(count), list(cells))
         with np.errstate(over="ignore", invalid="ignore"):
             means = np.einsum("i,ij->j", c, numbers, dtype=float) / c.sum()
-        flagged: dict[bytes, int] = {}  # columns that are missing together have one flag
+        flagged: dict[bytes, int] = {}  # columns that are missing together share a flag
         for k in np.flatnonzero(~np.isfinite(means)):
             is_missing = np.isnan(numbers[:, k])
             known = c[~is_missing].sum()
@@ -114,7 +114,7 @@ class Encoding:
 
     @property
     def _parts(self) -> list[tuple[int, Category | None]]:
-        """Columns of the table and what they become, in order: numbers, indicators or flags."""
+        """Columns of the table with their encoding, in order: numbers, indicators or flags."""
         by = {category.column: category for category in self.categories}
         parts: list[tuple[int, Category | None]] = []
         for j in range(self.count):
@@ -128,26 +128,26 @@ class Encoding:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the columns made are those of the table."""
+        """Whether the encoded columns equal the columns of the table."""
         return not (self.categories or self.flagged)
 
     @property
     def made(self) -> tuple[tuple[int, ...], ...]:
-        """Columns that each column of the table becomes."""
+        """Encoded columns of each column of the table."""
         owners = np.repeat([j for j, _ in self._parts], self._widths)
         return tuple(tuple(np.flatnonzero(owners == j).tolist()) for j in range(self.count))
 
     @property
     def levels(self) -> list[tuple[int, ...]]:
-        """Columns made that are the indicators of all levels of one column of categories."""
+        """Encoded columns that are the indicators of all levels of one categorical column."""
         made = self.made
         return [made[each.column] for each in self.categories if each.width > 1]
 
     @property
     def groups(self) -> tuple[int, ...] | None:
-        """Number of the length scale of each column made; ``None`` if each has its own.
+        """Index of the length scale of each encoded column; ``None`` if all are separate.
 
-        Indicators of one column of categories share a length scale.
+        Indicators of one categorical column share a length scale.
         """
         widths = self._widths
         if max(widths, default=1) == 1:
@@ -156,14 +156,14 @@ class Encoding:
 
     @property
     def scales(self) -> Array | None:
-        """The unit of each indicator, NaN for columns of numbers; None if there is no indicator."""
+        """The unit of each indicator, NaN for numeric columns; None if there is no indicator."""
         if self.is_plain:
             return None
         units = [np.nan if kind is None else kind.scale for _, kind in self._parts]
         return np.repeat(units, self._widths)
 
     def names(self, given: Sequence[str]) -> list[str]:
-        """Names of the columns made, from those of the table."""
+        """Names of the encoded columns, from the column names of the table."""
         parts = zip(self.group_names(given), self._parts, strict=True)
         return [
             each
@@ -172,11 +172,11 @@ class Encoding:
         ]
 
     def group_names(self, given: Sequence[str]) -> list[str]:
-        """Names of the groups of columns made."""
+        """Names of the groups of encoded columns."""
         return [f"{given[j]}_missing" if kind is FLAG else str(given[j]) for j, kind in self._parts]
 
     def codes(self, numbers: Any, cells: dict[int, Array], names: Sequence[str]) -> Any:
-        """Columns of numbers of rows, which are given as in :meth:`learn`."""
+        """Encoded columns of rows, which are given as in :meth:`learn`."""
         if sparse.issparse(numbers):
             return numbers
         plain = np.delete(np.arange(self.count), list(cells))
@@ -201,7 +201,8 @@ def find_levels(
 ) -> tuple[Any, ...]:
     """The most frequent levels of a column, sorted, and None last if cells are missing.
 
-    A column in which a share ``nearly_all`` of the rows have a level of their own is warned of.
+    Warns if there are many levels that look like dates, numbers or identifiers: more distinct
+    values than a share ``nearly_all`` of the rows.
     """
     counted, is_missing = weights > 0, absent(cells)
     known = counted & ~is_missing

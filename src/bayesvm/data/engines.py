@@ -1,4 +1,4 @@
-"""Engines: what maps functions over blocks of rows, in turn, on threads or on Dask workers."""
+"""Engines, which map functions over blocks of rows: serially, on threads or on Dask workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .sources import FAN, tasks, tree_sum
 
 
 def available_memory() -> int:
-    """Bytes this process could still take, as Linux and its control group say, else two GiB."""
+    """Bytes of free memory according to Linux and its control group, otherwise two GiB."""
     free, info = [2**31], Path("/proc/meminfo")
     if info.is_file():
         free = [1024 * int(info.read_text().partition("MemAvailable:")[2].split()[0])]
@@ -42,31 +42,31 @@ class Serial:
     Parameters
     ----------
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Precision in which columns are kept and multiplied; sums over rows are always float64.
+        Precision in which columns are stored and multiplied; sums over rows are always float64.
         ``"auto"`` is float32 for kernel machines on more than 50,000 rows, unless fitted by EM, and
-        float64 for all else.
+        float64 otherwise.
     memory : int, optional
-        Bytes that a kernel machine on more than 50,000 rows may spend on keeping its columns, which
-        are computed again on every pass if they need more; by default half of what is free.
+        Bytes for storing the columns of a kernel machine on more than 50,000 rows, by default half
+        of the free memory.  Columns that need more are computed again on every pass.
     """
 
     dtype: str = field(default="auto", kw_only=True)
     memory: int | None = field(default=None, kw_only=True)
-    on_device: ClassVar[bool] = False  # whether rows are moved to another memory than the host's
-    block_bytes: ClassVar[int] = 0  # that the columns of a block take at least
+    on_device: ClassVar[bool] = False  # whether rows are moved to the memory of a device
+    block_bytes: ClassVar[int] = 0  # least size of the columns of a block
 
     def collect(
         self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any
     ) -> Iterator[Any]:
-        """Results of ``fn(block, *entries)`` for all blocks, in their order.
+        """Results of ``fn(block, *entries)`` for all blocks, in order.
 
-        ``vectors`` have an entry for each row, of which every block gets its own, or are numbers.
+        ``vectors`` are arrays with an entry for each row, sliced for each block, or numbers.
         """
         for b in blocks:
             yield fn(b, *entries(vectors, b.at) if vectors else ())
 
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Block], *vectors: Any) -> Any:
-        """Sum of the results, in the order of the blocks."""
+        """Sum of the results of ``fn``, in the order of the blocks."""
         total = None
         for b in blocks:
             own = entries(vectors, b.at) if vectors else ()
@@ -74,7 +74,7 @@ class Serial:
         return total
 
     def check(self) -> None:
-        """Refuse fields without a meaning, and engines that cannot run here."""
+        """Raise an error for invalid fields, or if the engine cannot run on this machine."""
         if not is_among(self.dtype, ("auto", "float32", "float64")):
             raise ValueError(
                 f"dtype={self.dtype!r} is not known; choose 'auto', 'float32' or 'float64'."
@@ -82,7 +82,7 @@ class Serial:
         check_parameters({"memory": self.memory})
 
     def available(self) -> int:
-        """Bytes that columns may take: half of what is free."""
+        """Bytes available for columns: half of the free memory."""
         return available_memory() // 2
 
     def place(self, x: Any) -> Any:
@@ -90,18 +90,18 @@ class Serial:
         return x
 
     def empty(self, rows: Any, width: int, dtype: str) -> Any:
-        """An array of columns to be filled in, one row for each of ``rows``."""
+        """An uninitialised array of ``width`` columns, one row for each of ``rows``."""
         return arrays.empty(rows, width, dtype)
 
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Libraries with threads of their own, found once, for it is slow."""
+    """Libraries with thread pools; the search is slow and done once."""
     return ThreadpoolController()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """BLAS limited to one thread."""
+    """A context in which BLAS uses one thread."""
     limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
     return limit
 
@@ -110,9 +110,8 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 class Threads(Serial):
     """Thread pool over blocks of rows.
 
-    BLAS uses one thread in each worker: its own threads would compete with the pool for cores.
-    Results are added in the order of the blocks, so the number of workers changes nothing, not even
-    the last bit.
+    BLAS uses one thread in each worker, because BLAS threads would compete with the pool for cores.
+    Results are added in the order of the blocks, so they are identical for any number of workers.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ class Threads(Serial):
     def collect(
         self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any
     ) -> Iterator[Any]:
-        """Results for all blocks, in their order; at most two blocks a worker are read ahead."""
+        """Results for all blocks, in order; at most two blocks per worker are read ahead."""
         workers, ahead = self.workers, deque[Future[Any]]()
         pool = ThreadPoolExecutor(workers)
         try:
@@ -153,18 +152,18 @@ class Threads(Serial):
 
 @dataclass(frozen=True)
 class Dask(Serial):
-    """Process the partitions of a Dask collection on the workers that hold them.
+    """Process the partitions of a Dask collection on the workers that store them.
 
     A pass sends the model once to every worker and a few numbers for each row (label, weight,
-    variance of f) with its partition, cuts each partition there into blocks that fit its cache, and
-    adds the sums up in a tree.  The rows themselves are never sent.  Collections that fit the
-    workers' memory should be persisted first; others are read again for every pass.  A partition
-    that is lost with its worker is computed again.
+    variance of f) to its partition.  Each worker cuts its partitions into blocks that fit its
+    cache, and the results are summed in a tree.  The rows themselves are never sent.  Persist
+    collections that fit into the workers' memory; others are read again for every pass.  A
+    partition that is lost with its worker is computed again.
 
     Parameters
     ----------
     fan : int, default=8
-        Sums added up in one task of the tree.
+        Number of sums that one task of the tree adds.
     dtype, memory
         As in :class:`Serial`; the memory is that of all workers together.
     """
@@ -185,12 +184,12 @@ class Dask(Serial):
         return (item for part in parts for item in part)
 
     def available(self) -> int:
-        """Bytes that columns may take on all workers together."""
+        """Bytes available for columns on all workers together."""
         try:
             from distributed import get_client
 
             workers = get_client().scheduler_info(n_workers=-1)["workers"].values()
-        except (ImportError, ValueError, TypeError):  # no cluster: all is done in this process
+        except (ImportError, ValueError, TypeError):  # no cluster: Dask runs in this process
             return super().available()
         return sum(w["memory_limit"] or 0 for w in workers) // 4
 

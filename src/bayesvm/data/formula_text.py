@@ -1,4 +1,4 @@
-"""Formulas as text: what they may hold, checked without evaluating them."""
+"""Checks of formulas given as text, without evaluating them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FUNCTIONS = (
 
 
 def parser() -> Any:
-    """The package formulae."""
+    """The package formulae, imported on first use."""
     try:
         import formulae
     except ImportError as error:
@@ -27,7 +27,7 @@ def parser() -> Any:
 
 
 def check_text(text: str) -> None:
-    """Refuse what formulas of other packages have and these have not."""
+    """Raise an error for syntax of other packages that is not supported here."""
     left, tilde, _ = text.partition("~")
     left = left.strip() if tilde else ""
     if re.search(r"(?<![\w.])offset\s*\(", text):
@@ -51,14 +51,14 @@ def check_text(text: str) -> None:
 def check_functions(text: str) -> None:
     """Refuse a formula that calls anything but :data:`FUNCTIONS`.
 
-    The tree is the one that formulae would evaluate, by its own parser, and nothing is evaluated.
+    The syntax tree comes from the parser of formulae; nothing is evaluated.
     """
     parser()
     from formulae.parser import Parser
     from formulae.scanner import Scanner
 
     for call in _calls(Parser(Scanner(text).scan()).parse()):
-        # x[level](...) is a call of x for formulae
+        # formulae treats x[level](...) as a call of x
         name = getattr(getattr(call.callee, "name", None), "lexeme", str(call.callee))
         if name in FUNCTIONS and call.callee.level is None:
             continue

@@ -1,4 +1,4 @@
-"""Rows on a device: torch tensors, summed there, with NumPy float64 coming back."""
+"""Engine for GPUs: rows are torch tensors, sums over rows are returned as NumPy float64."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .engines import Serial
 
 @dataclass(frozen=True)
 class Gpu(Serial):
-    """Process blocks on a device; those on the host are sent to it, one at a time.
+    """Process blocks on a device; blocks on the host are sent to it one at a time.
 
-    Columns are computed in float64, kept and multiplied in the precision ``dtype``, and summed in
-    float64 on the device; the results are as large as the model.  Variational Bayes only: a sampler
-    draws on the host.
+    Columns are computed in float64, stored and multiplied in the precision ``dtype``, and summed in
+    float64 on the device.  Only sums of the size of the model are sent back.  Variational Bayes
+    only: samplers draw on the host.
 
     Parameters
     ----------
     device : str, default="cuda"
-        Name of the device, ``"cuda:1"`` for the second; ``"cpu"`` is for tests.
+        Name of the device, such as ``"cuda:1"`` for the second GPU; ``"cpu"`` is for tests.
     backend : {"torch"}, default="torch"
         Array library.
     dtype, memory
@@ -38,7 +38,7 @@ class Gpu(Serial):
     device: str = "cuda"
     backend: str = "torch"
     on_device: ClassVar[bool] = True
-    # few blocks, for every one costs a launch of each operation; a pass needs a few times as much
+    # large blocks, because each operation is launched once per block; a pass needs a few times this
     block_bytes: ClassVar[int] = 2**29
 
     @property
@@ -63,24 +63,24 @@ class Gpu(Serial):
     # ----- moving
 
     def place(self, x: Any) -> Any:
-        """An array on the device; whole numbers, which are codes, keep their type."""
+        """An array on the device; integers (codes) keep their type."""
         if isinstance(x, arrays.Composite):
             return x.mapped(self.place)
         if not isinstance(x, np.ndarray | np.generic) or isinstance(x, float):
             return x
         if x.dtype not in (np.float32, np.float64, np.int8, np.int16):
             x = x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)
-        # torch shares the memory, and warns of arrays that must not be written
+        # torch shares the memory, and warns of read-only arrays
         return self._torch.from_numpy(np.require(x, requirements=["C", "W"])).to(self.device)
 
     def empty(self, rows: Any, width: int, dtype: str) -> Any:
-        """Columns to be filled in on the device, one row for each of ``rows``."""
+        """An uninitialised array on the device, one row for each of ``rows``."""
         torch = self._torch
         shape = (rows.shape[0], width)
         return torch.empty(shape, dtype=getattr(torch, dtype), device=self.device)
 
     def available(self) -> int:
-        """Bytes of the device that columns may take."""
+        """Bytes of device memory available for columns."""
         if self.device.startswith("cuda"):
             return int(0.6 * self._torch.cuda.mem_get_info(self.device)[0])
         return super().available()
@@ -103,7 +103,7 @@ class Gpu(Serial):
 
 
 def _on_host(x: Any) -> Any:
-    """The same value with all tensors in NumPy."""
+    """The value with all tensors converted to NumPy arrays."""
     if isinstance(x, tuple):
         parts = [_on_host(part) for part in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)

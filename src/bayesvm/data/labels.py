@@ -1,4 +1,4 @@
-"""Labels, numbers to predict and weights as users give them, and training rows with them."""
+"""Validation of labels, regression targets and weights; training data."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ..core.types import Array
 from .levels import absent, joined_labels
 from .sources import Source, computed, kind_of
 
-LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row: sums of their squares keep their digits
-LARGEST = 1e150  # number to predict, whose square can be computed
+LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row, so that sums of squares are accurate
+LARGEST = 1e150  # regression target, whose square does not overflow
 
 
 class Training(NamedTuple):
-    """Training rows with the numbers of their classes and their weights."""
+    """Training rows with class codes and weights."""
 
     X: Any
     classes: Array
-    codes: Any  # (n,), places of the labels in ``classes``
+    codes: Any  # (n,), positions of the labels in ``classes``
     c: Any  # (n,), sample weight times class weight
     copies: Any  # (n,), sample weight alone
-    chosen: Array | None = None  # numbers of the rows in the input, unless all are here in order
+    chosen: Array | None = None  # row numbers in the input; None for all rows in order
 
     @property
     def unit(self) -> Any:
-        """The weight of one row: that of its class."""
+        """The weight of a row with sample weight one: the weight of its class."""
         if self.c is self.copies:
             return 1.0
         return np.divide(self.c, self.copies, out=np.ones(self.c.shape), where=self.c > 0)
@@ -48,7 +48,7 @@ class Training(NamedTuple):
 
     @property
     def n_given(self) -> int:
-        """Rows of the input; those with soft labels are repeated."""
+        """Number of rows of the input, where rows with soft labels are not repeated."""
         return int(self.codes.shape[0]) if self.chosen is None else int(self.chosen[-1]) + 1
 
     @property
@@ -58,7 +58,7 @@ class Training(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Training:
-        """Checked rows with the codes of their labels and with their weights."""
+        """Validate labels and weights."""
         classes, codes = encode(y)
         copies = check_weights(sample_weight, X)
         masses = np.bincount(codes, copies, len(classes))
@@ -79,7 +79,7 @@ class Training(NamedTuple):
         return cls(X, classes, codes, c, copies)
 
     def weighted(self) -> Training:
-        """The rows of positive weight; a source must have no others."""
+        """The rows with positive weight; a source may not have other rows."""
         if kind_of(self.X) == "source":
             check_positive_weights(self.c)
         elif not np.all(self.c > 0):
@@ -92,7 +92,7 @@ class Training(NamedTuple):
         return Training(self.X[at], self.classes, self.codes[at], c, copies, rows)
 
     def repeated(self) -> Training:
-        """Rows with missing cells as often as they count: a chain draws each copy's cells."""
+        """The data with incomplete rows repeated by weight: chains draw the cells of each copy."""
         is_missing = np.isnan(self.X).any(axis=1)
         times = np.ones(is_missing.size, dtype=int)
         times[is_missing] = whole(
@@ -111,14 +111,14 @@ class Training(NamedTuple):
 
 
 def read_labels(y: Any, X: Any) -> Array:
-    """Labels, one for each of the rows X, of one kind and none missing."""
+    """Labels, one for each row of X, of one type and none missing."""
     y = labels_of(X, y)
     check_consistent_length(X, y)
     return y
 
 
 def labels_of(X: Any, y: Any) -> Array:
-    """Labels that are given, else those of the source."""
+    """The labels y, by default the labels of the source."""
     if y is None and isinstance(X, Source) and X.labelled:
         y = joined_labels([np.asarray(chunk.y) for chunk in X.chunks()])
     if y is None:
@@ -127,14 +127,14 @@ def labels_of(X: Any, y: Any) -> Array:
             "each row. A source may have them: target= of from_parquet, pairs of rows and labels "
             "for from_iterable."
         )
-    y = computed(y)  # a label for each row is held here
+    y = computed(y)  # labels of all rows are stored in memory
     return plain_labels(arrays.to_numpy(y) if arrays.is_foreign(y) else y)
 
 
 def plain_labels(y: Any, name: str = "y") -> Array:
-    """Labels as an array, of one kind and none missing; numbers among objects become plain."""
+    """Labels as an array, of one type and none missing; objects become numbers if possible."""
     hidden = int(np.ma.count_masked(y)) if isinstance(y, np.ma.MaskedArray) else 0
-    is_list = not hasattr(y, "__array__")  # of which NumPy would make text if one label is
+    is_list = not hasattr(y, "__array__")  # NumPy would convert all labels to text if one is text
     y = column_or_1d(np.asarray(y, dtype=object if is_list else None), warn=True)
     if missing := hidden or (y.dtype.kind in "fmMO" and int(absent(y).sum())):
         raise ValueError(
@@ -153,7 +153,7 @@ def plain_labels(y: Any, name: str = "y") -> Array:
         if text.all() and not is_list:
             allowed += "O"
         else:
-            with suppress(ValueError):  # lists of several lengths
+            with suppress(ValueError):  # lists of unequal lengths
                 plain = np.asarray(y.tolist())
     if plain.dtype.kind not in allowed or plain.shape != y.shape:
         kind = type(y[0]).__name__ if y.dtype.kind == "O" else y.dtype
@@ -161,14 +161,14 @@ def plain_labels(y: Any, name: str = "y") -> Array:
             f"Unknown label type: the labels in {name} must be numbers, text or truth values; got "
             f"{kind}. Make them text: [str(label) for label in {name}]."
         )
-    if plain.dtype.kind not in "iub":  # whole numbers are classes; checking them all takes long
+    if plain.dtype.kind not in "iub":  # integers are finite, and checking them is slow
         assert_all_finite(plain, input_name=name)
         check_classification_targets(plain)
     return plain
 
 
 def encode(y: Array) -> tuple[Array, Array]:
-    """The classes and the place of each label among them, in as few bytes as will do."""
+    """The classes and the position of each label among them, in the smallest integer type."""
     classes = np.unique(y)
     return classes, np.searchsorted(classes, y).astype(np.min_scalar_type(-len(classes)))
 
@@ -178,7 +178,7 @@ def encode(y: Array) -> tuple[Array, Array]:
 
 
 def check_weights(sample_weight: Any, rows: Any) -> Array:
-    """Weights of rows as floats, one for each, checked."""
+    """Validated sample weights as floats, one for each row."""
     sample_weight, n = computed(sample_weight), rows.shape[0]
     if sample_weight is None:
         return np.ones(n)
@@ -211,7 +211,7 @@ def check_weights(sample_weight: Any, rows: Any) -> Array:
 
 
 def class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
-    """Weights of classes whose rows have these total weights."""
+    """Class weights, from the total sample weight ``masses`` of each class."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         with np.errstate(divide="ignore"):
             return np.where(masses > 0, masses.sum() / (len(classes) * masses), 0.0)
@@ -234,7 +234,7 @@ def check_positive_weights(c: Any) -> None:
 
 
 def whole(copies: Array, why: str = "") -> Array:
-    """Whole numbers of copies of rows: a chain draws each copy's scores."""
+    """Integer numbers of copies of rows: a chain draws the scores of each copy."""
     if np.any(copies != np.round(copies)):
         why = why or (
             "with inference='gibbs', sample_weight must be whole numbers: each copy of a row has "
@@ -245,18 +245,18 @@ def whole(copies: Array, why: str = "") -> Array:
 
 
 # ---------------------------------------------------------------------------------------------
-# Soft labels: a row with a probability of each class in place of a label
+# Soft labels: a probability of each class for every row
 
 
 class SoftLabels(NamedTuple):
-    """Classes, and their probabilities at rows, ``(n, classes)``."""
+    """Classes, and their probabilities for each row, ``(n, classes)``."""
 
     classes: Array
     P: Array
 
     @staticmethod
     def read(y: Any) -> SoftLabels | None:
-        """From a table of probabilities; ``None`` if y has one column, and so holds labels.
+        """From a table of probabilities; ``None`` if y has one column (of labels).
 
         The columns of a data frame are the classes; those of an array are 0, 1, ...
         """
@@ -290,7 +290,7 @@ class SoftLabels(NamedTuple):
         return self.classes[self.P.argmax(axis=1)]
 
     def training(self, X: Any, sample_weight: Any, class_weight: Any) -> Training:
-        """Every row once for each class that it may have, weighted by the probability of that."""
+        """Every row repeated for each class of positive probability, with that weight."""
         c = check_weights(sample_weight, X)
         rows, k = np.nonzero(self.P > 0)
         X, weight = X[rows], c[rows] * self.P[rows, k]
@@ -298,20 +298,20 @@ class SoftLabels(NamedTuple):
 
 
 # ---------------------------------------------------------------------------------------------
-# Numbers to predict
+# Regression targets
 
 
 class Numbered(NamedTuple):
-    """Training rows of positive weight with the numbers to predict, and weights."""
+    """Training rows of positive weight with regression targets and weights."""
 
     X: Any
     y: Array
     c: Array
-    rows: Array  # numbers of the rows in the input
+    rows: Array  # row numbers in the input
 
     @classmethod
     def of(cls, X: Any, y: Array, sample_weight: Any) -> Numbered:
-        """Checked rows and numbers, with weights."""
+        """Validate targets and weights."""
         c = check_weights(sample_weight, y)
         some = np.flatnonzero(c > 0)
         X = X if some.size == c.size else X[some]
@@ -319,7 +319,7 @@ class Numbered(NamedTuple):
 
 
 def read_numbers(y: Any, X: Any) -> Array:
-    """Finite numbers, one for each of the rows X."""
+    """Finite regression targets, one for each row of X."""
     if kind_of(X) != "memory":
         raise ValueError(
             "regression takes rows in memory: NumPy, SciPy sparse, pandas or polars; got "

@@ -1,4 +1,4 @@
-"""Labels of groups as users give them, and their integer codes."""
+"""Group labels and their integer codes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..core.types import Array
 
 
 class Placed(dict[str, Array]):
-    """Columns of labels that were given without names: they are matched by position."""
+    """Columns of group labels without names, which are matched by position."""
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Grouping factors and the labels of their groups."""
+    """Grouping factors and their group labels."""
 
     names: tuple[str, ...] = ()  # of the factors
     labels: tuple[Array, ...] = ()  # of each factor, distinct and sorted: codes are positions
 
     @classmethod
     def of(cls, groups: Any, n: int) -> Levels:
-        """Factors and labels of ``n`` training rows, each of which must have a label."""
+        """Factors and labels of ``n`` training rows; missing labels raise an error."""
         columns = read(groups, n)
         for name, values in columns.items():
             if missing := int(absent(values).sum()):
@@ -38,7 +38,7 @@ class Levels:
         return cls(tuple(columns), tuple(labels))
 
     def codes(self, groups: Any, n: int) -> Array:
-        """Codes ``(n, factors)``; -1 where a group is unknown, missing or not given."""
+        """Codes ``(n, factors)``; -1 for a group that is unknown, missing or not given."""
         out = np.full((n, len(self.names)), -1, dtype=np.int32)
         if groups is None:
             return out
@@ -70,7 +70,7 @@ class Levels:
 
 
 def is_named(groups: Any) -> bool:
-    """Whether columns are matched by name: those of a frame or a dict."""
+    """Whether columns are matched by name: for a data frame or a dict."""
     if isinstance(groups, Mapping):
         return not isinstance(groups, Placed)
     # a single column of Dask has the attribute too
@@ -78,13 +78,13 @@ def is_named(groups: Any) -> bool:
 
 
 def read(groups: Any, n: int) -> dict[str, Array]:
-    """Columns of labels by name."""
+    """Columns of group labels by name."""
     if isinstance(groups, Mapping) or is_named(groups):
         names = groups if isinstance(groups, Mapping) else groups.columns
         columns = {str(name): np.asarray(groups[name]) for name in names}
     else:
         groups = groups if isinstance(groups, np.ndarray) else to_numpy(groups)
-        # a list may hold NaN beside strings, which NumPy would make the string 'nan'
+        # in a list with strings, NumPy would convert NaN to the string 'nan'
         held = hasattr(groups, "dtype")
         values = np.asarray(groups) if held else np.array(groups, dtype=object)
         if isinstance(groups, np.ma.MaskedArray) and np.ma.is_masked(groups):
@@ -111,7 +111,7 @@ def read(groups: Any, n: int) -> dict[str, Array]:
 
 
 def joined_groups(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
-    """Columns of labels of the parts of a source, one after another."""
+    """Columns of group labels, concatenated over the parts of a source."""
     names = list(parts[0])
     for part in parts:
         if list(part) != names:
@@ -123,20 +123,20 @@ def joined_groups(parts: Sequence[dict[str, Array]]) -> dict[str, Array]:
 
 
 def joined_labels(parts: Sequence[Array]) -> Array:
-    """Labels of several parts, as objects if some are text: NumPy would make them all text."""
+    """Concatenated labels, as objects if some are text: NumPy would convert all to text."""
     if len({_kind(part) for part in parts}) > 1:
         parts = [part.astype(object) for part in parts]
     return np.concatenate(parts)
 
 
 def some_of(groups: Any, keep: Array | slice, n: int) -> Any:
-    """Groups of some rows, whatever holds them."""
+    """Group labels of selected rows, from any container."""
     some = {name: column[keep] for name, column in read(groups, n).items()}
     return some if is_named(groups) else Placed(some)
 
 
 def absent(values: Array) -> Array:
-    """Which labels are missing: NaN, NaT, None or pandas.NA."""
+    """Mask of missing labels: NaN, NaT, None or pandas.NA."""
     if values.dtype.kind in "fmM":
         return np.isnan(values)
     if values.dtype.kind != "O":
@@ -156,20 +156,20 @@ def _plain(values: Array) -> Array:
     if values.dtype.kind != "O":
         return values
     found: Array = np.asarray(values.tolist())
-    # strings beside numbers would all be made strings
+    # NumPy would convert numbers beside strings to strings
     one_kind = len({isinstance(v, str) for v in values}) <= 1
     return found if one_kind and found.shape == values.shape else values
 
 
 def _kind(labels: Array) -> str:
-    """Kinds of labels that are compared with each other."""
+    """The kind of labels; only labels of one kind can be compared."""
     return {"U": "text", "S": "text", "M": "time", "m": "duration", "O": "any"}.get(
         labels.dtype.kind, "number"
     )
 
 
 def _distinct(name: str, values: Array) -> Array:
-    """The distinct labels of rows, sorted."""
+    """The distinct labels, sorted."""
     try:
         return np.unique(_plain(values))
     except TypeError as error:

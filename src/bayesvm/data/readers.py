@@ -1,4 +1,4 @@
-"""Sources of rows: files in the formats of NumPy and Parquet, and iterators."""
+"""Sources of rows: NumPy and Parquet files, and iterators."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ EXPECTED = (
 
 
 def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
-    """Rows of a file in NumPy's format, read a few megabytes at a time.
+    """Rows of a ``.npy`` file, read a few megabytes at a time.
 
-    A plain :class:`numpy.memmap` may be given to an estimator as it is; this source is for files
-    larger than the address space a process may use, and never maps or holds more than a chunk.
+    Estimators also accept a plain :class:`numpy.memmap`.  This source is for files larger than the
+    address space of the process; it never maps or stores more than one chunk.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
     y : array-like, path to a ``.npy`` file, or numpy.memmap, optional
         Labels; they may also be given to ``fit``.
     groups : array-like of shape (n,) or (n, n_factors), data frame, or path, optional
-        Labels of groups, for :class:`~bayesvm.MixedSVC`; they may also be given to ``fit``.
+        Group labels, for :class:`~bayesvm.MixedSVC`; they may also be given to ``fit``.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def from_memmap(X: Any, y: Any = None, groups: Any = None) -> Source:
             part = slice(first, min(first + size, n))
             if isinstance(X, np.memmap):
                 rows = np.array(X[part])
-            else:  # a map of the whole file would take as much of the address space
+            else:  # a map of the whole file would need as much address space
                 start = offset + first * p * dtype.itemsize
                 count = (part.stop - first) * p
                 rows = np.fromfile(path, dtype, count, offset=start).reshape(-1, p)
@@ -105,20 +105,20 @@ def from_parquet(
     batch_size: int | None = None,
     groups: str | Sequence[str] | None = None,
 ) -> Source:
-    """Rows of Parquet files (or Arrow and Feather files), a batch at a time.
+    """Rows of Parquet, Arrow or Feather files, read in batches.
 
     Parameters
     ----------
     path : path or sequence of paths
-        One file, several, or a folder of ``*.parquet``.
+        One file, several files, or a folder of ``*.parquet`` files.
     target : str, optional
-        Name of the column of labels; without it y is given to ``fit``.
+        Name of the label column; without it give y to ``fit``.
     columns : sequence of str, optional
-        Names of the columns to read; by default all but target and groups.
+        Names of the columns to read; by default all except target and groups.
     batch_size : int, optional
-        Rows read at once; by default about 16 MB of them.
+        Number of rows per batch; by default about 16 MB.
     groups : str or sequence of str, optional
-        Names of the columns that hold labels of groups, for :class:`~bayesvm.MixedSVC`.
+        Names of the columns of group labels, for :class:`~bayesvm.MixedSVC`.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def from_parquet(
     rows = batch_size or max(1, CHUNK_BYTES // (8 * len(names)))
 
     def read() -> Iterator[Chunk]:
-        # one batch ahead: the default reads the whole of a small set before the first is used
+        # one batch ahead: the default would read all of a small data set first
         options = {"batch_size": rows, "batch_readahead": 1, "fragment_readahead": 1}
         for batch in data.to_batches(columns=wanted, **options):
             if batch.num_rows:
@@ -165,7 +165,7 @@ def from_parquet(
 
 
 def _is_number(kind: Any) -> bool:
-    """Whether a column of Arrow's holds numbers."""
+    """Whether a type of Arrow is numeric."""
     from pyarrow import types
 
     kind = kind.value_type if types.is_dictionary(kind) else kind
@@ -174,15 +174,15 @@ def _is_number(kind: Any) -> bool:
 
 
 def from_iterable(make: Callable[[], Iterable[Any]]) -> Source:
-    """Rows of anything that can be iterated again and again.
+    """Rows from a function that returns iterators.
 
     Parameters
     ----------
     make : callable
-        Returns a new iterator each time; it gives rows ``(k, p)``, or tuples of rows and labels, or
-        of rows, labels and labels of groups (an array, a dict of arrays or a data frame, for
-        :class:`~bayesvm.MixedSVC`).  Rows are dense.  It is called once at the start to count, and
-        once for every pass.  Weights of rows are given to ``fit``.
+        Returns a new iterator of dense rows ``(k, p)``, of tuples (rows, labels), or of tuples
+        (rows, labels, group labels), with group labels as an array, a dict of arrays or a data
+        frame (for :class:`~bayesvm.MixedSVC`).  It is called once to count the rows and once for
+        every pass.  Give sample weights to ``fit``.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Rows that are not held: read again for every pass in chunks, or partitions of Dask."""
+"""Rows outside memory: read in chunks again for every pass, or partitions of Dask."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..core.arrays import inner
 from ..core.types import Array
 from .levels import Placed, is_named, read
 
-FAN = 8  # sums that are added up in one task
+FAN = 8  # number of sums that one task adds
 
 
 class Chunk(NamedTuple):
-    """Rows ``(k, p)``, with their labels ``(k,)`` and labels of groups, if given."""
+    """Rows ``(k, p)`` with labels ``(k,)`` and group labels, if given."""
 
     X: Any
     y: Array | None = None
@@ -36,15 +36,15 @@ class Source:
     Parameters
     ----------
     read : callable
-        Gives a new iterator of :class:`Chunk`.
+        Function that returns a new iterator of :class:`Chunk`.
     shape : tuple of int
         Numbers of rows and columns.
     names : tuple of str, optional
         Names of the columns.
     labelled : bool
-        Whether chunks hold labels.
+        Whether chunks have labels.
     grouped : bool
-        Whether chunks hold labels of groups.
+        Whether chunks have group labels.
     """
 
     read: Callable[[], Iterator[Chunk]]
@@ -75,7 +75,7 @@ class Source:
             )
 
     def mapped(self, make: Callable[[Chunk, int], Any]) -> Source:
-        """The same chunks with other rows, made from a chunk and the number of rows before it."""
+        """The source with rows ``make(chunk, number of rows before it)`` in each chunk."""
 
         def read() -> Iterator[Chunk]:
             first = 0
@@ -87,13 +87,13 @@ class Source:
 
 
 def check_finite(X: Any) -> None:
-    """Refuse cells that are missing or infinite; mostly one sum settles it."""
+    """Raise an error for missing or infinite cells; usually one sum suffices to check."""
     if not np.isfinite(X.sum(dtype=float)) and not np.all(np.isfinite(X)):
         raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
 
 
 def as_floats(X: Any) -> Any:
-    """An array, NumPy's or Dask's, in single or double precision."""
+    """A NumPy or Dask array in single or double precision."""
     if X.dtype.kind in "mMcV":
         raise ValueError(
             f"X must hold real numbers; got {X.dtype}. Complex data not supported; give dates and "
@@ -112,7 +112,7 @@ def is_dask(X: Any) -> bool:
 
 
 def computed(x: Any) -> Any:
-    """A Dask collection, or a dict that holds some, in memory; all else as it is."""
+    """A Dask collection, or a dict of them, loaded into memory; other values unchanged."""
     if hasattr(x, "__dask_graph__") or (isinstance(x, Mapping) and any(map(is_dask, x.values()))):
         from dask.base import compute
 
@@ -121,7 +121,7 @@ def computed(x: Any) -> Any:
 
 
 class _Function:
-    """A function as a value: Dask would call a bare one."""
+    """Wrapper of a function that is passed as a value: Dask would call the function itself."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -135,7 +135,7 @@ def tasks(fn: Callable[..., Any], each: Iterable[tuple[Any, ...]]) -> list[Any]:
     """A task for each tuple of arguments; the function is sent once to every worker."""
     from dask.delayed import delayed
 
-    # a literal with a key, so that workers pass it on to each other
+    # a literal with a key, so that workers copy it from each other
     function, call = delayed(_Function(fn), name=None, pure=False), delayed(_call, pure=False)
     return [call(function, *args) for args in each]
 
@@ -145,7 +145,7 @@ def _sum(parts: list[Any]) -> Any:
 
 
 def tree_sum(sums: list[Any], fan: int = FAN) -> Any:
-    """The results of tasks, added up ``fan`` at a time on the workers."""
+    """The sum of the results of tasks, ``fan`` at a time on the workers."""
     from dask.base import compute
     from dask.delayed import delayed
 
@@ -157,18 +157,18 @@ def tree_sum(sums: list[Any], fan: int = FAN) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class DaskRows:
-    """A Dask array of rows, cut between rows only."""
+    """A Dask array of rows that is partitioned along rows only."""
 
     array: Any
     names: tuple[str, ...] | None = None
-    tables: tuple[Any, ...] | None = None  # partitions with codes of groups beside the rows
+    tables: tuple[Any, ...] | None = None  # partitions with group codes
 
     labelled: ClassVar[bool] = False
     grouped: ClassVar[bool] = False
 
     @staticmethod
     def of(X: Any) -> DaskRows:
-        """From a Dask array or data frame; lengths that are not known are computed."""
+        """From a Dask array or data frame; unknown partition lengths are computed."""
         names = None
         if hasattr(X, "to_dask_array"):
             names = tuple(str(name) for name in X.columns)
@@ -196,7 +196,7 @@ class DaskRows:
         return tuple(int(k) for k in self.array.chunks[0])
 
     def beside(self, codes: Array, table: Callable[..., Any]) -> DaskRows:
-        """Rows beside the codes of their groups, which are sent once and stay there."""
+        """Rows with the codes of their groups, which are sent to the workers once."""
         from dask.base import persist
         from dask.delayed import delayed
 
@@ -206,7 +206,7 @@ class DaskRows:
 
 
 def _plain_frame(X: Any) -> Any:
-    """A frame whose columns are NumPy's."""
+    """A data frame whose columns have NumPy types."""
     from pandas.api.types import is_numeric_dtype
 
     kinds = dict(X.dtypes)
@@ -224,11 +224,11 @@ def lazily(
     numbered: bool = False,
     **options: Any,
 ) -> Any:
-    """A Dask array of the results of a function for each partition.
+    """A lazy Dask array of the results of a function for each partition.
 
-    ``work`` returns an array with a row (or an entry) for each row of ``X``; if ``numbered`` it is
-    given the number of the partition.  Groups, of which each partition gets its own, are computed
-    at once, and so are lengths of partitions that are not known then.
+    ``work`` returns an array with a row (or an entry) for each row of ``X``; if ``numbered`` it
+    also gets the number of the partition.  Group labels are computed at once and sliced for each
+    partition; unknown partition lengths are then computed too.
     """
     import dask.array as da
 
@@ -275,11 +275,11 @@ def lazily(
 
 
 # ---------------------------------------------------------------------------------------------
-# Where rows are
+# Where rows are stored
 
 
 def kind_of(X: Any) -> str:
-    """Where rows are: in "memory", in a "source" read in chunks, or on a "device"."""
+    """Where rows are stored: in "memory", in a "source" read in chunks, or on a "device"."""
     X = arrays.inner(X)
     if isinstance(X, Source | DaskRows) or is_dask(X):
         return "source"
@@ -287,5 +287,5 @@ def kind_of(X: Any) -> str:
 
 
 def is_source(X: Any) -> bool:
-    """Whether rows are read in chunks rather than held."""
+    """Whether rows are read in chunks."""
     return kind_of(X) == "source"

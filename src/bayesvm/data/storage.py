@@ -1,4 +1,4 @@
-"""Models in files that are safe to open."""
+"""Saving and loading of models, in files that are safe to open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT = 2
 
 @dataclass(frozen=True, eq=False)
 class LeftOutPredictions:
-    """Predictions of training rows, each by a fit to other folds; cleaning was part of each fit."""
+    """Cross-validated predictions of training rows; each fit includes the cleaning."""
 
     rows: Array  # (n,), positions in the table
     codes: Array  # (n,), positions of the labels among the classes of the model
@@ -52,7 +52,7 @@ class Record:
 
 
 def skops_io() -> Any:
-    """The package that reads and writes; an error explains how to install it."""
+    """The module ``skops.io``; if it is missing, an error explains how to install it."""
     try:
         import skops.io
     except ImportError as error:
@@ -63,7 +63,7 @@ def skops_io() -> Any:
 
 
 HARMLESS = {
-    "numpy.dtype",  # the type of an empty array; imputers keep that of their rows
+    "numpy.dtype",  # the type of an empty array; imputers store the type of their rows
     "scipy.sparse._csr.csr_array",  # three arrays and a shape
     "sklearn.compose._column_transformer.make_column_selector",  # a pattern and names of types
     "sklearn.compose._column_transformer._RemainderColsList",  # a list of names; scikit-learn 1.6
@@ -71,7 +71,7 @@ HARMLESS = {
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a type is a class of this package, and not something it merely imports."""
+    """Whether a type is defined in this package and not merely imported by it."""
     if name in HARMLESS or not name.startswith("bayesvm."):
         return name in HARMLESS
     module, _, attribute = name.rpartition(".")
@@ -83,25 +83,25 @@ def _is_ours(name: str) -> bool:
 
 
 def _foreign(data: bytes) -> list[str]:
-    """Types in a file that are neither harmless nor of this package."""
+    """Types in a file that are neither trusted nor defined in this package."""
     return [name for name in skops_io().get_untrusted_types(data=data) if not _is_ours(name)]
 
 
 def save(model: Any, path: str | Path, record: Record | None = None) -> None:
     """Write a fitted model to a file from which :func:`load` reads it back.
 
-    The file holds arrays and names of classes, no code.  It is meant for the version of the package
-    that wrote it and its neighbours; keep the data to fit anew.
+    The file contains arrays and names of classes, no code.  It is meant for the same or similar
+    versions of the package; keep the data so that you can fit the model again.
 
     Parameters
     ----------
     model : estimator
-        An estimator of this package, or a scikit-learn pipeline around one; of a search save
-        ``best_estimator_``.
+        An estimator of this package, or a scikit-learn pipeline with one.  After a parameter
+        search save ``best_estimator_``.
     path : str or path
-        Where to; the file is replaced when the new one is complete.
+        Output file.  An existing file is replaced once the new one is complete.
     record : Record, optional
-        How the model was fitted to a table, as ``bayesvm fit`` has it.
+        How the model was fitted to a table, as written by ``bayesvm fit``.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def save(model: Any, path: str | Path, record: Record | None = None) -> None:
         held = {"format": FORMAT, "version": __version__, "model": model, "record": record}
         data = skops.dumps(held)
         foreign = _foreign(data)
-    except Exception as error:  # skops raises whatever an object's own code does
+    except Exception as error:  # skops raises any error of an object's own code
         raise ValueError(
             f"{type(model).__name__} cannot be put into a safe file: {error}. Use pickle among "
             "people you trust; of a formula, compute such columns beforehand."
@@ -147,29 +147,29 @@ def save(model: Any, path: str | Path, record: Record | None = None) -> None:
 def load(path: str | Path) -> Any:
     """Read a model that :func:`save` has written.
 
-    No code in the file is run, neither now nor when the model is used or fitted again: the file is
-    refused if it names anything but classes of this package and what skops takes for harmless
-    (arrays, scikit-learn's estimators), or if a formula calls functions that formulas do not have.
-    Sizes are checked before memory is taken: arrays are no larger than the file, or little so where
-    they are compressed.  A file that is damaged, of another kind or of a later version of the
-    package is refused with a ``ValueError``.
+    No code in the file is run, neither now nor when the model is used or fitted again.  A file is
+    refused if it names anything but classes of this package and types that skops trusts (arrays,
+    scikit-learn's estimators), or if a formula calls functions that formulas do not offer.
+    Sizes are checked before memory is allocated: uncompressed arrays cannot be larger than the
+    file, compressed ones not much larger.  A file that is damaged, of another kind or of a later
+    version of the package is refused with a ``ValueError``.
 
     Parameters
     ----------
     path : str or path
-        Where from.
+        File written by :func:`save`.
 
     Returns
     -------
     model : estimator
-        As it was saved, without the paths ``checkpoint`` and, of a pipeline, ``memory``: a file
-        cannot choose what a fit reads and writes.
+        The saved model without the paths ``checkpoint`` and (of a pipeline) ``memory``, so that a
+        file cannot choose which files a fit reads and writes.
     """
     return load_with_record(path)[0]
 
 
 def load_with_record(path: str | Path) -> tuple[Any, Record]:
-    """The model of a file, and how it was fitted to a table; an empty record if it was not."""
+    """The model in a file and its record, which is empty if the model was not fitted to a table."""
     from .. import __version__
 
     skops, data = skops_io(), Path(path).read_bytes()
@@ -178,7 +178,7 @@ def load_with_record(path: str | Path) -> tuple[Any, Record]:
         named = skops.get_untrusted_types(data=data)
         foreign = [name for name in named if not _is_ours(name)]
         held = None if foreign else skops.loads(data, trusted=named)
-    except Exception as error:  # skops and the objects that it makes raise whatever they meet
+    except Exception as error:  # skops and the objects it creates may raise any error
         raise ValueError(
             f"{path} is not a file written by bayesvm.save, or it is damaged: {error}"
         ) from error
@@ -190,7 +190,7 @@ def load_with_record(path: str | Path) -> tuple[Any, Record]:
     held = held if isinstance(held, dict) else {}
     version, model = held.get("version"), held.get("model")
     ours, theirs = _major_minor(__version__), _major_minor(version)
-    if held.get("format") != FORMAT or not theirs or theirs > ours:  # patches write the same files
+    if held.get("format") != FORMAT or not theirs or theirs > ours:  # patch versions share a format
         raise ValueError(
             f"{path} was not written by bayesvm.save of this version, {__version__}, or an earlier "
             f"one: got {version!r}. Install the version that wrote it, or fit the model again."
@@ -203,9 +203,9 @@ def load_with_record(path: str | Path) -> tuple[Any, Record]:
 
 
 def _check_parameters(path: str | Path, model: BaseEstimator) -> None:
-    """Refuse formulas that would run code in another fit, and forget paths of files.
+    """Refuse formulas that would run code in another fit, and remove paths of files.
 
-    A fit writes to its checkpoint, and a pipeline unpickles what it finds in its memory.
+    A fit writes to its checkpoint, and a pipeline unpickles the files in its ``memory`` folder.
     """
     try:
         params = {k: v for k, v in model.get_params(deep=True).items() if v is not None}
@@ -220,7 +220,7 @@ def _check_parameters(path: str | Path, model: BaseEstimator) -> None:
                 check_functions(value)
     except ImportError:
         pass  # without formulae no formula can be evaluated
-    except Exception as error:  # an object that somebody else has made may lack anything
+    except Exception as error:  # a file from elsewhere may contain incomplete objects
         raise ValueError(f"{path} was not opened: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Tables as users give them: where rows are, which columns hold categories, all as numbers."""
+"""Reading of input tables: where rows are stored, categorical columns, conversion to numbers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .labels import check_weights
 from .levels import absent
 from .sources import DaskRows, is_dask, is_source, kind_of
 
-MERGED_ROWS = 50_000  # beyond it equal rows are not looked for
-EXACT = 2**53  # whole numbers up to here are floats of double precision
+MERGED_ROWS = 50_000  # equal rows are merged up to this number of rows
+EXACT = 2**53  # integers up to here are exact in double precision
 TEXT = (str, bool, np.bool_)
-# Beginnings of names of types, of NumPy, pandas, polars and Arrow; and types of single cells
+# Prefixes of type names in NumPy, pandas, polars and Arrow; and types of single cells
 KINDS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
     "times": (
         ("date", "time", "duration"),
-        (np.datetime64, np.timedelta64, date, time, timedelta),  # pandas' own are kinds of these
+        (np.datetime64, np.timedelta64, date, time, timedelta),  # pandas' types are subclasses
     ),
     "nested": (("array", "large_list", "list", "struct"), (list, tuple, set, dict, np.ndarray)),
     "text": (("bool", "cat", "dictionary", "enum", "large_string", "str", "utf8"), TEXT),
@@ -36,16 +36,16 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
 
 
 # ---------------------------------------------------------------------------------------------
-# Where rows are
+# Where rows are stored
 
 
 def is_large(X: Any) -> bool:
-    """Whether rows are too many to be merged and looked at all at once."""
+    """Whether a table has too many rows to merge equal rows and to search all rows at once."""
     return is_source(X) or X.shape[0] > MERGED_ROWS
 
 
 def check_in_memory(X: Any, what: str, kinds: Sequence[str] = ("memory",)) -> None:
-    """Refuse rows that are read in chunks or, by default, held by a device."""
+    """Raise an error for rows that are read in chunks or, by default, stored on a device."""
     if kind_of(X) not in kinds:
         raise ValueError(
             f"{what} needs all rows as one array in memory; got {type(X).__name__}. Load the rows, "
@@ -54,7 +54,7 @@ def check_in_memory(X: Any, what: str, kinds: Sequence[str] = ("memory",)) -> No
 
 
 def read_elsewhere(estimator: Any, X: Any, reset: bool) -> Any:
-    """Tensors, or rows that are read in blocks, whose columns are those of the estimator."""
+    """Tensors, or rows that are read in blocks, with columns checked against the estimator."""
     X = DaskRows.of(X) if is_dask(X) else X
     if len(X.shape) != 2:
         raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
@@ -78,7 +78,7 @@ def read_elsewhere(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def _finite_floats(X: Any) -> Any:
-    """A tensor of real numbers in single or double precision, checked where it is."""
+    """A tensor of finite numbers in single or double precision, checked on its device."""
     xp = arrays.of(X)
     if xp.isdtype(X.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: X must hold real numbers; got {X.dtype}.")
@@ -93,10 +93,10 @@ def _finite_floats(X: Any) -> Any:
 
 
 def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
-    """Columns of numbers of a table in memory, whichever library holds it.
+    """Numeric columns of a table in memory, from any library.
 
-    With ``reset`` its columns become the estimator's, and their encoding is learned from the rows
-    of positive weight.
+    With ``reset`` the estimator takes over its column names and learns the encoding from the rows
+    with positive weight.
     """
     if sparse.issparse(X) and not estimator._accept_sparse:
         raise TypeError(
@@ -105,11 +105,11 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             "sparse_output=False of OneHotEncoder and others (sparse_threshold=0 of "
             "ColumnTransformer)."
         )
-    is_floats = type(X) is np.ndarray and X.dtype.kind == "f"  # no need to look at columns
+    is_floats = type(X) is np.ndarray and X.dtype.kind == "f"  # no categorical columns
     X = X if is_floats else check_table(X, reset)
     pairwise = get_tags(estimator).input_tags.pairwise
     complete = not estimator._allows_nan or pairwise or sparse.issparse(X)
-    if not reset and estimator.encoding_.fill is None:  # means of columns are not known
+    if not reset and estimator.encoding_.fill is None:  # the means of columns are unknown
         complete = complete or estimator._kept_missing() is not None
     if not reset:
         which = [category.column for category in estimator.encoding_.categories]
@@ -135,7 +135,7 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             X = np.empty((len(cells[which[0]]), 0))
     if sparse.issparse(X):
         X = sparse.csr_array(X)
-        if not X.has_canonical_format:  # entries of one cell add up
+        if not X.has_canonical_format:  # duplicate entries of a cell are summed
             X = X.copy()
             X.sum_duplicates()
     names = estimator._input_names()
@@ -148,14 +148,14 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
 
 
 def check_table(X: Any, reset: bool = True) -> Any:
-    """Rows that can be read as numbers, or a refusal; masked cells become missing ones."""
+    """The table if it can be read as numbers, else an error; masked cells become missing."""
     X = check_kind(X)
     check_numbers(X, reset)
     return X
 
 
 def check_kind(X: Any) -> Any:
-    """Refuse what is no table, or has two columns of one name; masked cells become missing ones."""
+    """Raise an error for non-tables and duplicate column names; masked cells become missing."""
     if X is None or isinstance(X, str | bytes | Number | Mapping | Set | Generator):
         raise ValueError(
             "X must be a table of numbers: an array with rows and columns, a data frame, a sparse "
@@ -184,10 +184,10 @@ def check_kind(X: Any) -> Any:
 
 
 def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = None) -> None:
-    """Refuse dates and times, which NumPy reads as numbers in whatever unit they are held in.
+    """Raise an error for dates and times, which NumPy converts to numbers of an arbitrary unit.
 
-    Of the ``columns``, or all.  At ``fit`` (``reset``) whole numbers that are too large for a float
-    are warned of.
+    Checks ``columns``, by default all.  At ``fit`` (``reset``) integers that are too large for a
+    float cause a warning.
     """
     rows = as_table(X)
     if rows is None:
@@ -224,7 +224,7 @@ def check_numbers(X: Any, reset: bool = True, columns: Sequence[int] | None = No
 
 
 def kind_of_column(rows: Any, j: int, dtype: str) -> str:
-    """What the cells of a column are: "times", "nested", "text" or "numbers"."""
+    """The kind of cells in a column: "times", "nested", "text" or "numbers"."""
     for kind, (beginnings, types) in KINDS.items():
         if dtype.startswith(beginnings):
             return kind
@@ -234,9 +234,9 @@ def kind_of_column(rows: Any, j: int, dtype: str) -> str:
 
 
 def find_categories(X: Any, categorical: Any, columns: Sequence[int] | None = None) -> list[int]:
-    """Positions of the columns of categories of a table, or among some ``columns`` of it.
+    """Positions of the categorical columns of a table, or among the given ``columns``.
 
-    Those of text, categories or truth values, and those that ``categorical`` names.
+    These are columns of text, categories or booleans, and the columns in ``categorical``.
     """
     named = [] if isinstance(categorical, str) else list(categorical or ())
     if categorical is None or (isinstance(categorical, str) and categorical == "error"):
@@ -277,7 +277,7 @@ def _position(column: Any, names: Sequence[str] | None, count: int) -> int:
 
 
 def split(X: Any, categories: Sequence[int]) -> tuple[Any, dict[int, Array]]:
-    """The columns of numbers as a smaller table, and the cells of the others by position."""
+    """The numeric columns as a table, and the cells of the categorical columns by position."""
     rows = as_table(X)
     if rows is None:
         raise ValueError("X must be a table with rows and columns.")
@@ -293,24 +293,24 @@ def split(X: Any, categories: Sequence[int]) -> tuple[Any, dict[int, Array]]:
 
 
 def as_table(X: Any) -> Any:
-    """Rows whose columns can be looked at one by one; none where there are no columns."""
+    """A table whose columns can be read one by one; ``None`` if it has no columns."""
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         return X
     try:
         rows = X if hasattr(X, "dtype") else np.array(X, dtype=object)
-    except ValueError:  # rows of several lengths
+    except ValueError:  # rows of unequal lengths
         return None
     return rows if len(np.shape(rows)) == 2 and not sparse.issparse(rows) else None
 
 
 def column_names(X: Any) -> list[str] | None:
-    """Names of the columns of a frame, whichever library's; none of an array."""
+    """Column names of a data frame of any library; ``None`` for an array."""
     names = getattr(X, "column_names", getattr(X, "columns", None))
     return None if names is None else [str(name) for name in names]
 
 
 def column_types(rows: Any) -> list[str]:
-    """Names of the types of the columns of a table, in small letters."""
+    """Names of the types of the columns of a table, in lower case."""
     if hasattr(rows, "column_names"):  # of Arrow
         types = rows.schema.types
     else:
@@ -319,14 +319,14 @@ def column_types(rows: Any) -> list[str]:
 
 
 def column_of(rows: Any, j: int) -> Any:
-    """A column of a frame, whichever library's, or of an array."""
+    """A column of a data frame of any library, or of an array."""
     if hasattr(rows, "column_names"):  # of Arrow
         return rows.column(j)
     return rows.iloc[:, j] if hasattr(rows, "iloc") else rows[:, j]
 
 
 def cells_of(column: Any) -> Array:
-    """Cells of a column as an array of text, truth values or numbers; others, as text."""
+    """Cells of a column as an array of text, booleans or numbers; other types become text."""
     arrow = hasattr(column, "to_pylist")
     cells = np.array(column.to_pylist(), dtype=object) if arrow else np.asarray(column)
     if cells.dtype.kind != "O":
@@ -339,7 +339,7 @@ def cells_of(column: Any) -> Array:
 
 
 def blank_rows(X: Any) -> Array:
-    """Which rows of a table have no cell that is known."""
+    """Mask of the rows of a table in which all cells are missing."""
     rows = as_table(X)
     is_missing = [absent(cells_of(column_of(rows, j))) for j in range(np.shape(rows)[1])]
     out: Array = np.logical_and.reduce(is_missing)
@@ -347,7 +347,7 @@ def blank_rows(X: Any) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------
-# Refusals that name columns
+# Error messages that name columns
 
 
 def in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
@@ -358,10 +358,10 @@ def in_words(at: Sequence[int] | Array, names: Sequence[str] | None) -> str:
 
 @contextmanager
 def explained(estimator: Any, X: Any, names: Sequence[str] | None = None) -> Iterator[None]:
-    """Errors of scikit-learn's checks with the columns they are about and what can be done."""
+    """Add column names and advice to errors of scikit-learn's checks."""
     try:
         yield
-    except (TypeError, ValueError) as error:  # what it recommends instead is not shown
+    except (TypeError, ValueError) as error:  # scikit-learn's own advice is left out
         text = str(error)
         if text.startswith("Input X contains NaN"):
             found, count = _columns_with(X, lambda x: np.isnan(_floats(x)), names)
@@ -400,7 +400,7 @@ def _of_missing(found: str, count: int, hint: str) -> str:
 
 
 def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> None:
-    """Refuse missing cells in columns that have no distribution for them, as slopes of groups."""
+    """Raise an error for missing cells in columns that cannot have any, such as group slopes."""
     some = [j for j in columns if np.isnan(X[:, j]).any()]
     if some:
         raise ValueError(
@@ -412,7 +412,7 @@ def check_complete(X: Array, columns: Sequence[int], names: Sequence[str]) -> No
 def _columns_with(
     X: Any, wrong: Callable[[Any], Array], names: Sequence[str] | None
 ) -> tuple[str, int]:
-    """Columns with cells of a kind, as text, and the number of such cells."""
+    """Names of the columns with cells of a kind, and the number of such cells."""
     if sparse.issparse(X):
         cells = X.tocoo()
         counts = np.bincount(cells.col[wrong(cells.data)], minlength=X.shape[1])
@@ -424,7 +424,7 @@ def _columns_with(
 
 
 def _floats(column: Any) -> Array:
-    """Cells as numbers; NaN for what is none."""
+    """Cells as numbers; NaN for cells that are not numbers."""
     cells = np.asarray(column)
     if cells.dtype.kind in "biuf":
         return cells.astype(float)
