@@ -1,4 +1,4 @@
-"""Designs: how input becomes columns."""
+"""Designs: transformations of input to columns of the design matrix."""
 
 from .columns import Basis, Chosen, Intercept, Standardised, fit_columns
 from .groups import Grouped

@@ -1,4 +1,4 @@
-"""Plain columns: an intercept, predictors on a common scale, and kernel values."""
+"""Basic designs: an intercept, standardised features, and kernel values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..linalg.columns import scaled
 
 
 def largest_entry(dtype: str) -> float:
-    """Power of two below the cube root of the largest number: sums of squares do not overflow."""
+    """Power of two below the cube root of the largest float: sums of squares do not overflow."""
     return 2.0 ** (np.finfo(dtype).maxexp // 3)
 
 
@@ -40,14 +40,14 @@ class Intercept(Design):
 
 @dataclass(frozen=True)
 class Assembled(Design):
-    """Columns that were built earlier and are read from the block as they are."""
+    """Columns that were assembled earlier and are returned unchanged."""
 
     width: int
 
 
 @dataclass(frozen=True, eq=False)
 class Basis(Design):
-    """Kernel values at the vectors ``Z``, which are on the scale of the design ``inputs``."""
+    """Kernel values at inducing points ``Z``, which are on the scale of the design ``inputs``."""
 
     inputs: Any
     kernel: Any
@@ -66,7 +66,7 @@ class Basis(Design):
 
 @dataclass(frozen=True, eq=False)
 class Chosen(Design):
-    """Columns of an input of precomputed kernel values."""
+    """Selected columns of a precomputed kernel matrix."""
 
     index: Array
 
@@ -82,17 +82,17 @@ class Chosen(Design):
 
 @dataclass(frozen=True, eq=False)
 class Standardised(Design):
-    """Predictors less ``center`` over ``scale``; sparse ones stay sparse.
+    """Features minus ``center``, divided by ``scale``; sparse matrices stay sparse.
 
-    Entries beyond ``far`` are moved to it: larger squares would overflow.  Columns that are
-    ``still``, the same in all training rows, are zero at other rows too: nothing is known of their
-    effect, nor of the unit of a change.
+    Entries beyond ``far`` are clipped, because larger squares would overflow.  Columns that are
+    ``still`` (constant in all training rows) are zero for new rows too: neither their effect nor
+    their unit is known.
     """
 
     center: Array
     scale: Array
     far: float = largest_entry("float32")
-    still: Array | None = None  # (p,), truth values
+    still: Array | None = None  # (p,), booleans
 
     @property
     def width(self) -> int:
@@ -100,12 +100,12 @@ class Standardised(Design):
 
     @property
     def factor(self) -> Array:
-        """What columns less their centre are multiplied by."""
+        """The factor of the centred columns."""
         return 1.0 / self.scale if self.still is None else np.where(self.still, 0.0, 1 / self.scale)
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         X, factor = arrays.inner(X), self.factor
-        if sparse.issparse(X) and np.any(self.center):  # the training rows were dense
+        if sparse.issparse(X) and np.any(self.center):  # training rows were dense
             X = X.toarray()
         with np.errstate(over="ignore"):
             if sparse.issparse(X):
@@ -128,29 +128,29 @@ class Standardised(Design):
 
     @property
     def spans(self) -> list[tuple[int, int, int]]:
-        """Columns that have others beside them, and the first and last (excluded) of these."""
+        """Columns with extra columns appended, and the range of these (end excluded)."""
         return []
 
     def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """Groups of columns that share a length scale, from those of the input's columns."""
+        """Groups of columns that share a length scale, from the groups of the input columns."""
         return given
 
     def with_units(self, units: Array | None) -> Self:
-        """The columns on other scales where units are not NaN, as those of indicators are.
+        """The design with other scales for columns (indicators) whose unit is not NaN.
 
-        In a distance, that of a rare level divided by its standard deviation would outweigh all
-        other columns.
+        Divided by its standard deviation, the indicator of a rare level would dominate all other
+        columns in a distance.
         """
         if units is None:
             return self
         return replace(self, scale=np.where(np.isnan(units), self.scale, units))
 
     def to_input(self, Z: Array) -> Array:
-        """Rows on the scale of the input from standardised ones."""
+        """Inverse transformation to the scale of the input."""
         return np.asarray(Z[:, : self.width] * self.scale + self.center)
 
     def to_user(self, theta: Array) -> tuple[Array, Array]:
-        """Coefficients on the scale of the input, and what they add to the intercept."""
+        """Coefficients on the scale of the input, and the change of the intercept."""
         beta = theta / self.scale
         return beta, -beta @ self.center
 
@@ -161,16 +161,16 @@ class Standardised(Design):
 
 @dataclass(frozen=True)
 class Spread:
-    """Weighted count, mean and sum of squared deviations, joined without cancellation.
+    """Weighted count, mean and sum of squared deviations, added without cancellation.
 
-    Means are in units of ``2**power``, squares in those of its square, so that neither overflows.
+    Means are in units of ``2**power``, squares in units of ``4**power``, to avoid overflow.
     """
 
-    n: Any  # a number, or one for each column where entries are missing
+    n: Any  # a number, or (p,) if entries are missing
     mean: Array
     square: Array
-    power: Array  # (p,), whole numbers
-    present: Array  # (p,), weighted count of entries that are not zero
+    power: Array  # (p,), integers
+    present: Array  # (p,), weighted count of nonzero entries
 
     def __add__(self, other: Spread) -> Spread:
         n, power = self.n + other.n, np.maximum(self.power, other.power)
@@ -185,7 +185,7 @@ class Spread:
     def moments(self) -> tuple[Array, Array, Array]:
         """Mean and standard deviation of each column, and whether it is constant.
 
-        A column is constant if its spread is rounding error of its level, or has underflowed.
+        A column is constant if its standard deviation is rounding error of its mean, or underflows.
         """
         mean = np.ldexp(self.mean, self.power)
         sd = np.ldexp(np.sqrt(self.square / self.n), self.power)
@@ -193,7 +193,7 @@ class Spread:
 
 
 def spread(block: Block, c: Array) -> Spread:
-    """Moments of the columns of a block; missing entries (NaN) are left out."""
+    """Moments of the columns of a block, ignoring missing entries (NaN)."""
     X, c = arrays.inner(block.X), arrays.double(c)
     X = sparse.csr_array(X, dtype=float) if sparse.issparse(X) else arrays.double(X)
     # units of columns whose squares could overflow or underflow
@@ -216,7 +216,7 @@ def spread(block: Block, c: Array) -> Spread:
             return np.bincount(column, weight * values, X.shape[1])
 
         zeros = n - total(1.0)
-        zeros[zeros < 1e-9 * n] = 0.0  # less is rounding
+        zeros[zeros < 1e-9 * n] = 0.0  # rounding error
         mean = total(X.data) / max(n, least)
         gap = X.data - mean[column]
         shift = (total(gap) - zeros * mean) / max(n, least)
@@ -243,16 +243,15 @@ def fit_columns(
     centred: bool = True,
     distances: bool = False,
 ) -> Standardised:
-    """Centre and scale of the columns, weighted by the rows' weights ``c``; NaN are left out.
+    """Centre and scale of the columns under row weights ``c``, ignoring NaN.
 
-    Without an intercept columns are not ``centred``: f is then zero at the origin.  Nor are sparse
-    ones, which would be filled in.  The scale, of sparse and of dense columns alike, is the
-    standard deviation over the square root of the share of entries that are not zero: that of a
-    column without zeros is the standard deviation, that of a word or level which is rare is the
-    usual size of its entries.  Divided by the standard deviation alone, words that occur in one row
-    or two would outweigh all others.  Dense columns of ``distances`` are divided by it all the
-    same, since kernels learn length scales.  A constant column gets scale 1, unless it is very
-    large, and is still if its centre is that constant.
+    Columns are not ``centred`` without an intercept (f is then zero at the origin), nor if they are
+    sparse.  The scale of sparse and dense columns is the standard deviation divided by the square
+    root of the share of nonzero entries: for a column without zeros it is the standard deviation,
+    for a rare word or level the typical size of its entries.  With the standard deviation alone,
+    words that occur in one or two rows would dominate all others.  Dense columns for ``distances``
+    are divided by the standard deviation, since kernels learn length scales.  A constant column
+    gets scale 1 unless it is very large, and is still if its centre is that constant.
     """
     if not standardize:
         return Standardised(np.zeros(blocks.width), np.ones(blocks.width), largest_entry("float64"))

@@ -1,8 +1,8 @@
-r"""Gaussian distributions of whole rows, from which missing entries are inferred.
+r"""Gaussian distributions of rows, from which missing entries are inferred.
 
-Both use the same sums over rows (:class:`RowSums`), on the scale of the model's columns:
-standardised ones, for which the defaults are meant, or with ``standardize=False`` those of the
-input.  Either provides a precision matrix *R* of the entries of a row, expected or drawn.
+Both classes use the same sums over rows (:class:`RowSums`), on the scale of the model's columns:
+standardised (for which the defaults are meant) or, with ``standardize=False``, the scale of the
+input.  Both provide a precision matrix *R* of the entries of a row, expected or drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.types import Array
 
 @dataclass(frozen=True)
 class RowSums:
-    """Count, sum and sum of squares of rows, expected where entries are latent."""
+    """Count, sum and sum of squares of rows, in expectation over latent entries."""
 
     n: float
     total: Array  # (d,)
@@ -32,7 +32,7 @@ class RowSums:
         return RowSums(self.n + other.n, self.total + other.total, self.square + other.square)
 
     def about(self, mu: Array) -> Array:
-        """The sum of squares of rows less ``mu``."""
+        """The sum of squares of rows minus ``mu``."""
         cross = np.outer(self.total, mu)
         out: Array = self.square - cross - cross.T + self.n * np.outer(mu, mu)
         return out
@@ -64,7 +64,7 @@ class Wishart:
 
 @dataclass(frozen=True)
 class Unstructured:
-    r"""Rows with a covariance of any shape.
+    r"""Gaussian distribution of rows with an unstructured covariance.
 
     .. math::
 
@@ -154,7 +154,7 @@ class FactorCovariance:
         return 0.5 * (out + out.T)
 
     def scores(self, Z: Array, known: Array) -> tuple[Array, Array]:
-        """Means (n, r) and covariances (n, r, r) of the factors given the known entries of rows."""
+        """Means (n, r) and covariances (n, r, r) of the factors given the observed entries."""
         d, r = self.L.shape
         scaled = self.L / self.psi[:, None]
         square = (scaled[:, :, None] * self.L[:, None, :]).reshape(d, r * r)
@@ -163,7 +163,7 @@ class FactorCovariance:
         return np.einsum("nij,nj->ni", cov, gap @ scaled), cov
 
     def given(self, Z: Array) -> tuple[Array, Array]:
-        """Rows with missing entries at their expectation, and the variances of these."""
+        """Rows with missing entries at their conditional mean, and the conditional variances."""
         gone = np.isnan(Z)
         z, cov = self.scores(Z, 1.0 - gone)
         spread = np.einsum("nij,di,dj->nd", cov, self.L, self.L, optimize=True)
@@ -173,7 +173,7 @@ class FactorCovariance:
 
 @dataclass(frozen=True)
 class Factors:
-    r"""Rows with few common factors: for tables too wide for a covariance of any shape.
+    r"""Factor-analytic distribution of rows, for tables too wide for an unstructured covariance.
 
     .. math::
 
@@ -181,19 +181,19 @@ class Factors:
         e_i \sim N(0, \mathrm{diag}\,\psi), \qquad
         L_{jk} \sim N(0, 1), \quad \psi_j \sim \mathrm{IG}(a, b) .
 
-    The factors are integrated out.  Means, loadings and noise are point estimates, moved by a few
-    EM steps in each sweep; Gibbs sampling keeps them at their variational estimates.
+    The factors are integrated out.  Means, loadings and noise are point estimates, updated by a
+    few EM steps in each sweep; Gibbs sampling fixes them at their variational estimates.
 
     Parameters
     ----------
     rank : int, default=10
         Number of factors.
     a, b : float, default=1.0 and 0.05
-        Prior of the noise.
+        Shape and rate of the inverse gamma prior of the noise variances.
     mean_variance : float, default=1e4
         Prior variance of the means.
     steps : int, default=5
-        EM steps in a sweep: EM converges slowly, and is cheap beside the rows.
+        EM steps per sweep: EM converges slowly, but is cheap compared with sums over rows.
     max_joint : int, default=300
         Largest number of columns whose missing cells are inferred together with the coefficients.
     """
@@ -216,15 +216,15 @@ class Factors:
     def learn(
         self, Z: Array, count: Array, max_iter: int = 30, tol: float = 0.02
     ) -> FactorCovariance:
-        """Estimates from rows with missing entries (NaN), without a matrix of the columns.
+        """Estimates from rows with missing entries (NaN), without a d by d matrix.
 
-        EM with the factors latent and missing entries integrated out, until the log noise of every
-        column changes by less than ``tol``.  Rows are counted ``count`` times.
+        EM with latent factors and missing entries integrated out, until the log noise of every
+        column changes by less than ``tol``.  Each row has the weight ``count``.
         """
         known = (~np.isnan(Z)).astype(float)
         X, weight = np.where(known > 0, Z, 0.0), known * count[:, None]
         n = weight.sum(axis=0)
-        # start from principal components, with missing entries at the mean of their column
+        # start from principal components, with missing entries at column means
         mean = (weight * X).sum(axis=0) / n
         gap = known * (X - mean) * np.sqrt(count)[:, None]
         r = max(1, min(self.rank, X.shape[0] - 1, X.shape[1]))
@@ -242,8 +242,8 @@ class Factors:
             old, q = q, self._maximised(q, mean, count @ gap**2, across, square, n)
             if float(np.max(np.abs(np.log(q.psi / old.psi)))) < tol:
                 break
-        # a new entry is as far from a regression on e numbers, fitted to n rows, as (n + e)/(n - e)
-        # times what the rows leave: e counts the loadings less their shrinkage, and the mean
+        # the variance of a new entry is the residual variance of the n rows times (n + e)/(n - e),
+        # where e is the effective number of parameters: loadings less their shrinkage, and the mean
         shrunk = np.linalg.inv(square + old.psi[:, None, None] * np.eye(r))
         spent = 1.0 + r - q.psi * np.trace(shrunk, axis1=1, axis2=2)
         return replace(q, psi=q.psi * (n + spent) / np.maximum(n - spent, 1.0))
@@ -253,8 +253,8 @@ class Factors:
     ) -> FactorCovariance:
         """M step: loadings, then noise.
 
-        Sums over ``n`` rows: squares of their entries about the mean, ``total``, products with the
-        expected factors, ``across``, and E[z z'], ``square``, one of each column or of all.
+        Sums over ``n`` rows: ``total``, squares of entries about the mean; ``across``, products
+        with the expected factors; ``square``, E[z z'] for each column or for all columns.
         """
         lhs = square + q.psi[:, None, None] * np.eye(across.shape[1])
         L = np.linalg.solve(lhs, across[:, :, None])[:, :, 0]
@@ -264,7 +264,7 @@ class Factors:
         return FactorCovariance(mean, L, psi)
 
     def update(self, q: FactorCovariance, sums: RowSums) -> FactorCovariance:
-        """EM steps with the factors latent."""
+        """EM steps with latent factors."""
         n, r = sums.n, q.L.shape[1]
         for _ in range(self.steps):
             precision = n * q.R + np.eye(sums.total.size) / self.mean_variance
@@ -282,7 +282,7 @@ class Factors:
         return q
 
     def bound(self, q: FactorCovariance, sums: RowSums) -> float:
-        """Log density of rows and of the estimates."""
+        """Log density of the rows and of the estimates under their prior."""
         n, d = sums.n, q.mean.size
         S = sums.about(q.mean)
         fit = np.sum(S * q.R) - np.linalg.slogdet(q.R)[1] * n

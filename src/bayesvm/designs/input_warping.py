@@ -1,4 +1,4 @@
-"""Columns in distances: between numbers and ranks, and those of few values as levels too."""
+"""Input warping for kernels: rank-based transformations, and indicators of discrete features."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ from ..core import arrays
 from ..core.types import Array, Columns
 from .columns import Standardised
 
-SAME = 1e-4  # of the smallest gap between values: closer numbers are the same, rounded
+SAME = 1e-4  # of the smallest gap between values: closer numbers are equal up to rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Warped(Standardised):
-    r"""Standardised columns, those of many values transformed by an increasing curve.
+    r"""Standardised columns; columns with many values are transformed by an increasing curve.
 
     .. math:: z \mapsto \frac{z}{\sqrt{1 + z^2/9}} + \Phi^{-1}(\text{rank of } z),
 
-    brought to unit variance; ranks go from 0.03 to 0.97.  A few large numbers do not bring all
-    others close together, as they do on a standardised scale, and differences still count, as they
-    do not among ranks.
+    scaled to unit variance; ranks go from 0.03 to 0.97.  Unlike standardisation, this is robust to
+    outliers, which would move all other values close together.  Unlike ranks, it preserves
+    differences.
 
-    After them comes an indicator for each value of the columns that have few: two values
-    :math:`a \ne b` are then at a squared distance of :math:`(a - b)^2/s^2 + 2`.  Numbers that are
-    codes, as of the bases of a gene, differ by being different, and those that count or rank by
-    their difference too.
+    For columns with few values, an indicator for each value is appended: two values
+    :math:`a \ne b` then have the squared distance :math:`(a - b)^2/s^2 + 2`.  The constant suits
+    numbers that are codes (such as the bases of a gene), the square suits counts and ranks.
     """
 
     warps: tuple[tuple[int, Array, Array], ...] = ()  # columns, standardised values, curve there
-    levels: tuple[tuple[int, Array], ...] = ()  # columns of few values, and these
+    levels: tuple[tuple[int, Array], ...] = ()  # columns with few values, and these values
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         rows = super().columns(X, out)
         if self.warps:
             bent = np.array(arrays.to_numpy(rows), dtype=float)
             for j, knots, values in self.warps:
-                # beyond its ends the curve goes on as the logarithm of the distance
+                # beyond its ends the curve continues logarithmically
                 near = np.clip(bent[:, j], knots[0], knots[-1])
                 bent[:, j] = np.interp(near, knots, values) + np.arcsinh(bent[:, j] - near)
             rows[:, :] = arrays.like(bent, rows)
@@ -53,7 +52,7 @@ class Warped(Standardised):
         return xp.concat(parts, axis=1) if xp is not np else np.concatenate(parts, axis=1)
 
     def to_input(self, Z: Array) -> Array:
-        """Rows on the scale of the input from rows of these columns."""
+        """Inverse transformation to the scale of the input."""
         Z = np.array(Z[:, : self.width], dtype=float)
         for j, knots, values in self.warps:
             near = np.clip(Z[:, j], values[0], values[-1])
@@ -67,7 +66,7 @@ class Warped(Standardised):
         return list(zip([j for j, _ in self.levels], first, last, strict=True))
 
     def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """Groups of columns that share a length scale: indicators are in that of their number."""
+        """Groups of columns that share a length scale; indicators share that of their column."""
         if not self.levels:
             return given
         own = tuple(range(self.width)) if given is None else given
@@ -77,10 +76,10 @@ class Warped(Standardised):
 def warped(
     columns: Standardised, X: Array, c: Array, fewest: int = 11, straight: float = 0.95
 ) -> Warped:
-    """The columns, those of at least ``fewest`` values among rows X of weights c transformed.
+    """Transform the columns with at least ``fewest`` distinct values in rows X of weights c.
 
-    Those whose squared correlation with their Gaussian ranks is above ``straight``, as of uniform
-    and of Gaussian columns, stay as they are.
+    Columns whose squared correlation with their Gaussian ranks is above ``straight``, such as
+    uniform and Gaussian columns, are not changed.
     """
     found = list[tuple[int, Array, Array]]()
     for k, z in enumerate(columns.columns(X).T):
@@ -103,23 +102,23 @@ def warped(
 def _curve(
     z: Array, share: Array, rank: Array, least: float = 0.03, tail: float = 3.0, knots: int = 200
 ) -> tuple[Array, Array]:
-    """Knots among distinct values, and the curve there.
+    """Knots among the distinct values, and the values of the curve at the knots.
 
-    Ranks begin at ``least``; numbers count less and less beyond ``tail`` standard deviations.
+    Ranks begin at ``least``; the slope in the number falls beyond ``tail`` standard deviations.
     """
     curve = z / np.sqrt(1.0 + np.square(z / tail)) + ndtri(least + (1.0 - 2.0 * least) * rank)
     curve -= share @ curve
     curve /= np.sqrt(share @ np.square(curve)) or 1.0
     low = np.arange(knots // 2) * (z.size - 1) // knots
-    some = np.unique(np.concatenate([low, z.size - 1 - low]))  # from both ends alike
+    some = np.unique(np.concatenate([low, z.size - 1 - low]))  # symmetric
     return z[some], curve[some]
 
 
 def levelled(columns: Warped, X: Array, fewest: int = 3, most: int = 10, points: int = 4) -> Warped:
-    """The columns, with indicators of the values of those that have few among distinct rows X.
+    """Append indicators of the values of columns with few values among the distinct rows X.
 
-    Of ``fewest`` to ``most`` values, at ``points`` points each, the commonest apart: more than
-    numbers would show.
+    These columns have ``fewest`` to ``most`` values, and ``points`` rows of each value other than
+    the commonest.
     """
     found = []
     for j in range(X.shape[1]):

@@ -1,4 +1,4 @@
-"""Predictors with missing entries: latent variables of the model, or filled in before the fit."""
+"""Features with missing entries: latent variables of the model, or imputed before the fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .imputation import FactorCovariance, RowSums
 
 @dataclass(frozen=True, eq=False)
 class Incomplete(Design):
-    """Columns of another design, ``inner``, which are NaN where entries are missing.
+    """Columns of another design, ``inner``, with NaN for missing entries.
 
     ``level`` and ``spread``, of shape ``(d,)``, are means and standard deviations of the observed
     entries of these columns.
@@ -41,7 +41,7 @@ class Incomplete(Design):
         return np.asarray(self.inner.scale)
 
     def to_user(self, theta: Array) -> tuple[Array, Array]:
-        """Coefficients on the scale of the input, and what they add to the intercept."""
+        """Coefficients on the scale of the input, and the change of the intercept."""
         return self.inner.to_user(theta)  # type: ignore[no-any-return]
 
     def labels(self, names: Sequence[str]) -> list[str]:
@@ -50,10 +50,10 @@ class Incomplete(Design):
 
 @dataclass(frozen=True, eq=False)
 class Missing(Incomplete):
-    r"""Columns whose missing entries (NaN) are latent variables with a Gaussian of the whole row.
+    r"""Columns whose missing entries (NaN) are latent, under a Gaussian distribution of rows.
 
     Missing entries are part of the classifier's posterior: they depend on the other entries of
-    their row and, in training, on its label.  This assumes that the probability to be missing
+    their row and, in training, on its label.  This assumes that the probability of being missing
     depends on observed values only (*missing at random*).
 
     Examples
@@ -76,7 +76,7 @@ class Missing(Incomplete):
         return self.inner.columns(X, out=out)
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
-        """Missing entries, each at the level and with the spread of its column."""
+        """Missing entries, initialised with the mean and standard deviation of their column."""
         gone = np.isnan(C)
         number = gone.sum(axis=1)
         found = []
@@ -93,7 +93,7 @@ class Missing(Incomplete):
         return RowSums(float(count.sum()), count @ C, A.T @ A + spread)
 
     def pull(self, params: Any, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:
-        """Precision of missing entries given the others of their row, and gradient at ``C``."""
+        """Precision of missing entries given the rest of their row, and gradient at ``C``."""
         gradient = (params.mean - C[cells.rows]) @ params.R
         precision = corners(params.R, cells.columns)
         return precision, np.take_along_axis(gradient, cells.columns, axis=1)
@@ -113,19 +113,19 @@ class Missing(Incomplete):
 
 @dataclass(frozen=True, eq=False)
 class Filled(Incomplete):
-    r"""Columns whose missing entries are filled in from the other entries of their row.
+    r"""Columns whose missing entries are imputed from the other entries of their row.
 
-    For tables too wide to infer entries and classifier together.  A low-rank Gaussian of rows is
-    learned from the observed entries, without the labels; missing entries are replaced by their
-    conditional expectation.  In prediction their variance is added to that of f.  If no entry of
-    the training rows is missing, columns are taken as independent.
+    For tables too wide to infer entries together with the classifier.  A low-rank Gaussian
+    distribution of rows is learned from the observed entries, without the labels; missing entries
+    are replaced by their conditional mean, and in prediction their variance adds to the variance
+    of f.  If no entry of the training rows is missing, columns are treated as independent.
     """
 
     params: FactorCovariance  # of columns less ``level`` over ``spread``
     cells: tuple[Array, Array, Array, Array]  # row, column, mean, variance of missing entries
 
     def _given(self, C: Array) -> tuple[Array, Array]:
-        """Rows with missing entries at their expectation, and the variances of these."""
+        """Rows with missing entries at their conditional mean, and the conditional variances."""
         mean, var = self.params.given((C - self.level) / self.spread)
         return mean * self.spread + self.level, var * self.spread**2
 
@@ -137,7 +137,7 @@ class Filled(Incomplete):
         return C
 
     def variances(self, X: Any) -> Array | None:
-        """Variances of missing entries, zero elsewhere; ``None`` if none is missing."""
+        """Variances of missing entries, zero for observed ones; ``None`` if none is missing."""
         C = self.inner.columns(X)
         some = np.flatnonzero(np.isnan(C).any(axis=1))
         if not some.size:
@@ -148,7 +148,7 @@ class Filled(Incomplete):
 
 
 def incomplete(inner: Any, seen: Any, imputer: Any, X: Any, count: Array) -> Missing | Filled:
-    """The design of columns with missing entries: latent, or filled in where there are many.
+    """The design of columns with missing entries: latent, or imputed for many columns.
 
     ``X`` are the training rows, each counted ``count`` times; ``seen`` are the same columns on the
     scale of their observed entries.

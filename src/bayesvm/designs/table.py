@@ -1,4 +1,4 @@
-"""Rows of numbers beside integer codes of groups, and names of columns."""
+"""Tables of numeric columns and integer group codes, and names of columns."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..data.sources import DaskRows, Source, computed
 
 @dataclass(frozen=True, eq=False)
 class Table(Composite):
-    """Rows of numbers and of group codes, cut and picked together like one array.
+    """Numeric columns and group codes of rows, which are indexed together like one array.
 
-    A code is the position of a row's group among the levels seen in training, and -1 for a group
-    that was not seen or not given.
+    A code is the position of a row's group among the levels seen in training, or -1 for an unknown
+    or missing group.
     """
 
     numbers: Any  # (n, p), dense
@@ -28,7 +28,7 @@ class Table(Composite):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the numbers, as designs of numbers expect."""
+        """Shape of the numeric columns, as designs of numeric columns expect."""
         n, p = self.numbers.shape
         return n, p
 
@@ -36,18 +36,18 @@ class Table(Composite):
         return int(self.numbers.shape[0])
 
     def mapped(self, fn: Callable[[Any], Any]) -> Table:
-        """The table of a function of both."""
+        """The table with a function applied to both arrays."""
         return Table(fn(self.numbers), fn(self.codes))
 
 
 def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
-    """Levels of the groups of training rows, and the rows beside the codes of their groups.
+    """Levels of the groups of training rows, and the rows with the codes of their groups.
 
-    Without groups, which may come with the rows of a source, there are none and rows stay as given.
+    Groups may also come from the chunks of a source.  Without groups rows are unchanged.
     """
     if groups is None and not (isinstance(X, Source) and X.grouped):
         return Levels(), X
-    if groups is None:  # labels come with the chunks
+    if groups is None:  # the chunks contain the labels
         groups = joined_groups([read(chunk.groups, len(chunk.X)) for chunk in X.chunks()])
     groups = computed(groups)
     levels = Levels.of(groups, X.shape[0])
@@ -55,7 +55,7 @@ def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
 
 
 def beside(X: Any, groups: Any, levels: Levels) -> Any:
-    """Rows beside the codes of their groups, -1 for groups that are unknown."""
+    """Rows with the codes of their groups, -1 for unknown groups."""
     if not levels.names:
         if groups is not None:
             raise ValueError(
@@ -77,15 +77,15 @@ def _with_codes(X: Any, codes: Array) -> Any:
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and positions of the input's columns."""
+    """Names and positions of the input columns."""
 
     names: tuple[str, ...] | None
     count: int
-    groups: tuple[int, ...] = ()  # positions of columns that name groups
-    made: tuple[tuple[int, ...], ...] | None = None  # columns of numbers that each other becomes
+    groups: tuple[int, ...] = ()  # positions of group columns
+    made: tuple[tuple[int, ...], ...] | None = None  # numeric columns of each other column
 
     def position(self, column: Any) -> int:
-        """Position of a column given by name or number."""
+        """Position of a column given by name or position."""
         if isinstance(column, str):
             if self.names is None:
                 raise ValueError(
@@ -103,7 +103,7 @@ class Layout:
         return int(column) % self.count
 
     def find(self, columns: Any) -> Array:
-        """Positions of columns among the numbers; ``None`` for all of them."""
+        """Positions among the numeric columns; ``None`` selects all of them."""
         plain = [j for j in range(self.count) if j not in self.groups]
         if columns is None:
             return self._made(range(len(plain)))
@@ -121,7 +121,7 @@ class Layout:
         return self._made([plain.index(j) for j in chosen])
 
     def _made(self, plain: Sequence[int]) -> Array:
-        """Positions of the columns of numbers that some columns become."""
+        """Positions of the numeric columns that encode the given columns."""
         if self.made is None:
             return np.array(plain, dtype=int)
         return np.array([k for j in plain for k in self.made[j]], dtype=int)

@@ -1,9 +1,9 @@
-r"""Kernels: values, diagonals, and gradients that are never larger than the kernel matrix.
+r"""Kernels: values, diagonals, and gradients without arrays larger than the kernel matrix.
 
-A kernel is an immutable value with a vector ``theta`` of the logarithms of its parameters:
+A kernel is an immutable object with a vector ``theta`` of log parameters:
 
 ======================  ======================================================================
-``k(A, B)``             :math:`k(a_i, b_j)`; ``k(A)`` is A against itself
+``k(A, B)``             :math:`k(a_i, b_j)`; ``k(A)`` is ``k(A, A)``
 ``k.diag(A)``           :math:`k(a_i, a_i)`
 ``k.theta``             log parameters; ``k.names`` are their names; ``k.with_theta(t)`` sets them
 ``k.pull(G, A, B)``     gradient in ``theta`` of :math:`\sum_{ij} G_{ij}\,k(a_i, b_j)`
@@ -11,7 +11,7 @@ A kernel is an immutable value with a vector ``theta`` of the logarithms of its 
 ``k.pull_points(...)``  gradients of the double sum in A and in B
 ======================  ======================================================================
 
-Kernels add, multiply, and take positive weights: ``4.0 * RBF(2.0) + Linear()``.
+Kernels can be added, multiplied and scaled: ``4.0 * RBF(2.0) + Linear()``.
 """
 
 from .algebra import (

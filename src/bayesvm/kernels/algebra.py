@@ -1,4 +1,4 @@
-"""The base of kernels, sums, products and weights of them, and kernels without length scales."""
+"""Base class of kernels, sums, products and scaling, and kernels without length scales."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..core.types import Array
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
-    """A positive definite function of two rows.
+    """Base class of kernels, positive definite functions of two rows.
 
-    A member names its positive parameters and the kernels it is made of; ``theta`` is the vector
-    of the logarithms of all of them, in that order.
+    Subclasses list their positive parameters and component kernels; ``theta`` is the vector of the
+    logarithms of all parameters, in that order.
     """
 
     parameters: ClassVar[tuple[str, ...]] = ()  # positive numbers; a length_scale may be a tuple
     parts: ClassVar[tuple[str, ...]] = ()  # fields that are kernels
-    prefixed: ClassVar[bool] = True  # names of a part's parameters begin with the part's
+    prefixed: ClassVar[bool] = True  # parameter names of a part get its name as a prefix
 
     def __post_init__(self) -> None:
         for name in self.parameters:
             given = vars(self)[name]
-            if name == "length_scale":  # as a value that can be hashed
+            if name == "length_scale":  # a hashable value
                 try:
                     scale = np.asarray(given, dtype=float)
                 except (TypeError, ValueError):
@@ -55,7 +55,7 @@ class Kernel:
 
     @abstractmethod
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        """Values ``k(a_i, b_j)``; of A with itself without B."""
+        """Values ``k(a_i, b_j)``; without B, ``k(a_i, a_j)``."""
 
     @abstractmethod
     def diag(self, A: Array) -> Array:
@@ -96,7 +96,7 @@ class Kernel:
         return tuple(out)
 
     def with_theta(self, theta: Array) -> Any:
-        """The kernel with other parameters."""
+        """The kernel with log parameters ``theta``."""
         changes: dict[str, Any] = {}
         for k in self.parameters:
             old, size = vars(self)[k], np.size(vars(self)[k])
@@ -121,7 +121,7 @@ class Kernel:
 
 
 def _short(value: Any) -> str:
-    """A number with four digits, the ends of a long list, anything else as it is."""
+    """A number with four digits, the ends of a long list, or the value itself."""
     if isinstance(value, Real) and not isinstance(value, bool):
         return f"{float(value):.4g}"
     if isinstance(value, tuple):
@@ -134,19 +134,19 @@ def _short(value: Any) -> str:
 
 
 def _factor(kernel: Any) -> str:
-    """A kernel in a product."""
+    """The text of a kernel as a factor of a product."""
     return f"({kernel})" if isinstance(kernel, Sum) else f"{kernel}"
 
 
 class OfColumns(Kernel):
-    """A kernel of columns over their length scales: one for all, or one for each or each group."""
+    """Base class of kernels with length scales: one in all, one per column or one per group."""
 
     length_scale: Any
     groups: tuple[int, ...] | None
 
     @property
     def scale(self) -> Array:
-        """The length scale, or one per column where columns or groups have separate ones."""
+        """The length scale, or one per column if columns or groups have separate length scales."""
         scale, groups = np.asarray(self.length_scale), self.groups
         if groups is None or not scale.ndim:
             return scale
@@ -158,7 +158,7 @@ class OfColumns(Kernel):
         return scale[list(groups)]
 
     def divided(self, A: Array) -> Array:
-        """Columns over their length scales."""
+        """Columns divided by their length scales."""
         A, scale = arrays.double(A), self.scale
         if scale.ndim and scale.size != A.shape[1]:
             raise ValueError(
@@ -168,13 +168,13 @@ class OfColumns(Kernel):
         return A / arrays.like(scale, A)
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        # longer scales are smaller rows
+        # a longer scale is equivalent to smaller entries
         to_A, to_B = self.pull_points(G, A, B)
         each = -(A * to_A).sum(axis=0) - ((A if B is None else B) * to_B).sum(axis=0)
         return self._by_scale(each)
 
     def _by_scale(self, per_column: Array) -> Array:
-        """Gradients in the log length scales, from shares of single columns."""
+        """Gradients in the log length scales, from the contributions of single columns."""
         each = np.asarray(arrays.to_numpy(per_column))
         if not isinstance(self.length_scale, tuple):
             return each.sum(keepdims=True)
@@ -184,7 +184,7 @@ class OfColumns(Kernel):
 
 
 def of_columns(kernel: Any) -> list[OfColumns]:
-    """All kernels with length scales that a kernel is made of."""
+    """All component kernels with length scales."""
     if isinstance(kernel, OfColumns):
         return [kernel]
     found = []
@@ -194,7 +194,7 @@ def of_columns(kernel: Any) -> list[OfColumns]:
 
 
 def column_scales(kernel: Any, p: int) -> Array:
-    """The kernel's shortest length scale along each of ``p`` columns; one where it has none."""
+    """The shortest length scale of a kernel for each of ``p`` columns; one if it has none."""
     out = np.full(p, np.inf)
     for part in of_columns(kernel):
         out = np.minimum(out, part.scale)
@@ -202,12 +202,12 @@ def column_scales(kernel: Any, p: int) -> Array:
 
 
 def groups_of(kernel: Any) -> tuple[int, ...] | None:
-    """Groups of columns that share a length scale; None where each column is one."""
+    """Groups of columns that share a length scale; None if all columns are separate."""
     return next((part.groups for part in of_columns(kernel) if part.groups), None)
 
 
 def _changed(kernel: Any, change: Callable[[Any], Any]) -> Any:
-    """The kernel with a change of every kernel in it that has length scales."""
+    """The kernel with every component that has length scales changed by a function."""
     if isinstance(kernel, OfColumns):
         return change(kernel)
     for name in kernel.parts:
@@ -227,17 +227,17 @@ def with_columns(kernel: Any, p: int) -> Any:
 
 
 def with_groups(kernel: Any, groups: tuple[int, ...] | None) -> Any:
-    """The kernel with columns in groups that share a length scale, numbered from zero."""
+    """The kernel with groups of columns that share a length scale, numbered from zero."""
     return kernel if groups is None else _changed(kernel, lambda k: replace(k, groups=groups))
 
 
 # ---------------------------------------------------------------------------------------------
-# Kernels of kernels
+# Operations on kernels
 
 
 @dataclass(frozen=True, repr=False)
 class Scaled(Kernel):
-    """A kernel times a positive weight, its variance: ``4.0 * RBF()``."""
+    """A kernel times a positive weight (its variance): ``4.0 * RBF()``."""
 
     parameters = ("weight",)
     parts = ("kernel",)
@@ -271,7 +271,7 @@ class Scaled(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class _Pair(Kernel):
-    """Two kernels; a member gives the gradient in the values of either."""
+    """Base class of operations on two kernels; subclasses give the gradients in both values."""
 
     parts = ("left", "right")
 
@@ -298,7 +298,7 @@ class _Pair(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Sum(_Pair):
-    """The sum of two kernels, that of two independent functions: ``RBF() + Linear()``."""
+    """The sum of two kernels, for a sum of independent functions: ``RBF() + Linear()``."""
 
     def __repr__(self) -> str:
         return f"{self.left} + {self.right}"
@@ -315,9 +315,9 @@ class Sum(_Pair):
 
 @dataclass(frozen=True, repr=False)
 class SmoothLocal(Sum):
-    """The sum of a smooth kernel and a local one, whose parameters are named for what they are.
+    """The sum of a smooth and a local kernel, with parameter names ``smooth`` and ``local``.
 
-    The smooth part has unit variance, so that the weight of the local one is in its units.
+    The smooth part has unit variance, so the weight of the local part is the ratio of variances.
 
     Examples
     --------
@@ -334,7 +334,7 @@ class SmoothLocal(Sum):
 
 @dataclass(frozen=True, repr=False)
 class Product(_Pair):
-    """The product of two kernels: rows are similar if they are by both."""
+    """The product of two kernels: rows are similar if they are similar under both kernels."""
 
     def __repr__(self) -> str:
         return f"{_factor(self.left)} * {_factor(self.right)}"
@@ -354,7 +354,7 @@ class Product(_Pair):
 
 
 class _Level(Kernel):
-    """A kernel whose values do not depend on the rows, with one variance."""
+    """Base class of kernels whose values do not depend on the rows, with one variance."""
 
     def diag(self, A: Array) -> Array:
         return arrays.constant(A, vars(self)[self.parameters[0]])
@@ -368,7 +368,7 @@ class _Level(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class Constant(_Level):
-    """The same value everywhere: an unknown level.
+    """Constant kernel, for an unknown level of the function.
 
     Parameters
     ----------
@@ -389,10 +389,10 @@ class Constant(_Level):
 
 @dataclass(frozen=True, repr=False)
 class White(_Level):
-    """Independent noise: its variance for a row with itself, zero for any two rows.
+    """White noise kernel: the variance for a row with itself, zero for different rows.
 
-    Rows are two unless they are the same *entry*: ``k(A)`` has the variance on its diagonal,
-    ``k(A, B)`` is zero whatever the rows hold.
+    Two entries with equal values are different rows: ``k(A)`` has the variance on its diagonal,
+    ``k(A, B)`` is always zero.
 
     Parameters
     ----------
@@ -415,7 +415,7 @@ class White(_Level):
 
 @dataclass(frozen=True, repr=False)
 class Function(Kernel):
-    """Any function ``k(A, B)`` that returns a matrix; it has no parameters to learn.
+    """A user-defined kernel function ``k(A, B)``, without parameters to learn.
 
     Parameters
     ----------

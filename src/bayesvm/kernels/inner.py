@@ -1,4 +1,4 @@
-"""Kernels of the inner product."""
+"""Linear and polynomial kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .algebra import OfColumns
 
 @dataclass(frozen=True, repr=False)
 class Linear(OfColumns):
-    r"""Inner product :math:`\sum_d a_d b_d/\ell_d^2`: a linear function without intercept.
+    r"""Linear kernel :math:`\sum_d a_d b_d/\ell_d^2`, for linear functions without intercept.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Linear(OfColumns):
 
 @dataclass(frozen=True, repr=False)
 class Polynomial(OfColumns):
-    r"""Polynomials of inputs, :math:`\big(o + \sum_d a_d b_d/\ell_d^2\big)^{degree}`.
+    r"""Polynomial kernel, :math:`\big(o + \sum_d a_d b_d/\ell_d^2\big)^{degree}`.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Polynomial(OfColumns):
         return out
 
     def _chain(self, G: Array, inner: Array) -> Any:
-        """Slope in the inner product."""
+        """Gradient with respect to the inner product."""
         return G * self.degree * (self.offset + inner) ** (self.degree - 1)
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:

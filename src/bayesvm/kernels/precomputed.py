@@ -1,4 +1,4 @@
-"""A kernel known by its values at the training rows."""
+"""Precomputed kernel matrices."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .algebra import Kernel
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Precomputed(Kernel):
-    """Kernel values of *n* training rows, of which no parameter can be learned but a weight.
+    """A precomputed kernel of *n* training rows; only its variance can be learned.
 
-    Rows are given by number, an array of one column, or by their kernel values with all training
-    rows, *n* columns.  The value of a new row with itself is in neither; it is taken to be the mean
-    of the training rows', which is right for every kernel of distances.
+    Rows are given by their number (an array with one column) or by their kernel values with all
+    training rows (*n* columns).  The diagonal value of a new row is not known; it is assumed to be
+    the mean of the training diagonal, which is correct for every stationary kernel.
 
     Parameters
     ----------
     K : array of shape (n, n)
-        Values of the training rows with each other.
+        Kernel matrix of the training rows.
     unit : float, default=1.0
-        All values are taken in this unit.
+        Number by which all values are divided.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _numbers(A: Array) -> Array:
 
 
 def check_square(K: Any) -> Array:
-    """A matrix of kernel values of the training rows with each other."""
+    """The kernel matrix of the training rows, checked to be square."""
     K = np.asarray(K)
     if K.shape[0] != K.shape[1]:
         raise ValueError(
@@ -72,13 +72,13 @@ def check_square(K: Any) -> Array:
 
 
 def skew(K: Array) -> float:
-    """How far a matrix is from its transpose; 0 where no more than rounding is between them."""
+    """Asymmetry of a matrix; 0 if it is symmetric up to rounding error."""
     gap, rounding = float(np.abs(K - K.T).max()), 1e-5 if K.dtype == np.float32 else 1e-8
     return gap if gap > rounding * float(np.abs(K).max()) else 0.0
 
 
 def check_gram(K: Any) -> Array:
-    """Kernel values of the training rows that may be those of a Gaussian process, symmetrised."""
+    """The kernel matrix of the training rows, checked for symmetry and a nonnegative diagonal."""
     K = check_square(K)
     own, gap = np.diag(K), skew(K)
     if np.any(own < 0) or gap > 0:

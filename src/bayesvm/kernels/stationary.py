@@ -1,4 +1,4 @@
-"""Kernels of the distance."""
+"""Stationary kernels, functions of the scaled distance of two rows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .algebra import OfColumns
 
 
 def squared_distances(A: Array, B: Array | None = None) -> Array:
-    """All squared distances, by one product of matrices."""
+    """Squared Euclidean distances of all pairs, by one matrix product."""
     same, xp = B is None, arrays.of(A)
-    # distances survive a shift, digits do not survive a large mean; a row of A that is far off must
-    # not take digits from the others
+    # centring keeps distances and avoids the cancellation of a large mean; the centre comes from B,
+    # so that an outlier in A does not cost the other rows precision
     fixed = A if B is None else B
     shift = (
         np.median(fixed[:: 1 + len(fixed) // 64], axis=0) if xp is np else xp.mean(fixed, axis=0)
     )
     A, B = A - shift, fixed - shift
     rho: Array = A @ B.T
-    rho *= -2.0  # in place: new memory takes longer than the arithmetic
+    rho *= -2.0  # in place: memory allocation would take longer than arithmetic
     rho += (A * A).sum(axis=1)[:, None]
     rho += (B * B).sum(axis=1)
     if xp is not np:
@@ -39,7 +39,7 @@ def squared_distances(A: Array, B: Array | None = None) -> Array:
 class _Stationary(OfColumns):
     r""":math:`k = g(\rho)`, :math:`\rho = \sum_d (a_d - b_d)^2/\ell_d^2`, with unit variance.
 
-    A member gives ``profile(rho)``, that is :math:`g(\rho)`, and ``slope(rho)``, that is
+    Subclasses implement ``profile(rho)``, :math:`g(\rho)`, and ``slope(rho)``,
     :math:`\eta(\rho) = -2 g'(\rho)`.
     """
 
@@ -68,7 +68,7 @@ class _Stationary(OfColumns):
         return arrays.constant(A, 1.0)
 
     def pull(self, G: Array, A: Array, B: Array | None = None) -> Array:
-        shift = arrays.of(A).mean(arrays.double(A), axis=0)  # a large mean would cost digits
+        shift = arrays.of(A).mean(arrays.double(A), axis=0)  # against cancellation
         return super().pull(G, A - shift, None if B is None else B - shift)
 
     def pull_points(self, G: Array, A: Array, B: Array | None = None) -> tuple[Array, Array]:
@@ -82,13 +82,13 @@ class _Stationary(OfColumns):
 
 @dataclass(frozen=True, repr=False)
 class RBF(_Stationary):
-    r"""Gaussian kernel :math:`e^{-r^2/2}`, :math:`r^2 = \sum_d (a_d - b_d)^2/\ell_d^2`.
+    r"""Squared exponential kernel :math:`e^{-r^2/2}`, :math:`r^2 = \sum_d (a_d - b_d)^2/\ell_d^2`.
 
     Parameters
     ----------
     length_scale : float or sequence of floats, default=1.0
-        One for all columns, or one per column.  The papers' :math:`\theta` is
-        :math:`\theta^2 = 2\ell^2`; scikit-learn's ``gamma`` is :math:`1/2\ell^2`.
+        One for all columns, or one per column.  In the papers :math:`\theta^2 = 2\ell^2`; ``gamma``
+        of scikit-learn is :math:`1/2\ell^2`.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class RBF(_Stationary):
 
 @dataclass(frozen=True, repr=False)
 class Matern(_Stationary):
-    r"""Matern kernel of smoothness 1/2, 3/2 or 5/2, for rougher functions than :class:`RBF`'s.
+    r"""Matern kernel of smoothness 1/2, 3/2 or 5/2, for rougher functions than with :class:`RBF`.
 
     With :math:`a = \sqrt{2\nu}\,r`: :math:`e^{-a}`, :math:`(1 + a)e^{-a}` and
     :math:`(1 + a + a^2/3)e^{-a}`.
@@ -145,7 +145,7 @@ class Matern(_Stationary):
         xp = arrays.of(rho)
         a = xp.sqrt(2.0 * self.nu * rho)
         if self.nu == 0.5:
-            return xp.exp(-a) / xp.clip(a, 1e-6, None)  # no kink at zero
+            return xp.exp(-a) / xp.clip(a, 1e-6, None)  # avoids division by zero
         if self.nu == 1.5:
             return 3.0 * xp.exp(-a)
         return (5.0 / 3.0) * (1.0 + a) * xp.exp(-a)

@@ -1,1 +1,1 @@
-"""From sums over rows to a Gaussian over the coefficients: forms of S, covariances, gates."""
+"""Linear algebra of Gaussian posteriors: forms of the Gram matrix S, covariances, inclusion."""

@@ -1,11 +1,11 @@
-r"""Solves with sums of the shape of an arrow (:class:`.forms.Bordered`), groups eliminated first.
+r"""Solves with arrow-shaped matrices (:class:`.forms.Bordered`) by elimination of the groups.
 
 .. math::
 
     D_g = R_g R_g^\top, \qquad U_g = R_g^{-1} E_g, \qquad
     L L^\top = M - \sum_g U_g^\top U_g ,
 
-so that cost is linear in the number of groups.  Of several factors the widest is eliminated.
+so that the cost is linear in the number of groups.  The widest of several factors is eliminated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .forms import Bordered
 
 
 def along_diagonal(blocks: Array) -> Any:
-    """Small matrices ``(G, r, r)`` along a diagonal, sparse."""
+    """Sparse block-diagonal matrix of small matrices ``(G, r, r)``."""
     G, r, _ = blocks.shape
     at = np.arange(G + 1, dtype=np.int32)
     return sparse.csr_array(sparse.bsr_array((blocks, at[:-1], at), shape=(G * r, G * r)))
@@ -35,7 +35,7 @@ def along_diagonal(blocks: Array) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Eliminated:
-    """Gaussian of the groups given the corner: ``R R' = D`` and ``U = R^-1 E``."""
+    """Conditional Gaussian of the groups given the corner: ``R R' = D`` and ``U = R^-1 E``."""
 
     R: Array  # (G, r, r)
     U: Any  # (G r, q), an array or sparse
@@ -48,7 +48,7 @@ class Eliminated:
 
     @cached_property
     def slopes(self) -> Any:
-        """``D^-1 E``, by which groups follow the corner."""
+        """``D^-1 E``, minus the regression coefficients of the groups on the corner."""
         return self.inverse.T @ self.U
 
     def follow(self, half: Array, step: Array) -> Array:
@@ -57,13 +57,13 @@ class Eliminated:
         return out
 
     def absorbed(self) -> Array:
-        """``U' U``: what eliminating the groups takes from S of the corner."""
+        """``U' U``, which elimination of the groups subtracts from the corner."""
         square = self.U.T @ self.U
         return np.asarray(square.toarray() if sparse.issparse(square) else square)
 
 
 def eliminate(S: Bordered, P: Precision, retry: bool = True) -> tuple[Eliminated, Array]:
-    """The groups given the corner, and S of the corner with the groups integrated out."""
+    """The groups given the corner, and the corner of S with the groups integrated out."""
     q, (G, r, _) = S.M.shape[0], S.D.shape
     R, patched = scaled_cholesky(S.D + blocks_of(P, slice(q, q + G * r), r), retry)
     groups = Eliminated(R, along_diagonal(np.linalg.inv(R)) @ S.E, patched)
@@ -72,7 +72,7 @@ def eliminate(S: Bordered, P: Precision, retry: bool = True) -> tuple[Eliminated
 
 @dataclass(frozen=True, eq=False)
 class ArrowCovariance(Covariance):
-    """Inverse of a bordered precision, by its Cholesky factor with the groups eliminated first."""
+    """Inverse of a bordered precision, by a Cholesky factor that eliminates the groups first."""
 
     L: Array  # (q, q): factor of the corner's Schur complement
     groups: Eliminated
@@ -88,7 +88,7 @@ class ArrowCovariance(Covariance):
         except np.linalg.LinAlgError:
             if not retry:
                 raise
-            # the difference can be all rounding, which large weights make large
+            # with large weights the difference can be rounding error only
             Q[np.diag_indices_from(Q)] += 1e-14 * np.diag(S.M)
             L, patched = scaled_cholesky(Q)[0], True
         return cls(L, groups, groups.patched or patched)
@@ -98,7 +98,7 @@ class ArrowCovariance(Covariance):
         return int(self.L.shape[0])
 
     def precision(self) -> Bordered:
-        """The matrix that this is the inverse of."""
+        """The inverse of this covariance."""
         R = self.groups.R
         M = self.L @ self.L.T + self.groups.absorbed()
         return Bordered(M, along_diagonal(R) @ self.groups.U, R @ np.swapaxes(R, 1, 2))
@@ -147,9 +147,9 @@ class ArrowCovariance(Covariance):
         return out + like(np.concatenate(parts), C)
 
     def _through_root(self, x: Any, r: int, numbers: int = 2**21) -> Iterator[tuple[slice, Array]]:
-        """Rows of x times the root of the corner, for r rows each of some groups at a time.
+        """Rows of x times the root of the corner, in batches of groups with r rows each.
 
-        At most so many ``numbers`` are held at once.
+        A batch has at most ``numbers`` entries.
         """
         size = max(1, numbers // max(1, self.q * r))
         for first in range(0, x.shape[0] // r, size):
@@ -163,7 +163,7 @@ class ArrowCovariance(Covariance):
 
     @cached_property
     def _own(self) -> Array:
-        """Covariances of the groups that were eliminated."""
+        """Covariances of the eliminated groups."""
         inverse, r = np.linalg.inv(self.groups.R), self.groups.R.shape[1]
         out = np.einsum("gmj,gmk->gjk", inverse, inverse)
         for some, T in self._through_root(self.groups.slopes, r):

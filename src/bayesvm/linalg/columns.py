@@ -1,4 +1,4 @@
-"""Columns of groups, by codes: products pick entries at codes, and sum by codes."""
+"""Columns of random effects as group codes: products index and sum by code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..core.types import Array, Columns
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Rows of one grouping factor with G groups and r columns a group; unknown groups: Z = 0."""
+    """Columns of a grouping factor, G groups of r columns; Z = 0 for rows of unknown groups."""
 
     codes: Array  # (n,), 0 to G - 1
     Z: Array  # (n, r)
@@ -41,7 +41,7 @@ class Factor:
         return out[:, 0] if x.ndim == 1 else out
 
     def gathered(self, x: Any) -> Any:
-        """The transposed columns times ``x``, ``(n,)`` or ``(n, k)``: sums by group."""
+        """The transposed columns times ``x``, ``(n,)`` or ``(n, k)``: sums over each group."""
         n, r = self.Z.shape
         k = x.shape[1] if x.ndim > 1 else 1
         each = (self.Z[:, :, None] * x.reshape(n, 1, k)).reshape(n, r * k)
@@ -64,9 +64,9 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Arrow(Composite):
-    """Dense columns, then those of grouping factors, the widest factor last.
+    """Dense columns, then columns of grouping factors with the widest factor last.
 
-    Their sums over rows have the shape of an arrow: see :class:`bayesvm.linalg.forms.Bordered`.
+    The Gram matrix has the shape of an arrow: see :class:`bayesvm.linalg.forms.Bordered`.
     """
 
     A: Array  # (n, p)
@@ -76,7 +76,7 @@ class Arrow(Composite):
 
     @cached_property
     def ends(self) -> list[int]:
-        """Where the dense columns and each factor end."""
+        """End positions of the dense columns and of each factor."""
         ends = [int(self.A.shape[1])]
         for factor in self.factors:
             ends.append(ends[-1] + factor.width)
@@ -95,11 +95,11 @@ class Arrow(Composite):
         return Transposed(self)
 
     def mapped(self, fn: Callable[[Any], Any]) -> Arrow:
-        """With a function applied to all arrays."""
+        """The columns with a function applied to all arrays."""
         return Arrow(fn(self.A), tuple(f.mapped(fn) for f in self.factors))
 
     def corner(self) -> Any:
-        """All columns but those of the last factor, sparse."""
+        """All columns except those of the last factor, sparse."""
         return sparse.csr_array(sparse.hstack([self.A, *(f.matrix() for f in self.factors[:-1])]))
 
     def __matmul__(self, x: Array) -> Array:
@@ -114,7 +114,7 @@ class Arrow(Composite):
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
-    """The transpose of :class:`Arrow`, for products on either side."""
+    """The transpose of :class:`Arrow`, for products from both sides."""
 
     of: Arrow
 
@@ -132,14 +132,14 @@ class Transposed:
 
 
 def squared(C: Columns) -> Columns:
-    """Columns squared entry by entry."""
+    """Columns squared elementwise."""
     if isinstance(C, Arrow):
         return Arrow(C.A**2, tuple(replace(f, Z=f.Z**2) for f in C.factors))
     return C.power(2) if sparse.issparse(C) else C * C
 
 
 def scaled(C: Columns, s: Array) -> Columns:
-    """Columns times numbers, of which all columns of a grouping factor have the same."""
+    """Columns times factors ``s``, which are equal for all columns of a grouping factor."""
     if isinstance(C, Arrow):
         pairs = zip(C.factors, C.ends, strict=False)
         return Arrow(C.A * s[: C.ends[0]], tuple(replace(f, Z=f.Z * s[k]) for f, k in pairs))
@@ -147,6 +147,6 @@ def scaled(C: Columns, s: Array) -> Columns:
 
 
 def plain(C: Columns) -> Array:
-    """The dense columns; those of groups come after them."""
+    """The dense columns, without the columns of grouping factors."""
     out: Array = C if isinstance(C, np.ndarray) else C.A
     return out

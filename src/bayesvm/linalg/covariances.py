@@ -1,12 +1,12 @@
-r"""From sums over rows to a Gaussian of the coefficients: covariance, mean, draws.
+r"""Covariances of the Gaussian posterior of the coefficients, one class for each form of S.
 
 Every solve is in residual form: with the gradient ``g`` at the current mean,
 
 .. math:: \mu = \mu_{old} + (S + P)^{-1} (g - P \mu_{old}),
 
-so that an error in the factor, when a row on the margin has a weight of 1e14, spoils one step and
-not the result: the next step starts from the new mean (the normal equations stay ten digits short).
-Each form of S has its covariance; that of groups is in :mod:`.arrow`.
+so that a rounding error in the factor (when a row on the margin has a weight of 1e14) affects one
+step and not the result, because the next step starts from the new mean.  The normal equations
+would lose ten digits.  The covariance for groups is in :mod:`.arrow`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .forms import Bordered, ByClass, Dense, Factored
 
 
 class Rooted(Covariance):
-    """A covariance F F' by its root F, ``(K, k)``."""
+    """Base class of covariances F F' with a root F, ``(K, k)``."""
 
     root: Array
 
@@ -60,14 +60,14 @@ class Rooted(Covariance):
 
 @dataclass(frozen=True)
 class RootCovariance(Rooted):
-    """A covariance held as its root."""
+    """A covariance stored as its root."""
 
     root: Array
 
 
 @dataclass(frozen=True)
 class FullCovariance(Rooted):
-    """Covariance held as the Cholesky factor of the precision, ``L L' = Sigma^-1``."""
+    """Covariance stored as the Cholesky factor of the precision, ``L L' = Sigma^-1``."""
 
     L: Array
     patched: bool = False
@@ -88,7 +88,7 @@ class FullCovariance(Rooted):
 
 @dataclass(frozen=True)
 class DualCovariance(Covariance):
-    """``(P + C' W C)^-1`` by an n-sized factor, for more columns than rows (Woodbury)."""
+    """``(P + C' W C)^-1`` by a factor of size n, for more columns than rows (Woodbury)."""
 
     C: Array = field(metadata=DATA)
     w: Array
@@ -148,7 +148,7 @@ class DualCovariance(Covariance):
 
 @dataclass(frozen=True)
 class DiagonalCovariance(Covariance):
-    """Independent coefficients: the factorised family of very wide models."""
+    """A diagonal covariance: the mean-field family for very wide models."""
 
     variance: Array
 
@@ -178,7 +178,7 @@ class DiagonalCovariance(Covariance):
 
 @dataclass(frozen=True)
 class ClassCovariance(Covariance):
-    """Independent coefficients of several classes; variances of f have a column for each."""
+    """A block-diagonal covariance, one block per class; variances of f are ``(n, classes)``."""
 
     each: tuple[Any, ...]
 
@@ -213,7 +213,7 @@ class ClassCovariance(Covariance):
 
 @dataclass(frozen=True)
 class Point(Covariance):
-    """No spread in theta.  EM is variational Bayes with every variance replaced by ``eps**2``."""
+    """Zero covariance of theta.  EM is variational Bayes with all variances equal to ``eps**2``."""
 
     is_point: ClassVar[bool] = True
 
@@ -243,9 +243,9 @@ class Point(Covariance):
 
 @dataclass(frozen=True)
 class GatedCovariance(Covariance):
-    r"""Covariance of :math:`\gamma \odot \mathsf v` with independent gates of means ``gate``.
+    r"""Covariance of :math:`\gamma \odot \mathsf v` for independent indicators of mean ``gate``.
 
-    :math:`gg^\top \odot \Sigma + \mathrm{diag}\{g(1-g)(\Sigma_{kk} + \mu_k^2)\}`, a sum without
+    :math:`gg^\top \odot \Sigma + \mathrm{diag}\{g(1-g)(\Sigma_{kk} + \mu_k^2)\}`, which has no
     cancellation.
     """
 
@@ -255,7 +255,7 @@ class GatedCovariance(Covariance):
 
     @cached_property
     def _own(self) -> Array:
-        """What the gates add to the diagonal."""
+        """The contribution of the indicators to the diagonal."""
         return self.gate * (1.0 - self.gate) * (self.base.diag() + self.inner**2)
 
     def quad(self, C: Columns) -> Array:
@@ -278,7 +278,7 @@ class GatedCovariance(Covariance):
 
 
 def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
-    """``(S + P)^-1`` in the form that suits S; ``retry`` a factorisation that fails."""
+    """``(S + P)^-1`` in the form that matches S; ``retry`` repeats a failed factorisation."""
     if isinstance(S, ByClass):
         pairs = zip(S.each, parted(P, len(S.each)), strict=True)
         return ClassCovariance(tuple(covariance(one, own, retry) for one, own in pairs))
@@ -294,7 +294,7 @@ def covariance(S: Any, P: Precision, retry: bool = True) -> Covariance:
 
 
 def blended(cov: Any, S: Any, P: Precision, rate: float) -> Covariance:
-    """The covariance whose precision is ``rate`` of the way from that of ``cov`` to ``S + P``."""
+    """The covariance with precision ``(1 - rate) cov^-1 + rate (S + P)``."""
     if isinstance(S, ByClass):
         parts = zip(cov.each, S.each, parted(P, len(S.each)), strict=True)
         return ClassCovariance(tuple(blended(*part, rate) for part in parts))

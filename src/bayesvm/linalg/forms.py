@@ -1,4 +1,4 @@
-r"""Forms of the sums over rows, :math:`S = \sum_i w_i c_i c_i^\top`."""
+r"""Forms of the Gram matrix, :math:`S = \sum_i w_i c_i c_i^\top`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .columns import Arrow, squared
 
 @dataclass(frozen=True)
 class Dense:
-    """S as a ``(K, K)`` matrix: for up to a few thousand columns."""
+    """S as a ``(K, K)`` matrix, for up to a few thousand columns."""
 
     M: Array
 
@@ -27,7 +27,7 @@ class Dense:
         return self.M @ x
 
     def plus(self, where: slice, M: Array) -> Dense:
-        """With ``M`` added to a block."""
+        """S with ``M`` added to a block."""
         out = self.M.copy()
         out[where, where] += M
         return Dense(out)
@@ -39,15 +39,15 @@ class Dense:
         return np.diag(self.M)
 
     def gated(self, gate: Array) -> Dense:
-        r""":math:`S \odot E[\gamma\gamma^\top]` for independent gates."""
+        r""":math:`S \odot E[\gamma\gamma^\top]` for independent indicators."""
         return Dense(_gated(self.M, gate))
 
 
 @dataclass(frozen=True)
 class Factored:
-    """S as ``C' diag(w) C`` left unmultiplied: smaller where columns outnumber rows.
+    """S as the factors of ``C' diag(w) C``, for more columns than rows.
 
-    That of gated columns has ``more`` on the diagonal, and serves to make a covariance only.
+    With selection priors ``more`` is added to the diagonal; it is used for covariances only.
     """
 
     C: Array
@@ -72,7 +72,7 @@ class Factored:
 
 @dataclass(frozen=True)
 class Diagonal:
-    """The diagonal of S only: for models too wide for a matrix, whose q(theta) is factorised."""
+    """The diagonal of S only: for very wide models with a mean-field q(theta)."""
 
     d: Array
 
@@ -88,7 +88,7 @@ class Diagonal:
 
 @dataclass(frozen=True)
 class ByClass:
-    """S of several classes, each with its own weights of the rows."""
+    """S for several classes, with separate row weights for each class."""
 
     each: tuple[Any, ...]
 
@@ -98,9 +98,9 @@ class ByClass:
 
 @dataclass(frozen=True, eq=False)
 class Bordered:
-    """S of :class:`~bayesvm.linalg.columns.Arrow`: a dense corner of q columns, G groups of r.
+    """S for :class:`~bayesvm.linalg.columns.Arrow`: a dense corner of q columns, G groups of r.
 
-    For random effects, whose groups are many.
+    For random effects with many groups.
     """
 
     M: Array  # (q, q)
@@ -139,19 +139,19 @@ class Bordered:
         return (self @ (np.arange(K)[:, None] == some).astype(float)).T
 
     def plus(self, where: slice, M: Array) -> Bordered:
-        """With a matrix added at some dense columns."""
+        """S with a matrix added to a block of dense columns."""
         corner = self.M.copy()
         corner[where, where] += M
         return Bordered(corner, self.E, self.D)
 
     def gated(self, gate: Array) -> Bordered:
-        """For gates of dense columns."""
+        """As :meth:`Dense.gated`, with indicators of the dense columns only."""
         gate = gate[: self.M.shape[0]]
         return Bordered(_gated(self.M, gate), self.E @ sparse.diags_array(gate), self.D)
 
 
 def sandwich(C: Columns, w: Array, form: str) -> Any:
-    """``C' diag(w) C`` in a form of S, by its name."""
+    """``C' diag(w) C`` in the named form of S."""
     if form == "arrow":
         return Bordered.of(C, w)
     if isinstance(C, Arrow):
@@ -167,7 +167,7 @@ def sandwich(C: Columns, w: Array, form: str) -> Any:
 
 
 def corners(M: Array, columns: Array) -> Array:
-    """The block of M at each row's columns: ``(k, m, m)`` from ``(k, m)``."""
+    """The block of M for the columns of each row: ``(k, m, m)`` from ``(k, m)``."""
     out: Array = M[columns[:, :, None], columns[:, None, :]]
     return out
 

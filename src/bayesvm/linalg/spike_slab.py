@@ -1,8 +1,9 @@
-r"""Selection: coefficients :math:`\gamma_k \mathsf v_k` with gates :math:`\gamma_k \in \{0, 1\}`.
+r"""Selection priors: coefficients :math:`\gamma_k \mathsf v_k` with :math:`\gamma_k \in \{0, 1\}`.
 
-A variational sweep solves for :math:`\mathsf v` with sums over rows that account for the gates, and
-updates the gates one after the other.  A Gibbs sweep draws gates and coefficients together, with
-the coefficients integrated out.  Both work from the sums over rows alone.
+A variational sweep solves for :math:`\mathsf v` with sums over rows that account for the
+inclusion probabilities (gates), and updates these one by one.  A Gibbs sweep draws the
+indicators with the coefficients integrated out, then the coefficients.  Both need only sums over
+rows.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from .arrow import eliminate
 from .covariances import GatedCovariance
 from .forms import Bordered, Dense, Factored
 
-OPEN = 40.0  # log odds at which a gate is open to the last digit
+OPEN = 40.0  # log odds of an inclusion probability of one
 
 # ---------------------------------------------------------------------------------------------
-# Variational gates
+# Variational inclusion probabilities
 
 
 def gated_coef(coef: Coef, gate: Array | None) -> Coef:
-    """The distribution of the gated coefficients, given that of those behind the gates."""
+    """The distribution of gamma v, from the distribution of v."""
     if gate is None:
         return coef
     cov = coef.cov if coef.cov.is_point else GatedCovariance(coef.cov, gate, coef.mean)
@@ -36,16 +37,15 @@ def gated_coef(coef: Coef, gate: Array | None) -> Coef:
 
 
 def through_gates(stats: Stats, gate: Array, inner: Array) -> Stats:
-    """Sums over rows for the coefficients behind the gates, whose mean is ``inner``."""
+    """Sums over rows for v, whose mean is ``inner``, given inclusion probabilities ``gate``."""
     own = gate * (1.0 - gate) * stats.S.diag()
     return replace(stats, S=stats.S.gated(gate), g=gate * stats.g - own * inner)
 
 
 def update_gates(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array) -> Array:
-    """Log odds of the gates, updated one after the other; ``old`` is the mean at which rows were
-    summed.
+    """Update the log odds of inclusion one by one (Luts & Ormerod, Algorithm 3, the loop over k).
 
-    Luts & Ormerod, Algorithm 3, the loop over k.
+    ``old`` is the mean at which the sums over rows were computed.
     """
     if isinstance(stats.S, Factored):
         return _update_by_rows(stats, old, coef, odds, gate)
@@ -63,9 +63,9 @@ def update_gates(stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array)
 def _update_by_rows(
     stats: Stats, old: Array, coef: Coef, odds: Array, gate: Array, together: int = 128
 ) -> Array:
-    r"""The same for more columns than rows, without a matrix of the columns.
+    r""":func:`update_gates` for more columns than rows, without a K by K matrix.
 
-    With :math:`\Sigma = D^{-1} - T^\top T` the sum over the other gates is
+    With :math:`\Sigma = D^{-1} - T^\top T` the sum over the other columns is
 
     .. math::
 
@@ -73,7 +73,7 @@ def _update_by_rows(
             = c_k^\top W\Big(\mu_k \sum_j g_j\mu_j c_j
               - \sum_j g_j c_j t_j^\top\, t_k\Big) - \text{the summand of k},
 
-    and the two sums over *j*, n and n by n, are kept up to date, some columns ``together``.
+    and the two sums over *j*, n and n by n, are updated for blocks of ``together`` columns.
     """
     cov: Any = coef.cov
     C, w, T, mu = stats.S.C, stats.S.w, cov.T, coef.mean
@@ -87,7 +87,7 @@ def _update_by_rows(
         across = m * (pulled.T @ f) - np.einsum("ij,ij->j", pulled, M @ t)
         itself = own[few] * (m * m - np.einsum("ij,ij->j", t, t))
         alone = odds[few] + push[few] - 0.5 * (itself + own[few] / cov.P[few])
-        alone += itself * before - across  # as if no other of these few moved
+        alone += itself * before - across  # ignores changes of other columns in the block
         eta[few], change = alone, expit(alone) - before
         if np.max(np.abs(change)) > 1e-9:
             A = (pulled.T @ near) * (np.outer(m, m) - t.T @ t)
@@ -101,15 +101,15 @@ def _update_by_rows(
 
 
 # ---------------------------------------------------------------------------------------------
-# Gates drawn with the coefficients integrated out
+# Indicators drawn with the coefficients integrated out
 
 
 class Integrated(NamedTuple):
-    """The sums over rows of plain columns, with the effects of groups integrated out."""
+    """The sums over rows of the dense columns, with group effects integrated out."""
 
     stats: Stats
-    P: Array  # the precision's diagonal; the rest of it was added to S
-    draw: Callable[[Array, np.random.Generator], Array]  # of the effects, given the columns
+    P: Array  # diagonal of the precision; the rest was added to S
+    draw: Callable[[Array, np.random.Generator], Array]  # draws the effects given the coefficients
 
 
 def integrated(stats: Stats, P: Precision, theta: Array) -> Integrated:
@@ -129,7 +129,7 @@ def integrated(stats: Stats, P: Precision, theta: Array) -> Integrated:
 
 
 class Subset:
-    r"""The Gaussian of the active coefficients, updated as columns enter and leave.
+    r"""The Gaussian posterior of the active coefficients, updated when columns enter or leave.
 
     For an inactive column j, with Q the precision of the active ones,
 
@@ -138,12 +138,12 @@ class Subset:
         r_j = S_{jj} + P_j - S_{jA} Q^{-1} S_{Aj}, \qquad e_j = h_j - S_{jA} Q^{-1} h_A,
 
     and the log Bayes factor of including it is
-    :math:`\frac12\log(P_j / r_j) + e_j^2 / 2r_j`.  For an active one the same numbers are those it
-    would have outside: :math:`r_j = 1 / (Q^{-1})_{jj}`, :math:`e_j = r_j \hat\beta_j`.  All of them
-    are stored, so that a decision costs nothing and only a change costs
-    :math:`O(|A| K)`: a rank-one step of the sweep operator.
+    :math:`\frac12\log(P_j / r_j) + e_j^2 / 2r_j`.  For an active coefficient the values after its
+    removal are :math:`r_j = 1 / (Q^{-1})_{jj}` and :math:`e_j = r_j \hat\beta_j`.  All of them
+    are stored, so that decisions are free; a change costs :math:`O(|A| K)`, a rank-one step of the
+    sweep operator.
 
-    Coefficients whose prior odds are infinite are always active.
+    Coefficients with infinite prior odds are always active.
     """
 
     def __init__(self, stats: Stats, P: Array, theta: Array, odds: Array | None = None) -> None:
@@ -172,8 +172,8 @@ class Subset:
         self.r[self.columns], self.e[self.columns] = 1.0 / own, self.mean / own
 
     def evidence(self, j: Any) -> Array:
-        """Log Bayes factor of columns ``j`` being in against out, the others as they are."""
-        r = np.maximum(self.r[j], self.P[j])  # less is rounding
+        """Log Bayes factor of including columns ``j``, each with the other columns unchanged."""
+        r = np.maximum(self.r[j], self.P[j])  # less is rounding error
         return 0.5 * np.log(self.P[j] / r) + 0.5 * self.e[j] ** 2 / r
 
     def flip(self, k: int) -> None:
@@ -210,7 +210,7 @@ class Subset:
 
 
 def best_subset(stats: Stats, P: Precision, odds: Array, theta: Array, old: Array) -> Array:
-    """Which coefficients a greedy search from ``theta`` keeps; rows were summed at ``old``."""
+    """Mask of the coefficients a greedy search from ``theta`` selects; sums are at mean ``old``."""
     shifted = replace(stats, g=stats.g + stats.S @ (old - theta))
     if isinstance(stats.S, Bordered):
         inner = integrated(shifted, P, theta)
@@ -231,10 +231,10 @@ def best_subset(stats: Stats, P: Precision, odds: Array, theta: Array, old: Arra
 def draw_subset(
     stats: Stats, P: Precision, odds: Array, theta: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Draw which coefficients are zero, then the others; also each column's inclusion probability.
+    """Draw the indicators, then the coefficients; also returns inclusion probabilities.
 
     Columns are updated in random order with the coefficients integrated out (Polson & Scott,
-    section 4.2); between two changes all decisions are made together.
+    section 4.2); decisions between two changes are vectorised.
     """
     if isinstance(stats.S, Bordered):
         inner = integrated(stats, P, theta)
@@ -262,7 +262,7 @@ def draw_subset(
 def _draw_active(
     stats: Stats, P: Array, theta: Array, active: Array, rng: np.random.Generator
 ) -> Array:
-    """Coefficients of the active columns, from a new factor and in residual form."""
+    """Draw the active coefficients, from a new factorisation and in residual form."""
     A = np.flatnonzero(active)
     if not A.size:
         return np.zeros_like(theta)
