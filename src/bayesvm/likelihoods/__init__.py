@@ -1,4 +1,4 @@
-"""Likelihoods of a label, or of a number, given the linear predictor."""
+"""Likelihoods of labels and of regression targets given the linear predictor."""
 
 from .base import Likelihood
 from .epsilon_insensitive import EpsilonInsensitive

@@ -1,4 +1,4 @@
-"""The contract of a likelihood, and what several likelihoods share."""
+"""The base class of likelihoods, and functions that several likelihoods share."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..core import arrays
 from ..core.types import Array, Local
 
 BELL = 1.0 / float(np.sqrt(2.0 * np.pi))  # standard normal density at zero
-NODES, WEIGHTS = hermegauss(24)  # averages over a standard normal
+NODES, WEIGHTS = hermegauss(24)  # expectations under a standard normal
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 class Hinges(NamedTuple):
-    """Losses ``2 c max(t - s f, 0)``, *k* of them for each of *n* rows: all ``(k, n)``."""
+    """Hinge losses ``2 c max(t - s f, 0)``, *k* for each of *n* rows; all arrays are ``(k, n)``."""
 
     s: Array  # signs
     t: Array  # margins
@@ -29,49 +29,48 @@ class Hinges(NamedTuple):
 
 @dataclass(frozen=True)
 class Likelihood(ABC):
-    """Base of all likelihoods :math:`p(y \\mid f)` of a label *y* in {-1, +1}, or of a number.
+    """Base class of likelihoods :math:`p(y \\mid f)` of a label in {-1, +1}, or of a number.
 
-    ``augmented`` (for one copy of a row) is needed by VB, SVI and EM, ``draw`` (for all ``c``
-    copies) by Gibbs, ``tight`` by ``VB(bound="tight")`` and kernel machines, ``proba`` by
-    classifiers.  A method that is not implemented raises ``NotImplementedError``;
-    :meth:`implements` finds out beforehand.
+    VB, SVI and EM need ``augmented`` (for a row of weight one), Gibbs needs ``draw`` (for rows of
+    weight ``c``), ``VB(bound="tight")`` and kernel machines need ``tight``, classifiers need
+    ``proba``.  A method that is not implemented raises ``NotImplementedError``;
+    :meth:`implements` tells beforehand.
 
     Parameters
     ----------
     is_tight : bool, default=False
-        Whether rows contribute the expectation of log p(y | f) itself instead of the augmented
-        bound on it, under which posterior standard deviations are 20 to 40 % too small.  Set by
-        the scheme.
+        Whether :meth:`expected` returns E log p(y | f) itself instead of the augmented bound, under
+        which posterior standard deviations are 20 to 40 % too small.  Set by the inference scheme.
     """
 
     is_tight: bool = field(default=False, repr=False, kw_only=True)
 
-    normalised: ClassVar[bool] = True  # the values of the two labels sum to one
-    is_logit: ClassVar[bool] = False  # has a joint likelihood of classes: the multinomial logit
+    normalised: ClassVar[bool] = True  # probabilities of the two labels sum to one
+    is_logit: ClassVar[bool] = False  # extends to several classes: the multinomial logit
     is_kinked: ClassVar[bool] = False  # not differentiable somewhere: EM smooths it first
 
     def tightened(self, is_tight: bool = True) -> Self:
-        """The likelihood with the other choice of a bound."""
+        """The likelihood with the given value of ``is_tight``."""
         return replace(self, is_tight=is_tight)
 
     def expected(self, y: Array, m: Array, v: Array | float) -> Local:
-        """The chosen bound of E log p(y | f) under f ~ N(m, v), its slopes and weights."""
+        """E log p(y | f) under f ~ N(m, v), or the augmented bound, with derivatives."""
         return self.tight(y, m, v) if self.is_tight else self.augmented(y, m, v)
 
     @abstractmethod
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
-        """Augmented lower bound of E log p(y | f) under f ~ N(m, v), its slopes and weights."""
+        """Augmented lower bound of E log p(y | f) under f ~ N(m, v), with derivatives."""
 
     @abstractmethod
     def log_prob(self, y: Array, f: Array) -> Array:
         """log p(y | f)."""
 
     def proba(self, m: Array, v: Array) -> Array:
-        """P(y = 1) under f ~ N(m, v); a likelihood of numbers has none."""
+        """P(y = 1) under f ~ N(m, v); not for regression likelihoods."""
         raise NotImplementedError
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        """E log p(y | f) itself, without augmentation, and its derivatives."""
+        """E log p(y | f) without augmentation, and its derivatives."""
         raise NotImplementedError
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
@@ -79,18 +78,18 @@ class Likelihood(ABC):
         raise NotImplementedError
 
     def hinges(self, y: Array, c: Array) -> Hinges:
-        """Minus the log likelihood as a sum of hinges; only where EM has an exact mode."""
+        """Minus the log likelihood as a sum of hinges, if EM finds the exact mode."""
         raise NotImplementedError
 
     def log_odds(self, m: Array, v: Array) -> Array:
         """Log odds of the two labels under f ~ N(m, v)."""
-        # by the smaller of the two probabilities, which keeps its digits
+        # from the smaller of the two probabilities, for precision
         p = np.maximum(self.proba(-np.abs(m), v), np.finfo(float).tiny)
         out: Array = np.copysign(np.log1p(-p) - np.log(p), m)
         return out
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
-        """Log of the likelihood averaged over f ~ N(m, v)."""
+        """Log of the expected likelihood under f ~ N(m, v)."""
         out: Array = np.log(np.maximum(self.proba(y * m, v), np.finfo(float).tiny))
         return out
 
@@ -99,22 +98,22 @@ class Likelihood(ABC):
         """Whether an optional method is implemented."""
         return getattr(cls, method) is not getattr(Likelihood, method)
 
-    # ----- a scale that can be learned; most likelihoods have none
+    # ----- learned scales, which most likelihoods do not have
 
-    is_learned: ClassVar[bool] = False  # the scale is to be learned
+    is_learned: ClassVar[bool] = False  # whether the scale is learned
     scale: ClassVar[float] = 1.0
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """All numbers that chains draw, the scale first."""
+        """All parameters that chains draw, with the scale first."""
         return (self.scale,)
 
     def with_numbers(self, numbers: Sequence[float]) -> Likelihood:
-        """The likelihood with other numbers."""
+        """The likelihood with other values of the drawn parameters."""
         raise NotImplementedError
 
     def update(self, fit: float, residual: float, n: float) -> Likelihood:
-        """The likelihood with the scale of highest density given sums over rows.
+        """The likelihood with the scale that maximises the bound, given sums over rows.
 
         ``fit`` is the sum of the bounds, ``residual`` of 1 - y m and ``n`` of the weights.
         """
@@ -127,9 +126,9 @@ class Likelihood(ABC):
 
 @dataclass(frozen=True)
 class PseudoLikelihood(Likelihood):
-    """A likelihood of the margin, whose values at the two labels do not sum to one.
+    """Base class of likelihoods whose values for the two labels do not sum to one.
 
-    Probabilities are its averages over f, normalised over the two labels.
+    Probabilities are expectations over f, normalised over the two labels.
     """
 
     normalised: ClassVar[bool] = False
@@ -145,7 +144,7 @@ class PseudoLikelihood(Likelihood):
 def averaged_hinges(
     y: Array, m: Array, v: Any, offset: float, shares: Array, variances: Array
 ) -> Local:
-    r"""E log p(y | f) and its derivatives for an average of hinges with Gaussian margins.
+    r"""E log p(y | f) and its derivatives for a mixture of hinges with Gaussian margins.
 
     :math:`\log p = -\sum_j k_j E(o + \sqrt{q_j}\,\epsilon - yf)^+` with a normal
     :math:`\epsilon`, whose expectations under a Gaussian f have a closed form.
@@ -154,7 +153,7 @@ def averaged_hinges(
     w = slope = loss = 0.0 * t
     ndtr = arrays.special(xp).ndtr
     for share, square in zip(shares.tolist(), variances.tolist(), strict=True):
-        sd = (v + square) ** 0.5  # may have one value for many of t
+        sd = (v + square) ** 0.5  # may broadcast against t
         z = t / sd
         bell = xp.exp(-0.5 * z * z) * (share * BELL)
         w, loss, slope = w + bell / sd, loss + sd * bell, slope + ndtr(z) * share

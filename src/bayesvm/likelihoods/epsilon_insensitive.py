@@ -1,4 +1,4 @@
-"""The epsilon-insensitive loss of regression: two hinges, and a density of a number."""
+"""The epsilon-insensitive likelihood of support vector regression: a sum of two hinges."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .base import Hinges, Likelihood, log_half_mean
 from .hinge import Hinge
 
 HINGE = Hinge()
-# Largest gamma that is learned.  Where rows can be fitted exactly the likelihood would let it grow
-# without end; this is noise of 5e-5 standard deviations of y, if y is standardised.
+# Largest gamma that is learned.  It would diverge for rows that can be fitted exactly; this value
+# is a mean absolute noise of 5e-5 standard deviations of a standardised y.
 STEEPEST = 1e4
 
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(Likelihood):
-    r"""Density of a number *y* whose logarithm is the loss of support vector regression.
+    r"""Likelihood of a regression target whose log is minus the support vector regression loss.
 
     With :math:`r = y - f`,
 
@@ -33,7 +33,7 @@ class EpsilonInsensitive(Likelihood):
         p(y \mid f) = \frac1Z\, e^{-2\gamma\max(|r| - \varepsilon, 0)},
         \qquad Z = 2\varepsilon + \frac1\gamma .
 
-    It is flat within :math:`\varepsilon` of f and falls exponentially outside.  The loss is that
+    It is flat within :math:`\varepsilon` of f and falls exponentially outside.  The loss is the sum
     of two hinges, :math:`2\max(|r| - \varepsilon, 0) = 2u_1^+ + 2u_2^+` with
     :math:`u_1 = r - \varepsilon` and :math:`u_2 = -r - \varepsilon`, so there are two mixtures,
 
@@ -43,8 +43,8 @@ class EpsilonInsensitive(Likelihood):
             \sqrt{\frac{\gamma}{2\pi a_k}}
             \exp\Big\{-\frac{\gamma(u_k + a_k)^2}{2a_k}\Big\}\, da_k .
 
-    Under :math:`f \sim N(m, v)` a row contributes the sum of two rows of :class:`Hinge`, times
-    :math:`\gamma`: with :math:`\chi_\mp = (y - m \mp \varepsilon)^2 + v`
+    Under :math:`f \sim N(m, v)` a row contributes :math:`\gamma` times the sum of two rows of
+    :class:`Hinge`: with :math:`\chi_\mp = (y - m \mp \varepsilon)^2 + v`
 
     .. math::
 
@@ -61,11 +61,11 @@ class EpsilonInsensitive(Likelihood):
     ----------
     gamma : float, optional
         Scale :math:`\gamma` of the loss; ``C`` of a support vector machine is :math:`2\gamma`
-        times the variance of the prior, and :math:`1/2\gamma` the mean distance from the tube of
-        rows outside of it.  ``None``: learned, by the bound under VB, SVI and EM, drawn by Gibbs
-        with a flat prior of :math:`\gamma`; at most 10,000.
+        times the prior variance, and :math:`1/2\gamma` is the mean distance from the tube of rows
+        outside of it.  ``None`` learns it, by maximising the bound (VB, SVI and EM) or drawing
+        with a flat prior (Gibbs); at most 10,000.
     epsilon : float, default=0.0
-        Half the width of the tube.  Zero is the Laplace density, with f the median.
+        Half the width of the tube.  Zero gives the Laplace density with median f.
 
     References
     ----------
@@ -105,8 +105,8 @@ class EpsilonInsensitive(Likelihood):
         return math.log(2.0 * self.epsilon + 1.0 / self.scale)
 
     def _two(self, row: Callable[..., Local], y: Array, m: Array, c: Any, *more: Any) -> Local:
-        """The contributions of two hinges to rows of weights c."""
-        # 1 - y f of a hinge is y - f - epsilon where its label is 1, else f - y - epsilon
+        """The contributions of both hinges for rows of weights c."""
+        # 1 - y f of the hinges is y - f - epsilon for label 1 and f - y - epsilon for label -1
         one = 1.0 + 0.0 * m
         above = row(one, m - y + self.epsilon + 1.0, *more)
         below = row(-one, m - y - self.epsilon - 1.0, *more)
@@ -132,25 +132,25 @@ class EpsilonInsensitive(Likelihood):
         return out - self._log_mass
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
-        """Log of the density averaged over f ~ N(m, v): that of y."""
+        """Log predictive density of y under f ~ N(m, v)."""
         s, r, rate = np.sqrt(np.maximum(v, 1e-100)), np.abs(y - m), 2.0 * self.scale
         beyond, before = (log_half_mean(rate, x - self.epsilon, s) for x in (r, -r))
         high, low = (log_ndtr((x - r) / s) for x in (self.epsilon, -self.epsilon))
-        with np.errstate(divide="ignore"):  # of a tube without width
+        with np.errstate(divide="ignore"):  # for epsilon = 0
             inside = high + np.log(-np.expm1(np.minimum(low - high, 0.0)))
         out: Array = np.logaddexp(np.logaddexp(beyond, before), inside) - self._log_mass
         return out
 
     @property
     def variance(self) -> float:
-        """Of y about f."""
+        """Variance of y about f."""
         e, k = self.epsilon, 1.0 / self.scale
         return (2.0 * e**3 / 3.0 + e * e * k + e * k * k + 0.5 * k**3) / (2.0 * e + k)
 
     # ----- learning the scale
 
     def _loss(self, fit: float, n: float) -> float:
-        """Loss of all rows at a scale of one, T."""
+        """The sum T over rows, the loss at a scale of one."""
         return max(-(fit + n * self._log_mass) / self.scale, 1e-300)
 
     def update(self, fit: float, residual: float, n: float) -> EpsilonInsensitive:
@@ -160,7 +160,7 @@ class EpsilonInsensitive(Likelihood):
     def redraw(
         self, fit: float, residual: float, n: float, rng: np.random.Generator
     ) -> EpsilonInsensitive:
-        """A draw of the scale given f, with the mixing variables integrated out."""
+        """Draw the scale given f, with the mixing variables integrated out."""
         T, e = self._loss(fit, n), self.epsilon
 
         def log_density(t: float) -> float:

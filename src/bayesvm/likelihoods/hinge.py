@@ -1,4 +1,4 @@
-"""The hinge as a Gaussian mixture."""
+"""The hinge pseudo-likelihood as a Gaussian mixture."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..core.types import Array, Local
 from .base import Hinges, PseudoLikelihood, averaged_hinges, log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
-CEILING = 1e12  # largest drawn weight: beyond it a factorisation loses all other rows
+CEILING = 1e12  # largest drawn weight: above it a factorisation would lose all other rows
 
 
 @dataclass(frozen=True)
 class Hinge(PseudoLikelihood):
-    r"""Pseudo-likelihood of the support vector machine.
+    r"""Hinge pseudo-likelihood of the support vector machine.
 
     With :math:`u = 1 - y f` the density and its mixture form are
 
@@ -79,12 +79,12 @@ class Hinge(PseudoLikelihood):
 
 
 def augmented_hinge(y: Array, m: Array, rest: Any) -> Local:
-    """The contribution of a row with chi = u^2 + ``rest``, of the variance and of a softness."""
+    """The contribution of rows with chi = u^2 + ``rest`` (variance plus squared softness)."""
     xp = arrays.of(m)
     u = 1.0 - y * m
     root = xp.sqrt(xp.clip(u * u + rest, FLOOR, None))  # sqrt(chi)
     w = 1.0 / root
-    # sums of u and sqrt(chi) for u < 0 are differences of near equals
+    # avoids cancellation in u + sqrt(chi) for u < 0
     loss = xp.where(u > 0, u + root, rest / (root + xp.abs(u)))
     slope = xp.where(u >= 0, 1.0 + u * w, rest * w * w / (1.0 + xp.abs(u) * w))
     return Local(w, y * slope, -loss, rest * w**3)

@@ -1,4 +1,4 @@
-"""The multinomial logit: one f for each class, and the bound of their joint likelihood."""
+"""The multinomial logit likelihood, with one f per class, and its variational bound."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..core.types import Array, Local
 class Shares(NamedTuple):
     """Likelihood contributions of rows to all classes; entries are ``(n, classes)``."""
 
-    w: Array  # weight of the class's f
-    g: Array  # gradient in its mean
+    w: Array  # precision in f of each class
+    g: Array  # gradient in the mean of f
     bound: Array  # (n,)
 
     def times(self, c: Array) -> Shares:
-        """The same for rows with weights ``c``."""
+        """The contributions of rows with weights ``c``."""
         return Shares(c[:, None] * self.w, c[:, None] * self.g, c * self.bound)
 
     def of(self, k: int, c: Array) -> Local:
-        """Contributions to class ``k`` of rows with weights ``c``; the bound is not shared out."""
+        """Contributions to class ``k`` of rows with weights ``c``; the bound is of all classes."""
         w = c * self.w[:, k]
         return Local(w, c * self.g[:, k], 0.0 * w, w)
 
@@ -30,16 +30,16 @@ class Shares(NamedTuple):
 def expected(codes: Array, m: Array, v: Array | None) -> Shares:
     r"""Lower bound of :math:`E\log p(y \mid f)`, :math:`p(y = k \mid f) = e^{f_k}/\sum_j e^{f_j}`.
 
-    The f of the classes are independent, of means *m* and variances *v*, ``(n, classes)``; ``None``
-    is no variance, for which the bound is exact.  It is, for any *a*,
+    The f of the classes are independent with means *m* and variances *v*, ``(n, classes)``;
+    ``None`` is a variance of zero, for which the bound is exact.  The bound is, for any *a*,
 
     .. math::
 
         m_y - \tfrac12\sum_j a_j^2 v_j
         - \log\sum_j e^{m_j + (1 - 2a_j)v_j/2} ,
 
-    and best where a is the softmax p in the last term, found by a few steps.  The gradient
-    in the means is then :math:`1_{y=k} - p_k`, and that in the variances is minus half of
+    It is maximal if *a* is the softmax p in the last term, found by Newton steps.  The gradient
+    in the means is then :math:`1_{y=k} - p_k`, and the gradient in the variances minus half of
 
     .. math:: p_k - 2a_kp_k + a_k^2 = p_k(1 - p_k) + (a_k - p_k)^2 .
 
@@ -57,7 +57,7 @@ def expected(codes: Array, m: Array, v: Array | None) -> Shares:
     # Newton's method for log a_j + a_j v_j + u = m_j + v_j / 2 and sum a = 1; a is at most 1
     log_a, u = m - log_total[:, None], log_total[:, None]
     a = p
-    for _ in range(30):  # any tilt gives a bound
+    for _ in range(30):  # any a gives a bound
         gap, slope = m + (0.5 - a) * v - u - log_a, 1.0 + a * v
         part = a / slope
         more = xp.sum(part * gap + a, axis=1, keepdims=True) - 1.0

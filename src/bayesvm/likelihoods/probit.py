@@ -1,4 +1,4 @@
-"""The probit link as a truncated Gaussian mixture."""
+"""The probit likelihood, augmented by a truncated Gaussian variable."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .base import NODES, WEIGHTS, Likelihood
 class Probit(Likelihood):
     r"""Probit regression, :math:`p(y \mid f) = \Phi(yf)`.
 
-    With a latent :math:`z \sim N(f, 1)` whose sign is *y*, the mixing variable shifts the target
-    and leaves the precision alone: :math:`w = 1` and :math:`g = y\,N(m)/\Phi(ym)`.  The row's bound
-    is :math:`\log\Phi(ym) - v/2`.
+    With a latent :math:`z \sim N(f, 1)` whose sign is *y*, the precision is constant,
+    :math:`w = 1`, and :math:`g = y\,N(m)/\Phi(ym)`.  The bound of a row is
+    :math:`\log\Phi(ym) - v/2`.
 
     References
     ----------
@@ -36,7 +36,7 @@ class Probit(Likelihood):
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         z = y * m
         ratio, one = mills(z), 1.0 + 0.0 * z
-        # minus the second derivative of log Phi: 1 to eight digits where rounding would leave none
+        # minus the second derivative of log Phi, which is 1 to eight digits in the far tail
         xp = arrays.of(z)
         h = xp.where(z < -1e4, one, ratio * (z + ratio))
         return Local(one, y * ratio, arrays.special(xp).log_ndtr(z) - 0.5 * v, h)

@@ -1,4 +1,4 @@
-"""The skewed Laplace loss: a hinge that is also a density of the margin residual."""
+"""The skewed Laplace likelihood: a hinge loss plus a linear term, with a learned scale."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class SkewedLaplace(PseudoLikelihood):
           = \int_0^\infty \gamma_0 \sqrt{\frac{\gamma}{2\pi a}}
             \exp\Big\{-\frac{\gamma(u + a)^2}{2a} - \gamma_0 a\Big\}\, da .
 
-    It is the hinge counted :math:`\gamma k` times, and a straight line,
+    It is :math:`\gamma k` times the hinge, plus a linear term,
 
     .. math:: \log L = \log\frac{\gamma_0}{k} + \gamma k \log L_{hinge} + \gamma(k - 1)\,u ,
 
-    so contributions of rows are those of :class:`Hinge` with weights times :math:`\gamma k` and a
-    constant added to the gradient: that of a row that is right by a wide margin is
-    :math:`\gamma(k - 1)`, not zero.
+    so a row contributes :math:`\gamma k` times what it contributes to :class:`Hinge`, plus a
+    constant gradient: the gradient of a row far on the correct side of the margin has size
+    :math:`\gamma(k - 1)` and not zero.
 
     Parameters
     ----------
     gamma : float, optional
         Scale :math:`\gamma` of the loss; ``C`` of a support vector machine is
-        :math:`2\gamma`.  ``None``: learned, by the bound under VB, SVI and EM, drawn
-        by Gibbs, with the prior :math:`\mathrm{Ga}(a_0, b_0)`.  (Where classes can be separated the
-        likelihood alone would let it grow without end.)
+        :math:`2\gamma`.  ``None`` learns it, by maximising the bound (VB, SVI and EM) or drawing
+        (Gibbs), with the prior :math:`\mathrm{Ga}(a_0, b_0)`.  (Without a prior it would diverge
+        for separable classes.)
     gamma0 : float or None, default=0.1
-        Rate :math:`\gamma_0` of the latent scales.  Zero is the hinge to the power
-        :math:`\gamma`, from which no data can learn :math:`\gamma`: the function has no mass to
-        compare, and the estimate falls to zero.  ``None``: drawn, by Gibbs, with
-        :math:`\gamma` and with the same prior.
+        Rate :math:`\gamma_0` of the latent scales.  Zero gives the hinge to the power
+        :math:`\gamma`, which is not normalisable, so that :math:`\gamma` cannot be learned and
+        would be estimated as zero.  ``None`` draws it with :math:`\gamma` under Gibbs, with the
+        same prior.
     a0, b0 : float, default=1.0
         Shape and rate of the prior.
 
@@ -75,7 +75,7 @@ class SkewedLaplace(PseudoLikelihood):
     gamma0: float | None = 0.1
     a0: float = 1.0
     b0: float = 1.0
-    rate: float = field(default=0.1, repr=False, kw_only=True)  # where gamma0 is, if it is drawn
+    rate: float = field(default=0.1, repr=False, kw_only=True)  # the current gamma0, if it is drawn
 
     def __post_init__(self) -> None:
         if self.gamma is not None and not (is_number(self.gamma) and self.gamma > 0):
@@ -111,15 +111,15 @@ class SkewedLaplace(PseudoLikelihood):
     def _parts(
         self, gamma: float | None = None, rate: float | None = None
     ) -> tuple[float, float, float]:
-        """Weight of the hinge, slope of the line, and the constant."""
+        """Weight of the hinge, slope of the linear term, and the constant."""
         gamma, rate = gamma or self.scale, self.rate if rate is None else rate
         k = math.sqrt(1.0 + 2.0 * rate / gamma)
-        # k - 1 without a difference of near equals
+        # k - 1 without cancellation
         line = 2.0 * rate / (k + 1.0)
         return gamma * k, line, math.log(rate / k) if rate > 0 else 0.0
 
     def _bent(self, row: Local, y: Array, m: Array) -> Local:
-        """The contribution of the hinge times a number, and the straight line added."""
+        """The scaled contribution of the hinge plus the linear term."""
         times, line, constant = self._parts()
         bound = times * row.bound + line * (1.0 - y * m) + constant
         return Local(times * row.w, times * row.g - line * y, bound, times * row.h)
@@ -148,7 +148,7 @@ class SkewedLaplace(PseudoLikelihood):
         return out
 
     def log_mean(self, y: Array | float, m: Array, v: Array) -> Array:
-        """Log of the density averaged over f ~ N(m, v)."""
+        """Log of the expected density under f ~ N(m, v)."""
         s, mu = np.sqrt(np.maximum(v, 1e-100)), 1.0 - y * m
         times, line, constant = self._parts()
         wrong = log_half_mean(2.0 * times - line, mu, s)  # u > 0, where -log L is 2 gamma k - line
@@ -158,14 +158,14 @@ class SkewedLaplace(PseudoLikelihood):
     # ----- learning the scale
 
     def _log_prior(self, t: float) -> float:
-        """Of gamma or gamma0, at the exponential of t."""
+        """Log prior density of t = log gamma or log gamma0."""
         return (self.a0 - 1.0) * t - self.b0 * math.exp(t)
 
     def _profile(self, fit: float, residual: float, n: float) -> Callable[..., float]:
-        r"""Log likelihood of :math:`\gamma`, as a function of :math:`\log\gamma`, and its prior.
+        r"""Log posterior density of :math:`\gamma`, as a function of :math:`\log\gamma`.
 
-        ``fit`` is the weighted sum of :math:`\ell_i` over rows, ``residual`` that of
-        :math:`\bar u_i` and ``n`` that of one.  A second argument is :math:`\gamma_0`.
+        ``fit`` and ``residual`` are the weighted sums of :math:`\ell_i` and :math:`\bar u_i` over
+        rows, ``n`` is the sum of weights.  An optional second argument is :math:`\gamma_0`.
         """
         times, line, constant = self._parts()
         size = (n * constant - fit + line * residual) / times - residual  # the sum of E|u|
@@ -188,8 +188,8 @@ class SkewedLaplace(PseudoLikelihood):
     def redraw(
         self, fit: float, residual: float, n: float, rng: np.random.Generator
     ) -> SkewedLaplace:
-        """A draw of the scale given f, with the mixing variables integrated out; and of the rate,
-        where that is drawn."""
+        """Draw the scale given f, with the mixing variables integrated out, and the rate if
+        it is drawn."""
         value = self._profile(fit, residual, n)
         t = slice_sample(
             lambda t: value(t) + t if abs(t) < FARTHEST else -np.inf, math.log(self.scale), rng

@@ -1,4 +1,4 @@
-"""The hinge with its corner rounded, as a Gaussian mixture."""
+"""The soft hinge: a hinge loss with a rounded corner, as a Gaussian mixture."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..core.types import Array, Local
 from .base import PseudoLikelihood, averaged_hinges
 from .hinge import augmented_hinge
 
-# sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, over sqrt(2).  That
-# is a mixture of Gaussians; these ten, with weights and standard deviations by least squares, give
-# the value (relative to itself) to 3e-6, and slope and curvature to 2e-5, for all x.
+# sqrt(x^2 + 1) = E|x + e| for a Student variable e of two degrees of freedom, divided by sqrt(2).
+# It is approximated by a mixture of ten Gaussians, with weights and standard deviations by least
+# squares: relative error 3e-6 of the value, error 2e-5 of slope and curvature, for all x.
 SHARES = np.array(
     [
         *(2.731586142857e-02, 1.785658511595e-01, 3.041814243346e-01, 2.572559236243e-01),
@@ -34,7 +34,7 @@ SPREADS = np.array(
 
 @dataclass(frozen=True)
 class SoftHinge(PseudoLikelihood):
-    r"""The pseudo-likelihood of the support vector machine, smooth at the margin.
+    r"""Pseudo-likelihood of a support vector machine with a loss that is smooth at the margin.
 
     With :math:`u = 1 - y f` and softness *s*
 
@@ -48,13 +48,13 @@ class SoftHinge(PseudoLikelihood):
     the hinge; within *s* of it the certainty of a label varies with f, as under the logistic
     likelihood.  The log odds of the two labels,
     :math:`2f + \sqrt{(1 + f)^2 + s^2} - \sqrt{(1 - f)^2 + s^2}`, tend to :math:`2f` as *s* grows.
-    Under :math:`f \sim N(m, v)` a row contributes what it does under the :class:`Hinge`
-    with :math:`\chi = \bar u^2 + v + s^2`.
+    Under :math:`f \sim N(m, v)` the contribution of a row is that of :class:`Hinge` with
+    :math:`\chi = \bar u^2 + v + s^2`.
 
     Parameters
     ----------
     softness : float, default=1.0
-        The softness *s*, at least 0; a fit with 0 is that of the :class:`Hinge`.
+        The softness *s*, at least 0; with 0 the loss is the :class:`Hinge`.
 
     Examples
     --------
@@ -75,13 +75,13 @@ class SoftHinge(PseudoLikelihood):
 
     @property
     def _s(self) -> float:
-        return max(float(self.softness), 1e-6)  # below it nothing changes
+        return max(float(self.softness), 1e-6)  # smaller values make no difference
 
     def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
         return augmented_hinge(y, m, v + self._s**2)
 
     def tight(self, y: Array, m: Array, v: Array | float) -> Local:
-        """By ten Gaussians in place of a Student variable."""
+        """By a mixture of ten Gaussians in place of the Student variable."""
         return averaged_hinges(y, m, v, 1.0, 2.0 * SHARES, (self._s * SPREADS) ** 2)
 
     def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
@@ -108,8 +108,8 @@ class SoftHinge(PseudoLikelihood):
     ) -> Array:
         """By the trapezoidal rule about the mode of the integrand, which is log-concave.
 
-        In steps of asinh(u / s) nothing in it is narrow at the margin.  It covers ``reach``
-        standard deviations of f on either side, which are at least ``narrow`` relative to u.
+        The grid is even in asinh(u / s), which resolves the margin.  It covers ``reach`` standard
+        deviations of f on either side; a standard deviation is at least ``narrow`` times u.
         """
         mu, var = np.broadcast_arrays(1.0 - np.asarray(y * m, float), np.asarray(v, float))
         sd = np.maximum(np.sqrt(var), narrow * (1.0 + np.abs(mu)))

@@ -1,4 +1,4 @@
-"""Priors of the coefficients of a term."""
+"""Priors of the coefficients."""
 
 from .base import Prior
 from .bridge import Bridge, Lasso

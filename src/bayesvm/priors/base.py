@@ -1,4 +1,4 @@
-"""The contract of a prior, with defaults for what only some priors need."""
+"""The base class of priors, with default implementations of optional methods."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ..core.types import Array, Own
 
 
 class Prior(ABC):
-    """Base of all priors of a term's *p* coefficients.
+    """Base class of priors of the *p* coefficients of a term.
 
     ``s`` is the state of the prior, a NamedTuple: the variational factor of its hyperparameters
     (VB, SVI), their mode (EM) or a draw of them (Gibbs).  ``own`` has the means and variances of
-    the coefficients.
+    the coefficients of the term.
 
     Every prior implements ``init`` and ``precisions``; for VB and SVI also ``update`` and
     ``bound``, for EM ``mode`` and ``log_prob``, for Gibbs ``draw``, ``stretch`` and ``stretched``.
-    A method that is not implemented raises ``NotImplementedError``; :meth:`implements` finds out
+    A method that is not implemented raises ``NotImplementedError``; :meth:`implements` tells
     beforehand.
     """
 
-    is_blocked: ClassVar[bool] = False  # groups of ``size`` coefficients are correlated
+    is_blocked: ClassVar[bool] = False  # groups of ``size`` coefficients are correlated a priori
     has_gates: ClassVar[bool] = False  # coefficients can be exactly zero: a selection prior
-    is_learned: bool = True  # there are hyperparameters to learn
-    is_open: bool = False  # there are hyperparameters to choose before a fit
-    is_quadratic: bool = True  # the penalty of a mode is a square
+    is_learned: bool = True  # hyperparameters are learned in the fit
+    is_open: bool = False  # hyperparameters are chosen before the fit
+    is_quadratic: bool = True  # the penalty under EM is quadratic
     is_isotropic: bool = False  # the prior is the same in every orthonormal basis
-    is_pooled: ClassVar[bool] = False  # its state is that of any number of coefficients
+    is_pooled: ClassVar[bool] = False  # the state does not depend on the number of coefficients
     needs_draws: str | None = None  # the parameter that only Gibbs can learn, if there is one
 
     @classmethod
@@ -50,7 +50,7 @@ class Prior(ABC):
         """E[P], the expected prior precision of each coefficient, ``(p,)``."""
 
     def sized(self, rows: float, p: int) -> Prior:
-        """The prior with defaults that depend on the number of rows and columns filled in."""
+        """The prior with defaults filled in that depend on the number of rows and columns."""
         return self
 
     # ----- variational Bayes
@@ -60,14 +60,14 @@ class Prior(ABC):
         raise NotImplementedError
 
     def bound(self, s: Any, own: Own) -> float:
-        """E log p(theta, hyperparameters) - E log q(hyperparameters), at any state."""
+        """E log p(theta, hyperparameters) - E log q(hyperparameters), for any state."""
         raise NotImplementedError
 
     def fixed_point_update(self, s: Any, own: Own, rounds: int = 100, tol: float = 1e-3) -> Any:
-        r"""The fixed point of :meth:`update` where the share of the data in each variance is held.
+        r"""The fixed point of :meth:`update` for fixed numbers of well-determined parameters.
 
-        Data determine the share :math:`1 - P_j\Sigma_{jj}` of a coefficient (MacKay 1992), so that
-        its variance under another prior is :math:`\Sigma_{jj}P_j/P'_j`.
+        The number :math:`1 - P_j\Sigma_{jj}` for a coefficient (MacKay 1992) is held fixed, so that
+        its variance under another prior precision is :math:`\Sigma_{jj}P_j/P'_j`.
         """
         if self.is_blocked or not s:
             return self.update(s, own)
@@ -84,7 +84,7 @@ class Prior(ABC):
     # ----- EM
 
     def expect(self, s: Any, own: Own) -> Any:
-        """State with expectations of mixing variables, hyperparameters held."""
+        """State with new expectations of mixing variables; hyperparameters are fixed."""
         return s
 
     def mode(self, s: Any, own: Own) -> Any:
@@ -96,11 +96,11 @@ class Prior(ABC):
         raise NotImplementedError
 
     def corner(self, s: Any, p: int) -> Array:
-        """Derivative of the penalty at zero, ``(p,)``; positive where it has a kink there."""
+        """Right derivative of the penalty at zero, ``(p,)``; positive for a kink at zero."""
         return np.zeros(p)
 
     def zeroed(self, s: Any, theta: Array, eps: float) -> Array:
-        """Coefficients with those set to zero that only the smoothing ``eps`` keeps from it."""
+        """Coefficients, set to zero if they are nonzero only because of the smoothing ``eps``."""
         return theta
 
     # ----- Gibbs
@@ -114,65 +114,65 @@ class Prior(ABC):
         raise NotImplementedError
 
     def stretched(self, s: Any, t: float) -> Any:
-        """The state that belongs to ``e^t theta``."""
+        """The state scaled to match ``e^t theta``."""
         raise NotImplementedError
 
     def reported(self, hyper: Array) -> dict[str, Array]:
-        """Kept draws of the hyperparameters by name, from numbers of the state ``(..., k)``."""
+        """Draws of the hyperparameters by name, from the numbers of the states ``(..., k)``."""
         return {}
 
     def propose(self, theta: Array, rng: np.random.Generator) -> Any:
-        """Proposed hyperparameters for each row of ``theta``, ``(m, p)``: see inference.leaps."""
+        """Proposed hyperparameters of independence Metropolis for rows of ``theta``, ``(m, p)``."""
         raise NotImplementedError
 
     def log_weight(self, s: Any, theta: Array) -> Array:
-        """log p(theta, s) less the log density of the proposal, ``(m,)``."""
+        """log p(theta, s) minus the log density of the proposal, ``(m,)``."""
         raise NotImplementedError
 
-    # ----- selection: gates of coefficients that may be zero
+    # ----- selection: inclusion of coefficients that may be zero
 
     def odds(self, s: Any, p: int) -> Array:
-        """Prior log odds of each coefficient not to be zero, ``(p,)``."""
+        """Prior log odds of inclusion of each coefficient, ``(p,)``."""
         return np.full(p, np.inf)
 
     def gates(self, s: Any, p: int) -> Array:
-        """Posterior probability of each coefficient not to be zero, ``(p,)``."""
+        """Posterior inclusion probability of each coefficient, ``(p,)``."""
         return np.ones(p)
 
     def gated(self, s: Any, eta: Array) -> Any:
-        """State with new log odds of the gates."""
+        """State with new posterior log odds of inclusion."""
         return s
 
     def starts(self, p: int, rng: np.random.Generator) -> list[Any]:
-        """States from which a search begins."""
+        """Initial states of a search with several starts."""
         return [self.init(p)] * 3
 
-    # ----- effects of groups
+    # ----- random effects
 
-    size: int  # correlated coefficients to a group, if :attr:`is_blocked`
+    size: int  # coefficients per group, if :attr:`is_blocked`
 
     def matrix(self, s: Any) -> Array:
-        """E[Sigma^-1] of a group's coefficients, ``(size, size)``."""
+        """E[Sigma^-1] of the coefficients of a group, ``(size, size)``."""
         raise NotImplementedError
 
     def spread(self, s: Any, p: int) -> Any:
-        """Expected variance (or covariance) of the effects of a group not seen in training."""
+        """Expected variance (or covariance) of the effects of an unknown group."""
         raise NotImplementedError
 
     def scatter(self, s: Any, p: int, n: int, rng: np.random.Generator) -> Array:
-        """n draws of that variance from its variational factor."""
+        """n draws of the variance (or covariance) of the effects from its variational factor."""
         raise NotImplementedError
 
 
 def check_positive(name: str, hint: str = "", **values: Any) -> None:
-    """Refuse parameters of the prior ``name`` that are not positive numbers."""
+    """Raise an error for parameters of the prior ``name`` that are not positive numbers."""
     for key, value in values.items():
         if not (isinstance(value, Real) and 0 < float(value) < np.inf):
             raise ValueError(f"{name}({key}) must be a positive number{hint}; got {value!r}.")
 
 
 def is_definite(M: Array) -> bool:
-    """Whether that is a symmetric, positive definite matrix."""
+    """Whether a matrix is symmetric and positive definite."""
     if M.ndim != 2 or not 0 < M.shape[0] == M.shape[1] or not np.all(np.isfinite(M)):
         return False
     return bool(np.allclose(M, M.T) and np.linalg.eigvalsh(M)[0] > 0)

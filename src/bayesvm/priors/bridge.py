@@ -1,4 +1,4 @@
-"""Priors whose log density is a power of the size of the coefficient."""
+"""Exponential power priors: bridge and lasso."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..core.distributions import inverse_gaussian, slice_sample, tilted_stable
 from ..core.types import Array, Own
 from .base import Prior, check_positive
 
-SMALLEST = 1e-24  # square of a coefficient at which its precision stops growing
+SMALLEST = 1e-24  # squared coefficient below which the precision stays constant
 
 
 class BridgeState(NamedTuple):
-    """E[nu^-alpha] (or a mode, or a draw), the power, and precisions over alpha nu^-alpha."""
+    """E[nu^-alpha] (or a mode, or a draw), alpha, and precisions divided by alpha nu^-alpha."""
 
     rate: float
     alpha: float
@@ -28,7 +28,7 @@ class BridgeState(NamedTuple):
 
 @dataclass(frozen=True)
 class Bridge(Prior):
-    r"""Exponential power prior: zeros under EM for :math:`\alpha \le 1`.
+    r"""Exponential power (bridge) prior, sparse under EM for :math:`\alpha \le 1`.
 
     .. math::
 
@@ -38,7 +38,7 @@ class Bridge(Prior):
 
     It is a mixture of Gaussians, :math:`\theta_j \mid \omega_j \sim N(0, \nu^2\omega_j)` with
     :math:`E[\omega_j^{-1} \mid \theta_j] = \alpha|\theta_j/\nu|^{\alpha-2}`.  Variational Bayes
-    uses the same mixture as a bound that is tight in :math:`\xi_j^2 = E\theta_j^2`,
+    uses the same mixture as a bound that is tight at :math:`\xi_j^2 = E\theta_j^2`,
 
     .. math::
 
@@ -52,7 +52,7 @@ class Bridge(Prior):
     Parameters
     ----------
     alpha : float or None, default=0.5
-        Power, in (0, 2].  ``None`` learns it: a slice sampler under Gibbs, uniform on (0.15, 2).
+        Power, in (0, 2].  ``None`` draws it by slice sampling (Gibbs only), uniform on (0.15, 2).
     nu : float, optional
         Scale of the coefficients (of standardised columns); learned if not given.  The usual
         ``C`` of an l1 support vector machine is :math:`2\nu` at :math:`\alpha = 1`.
@@ -115,7 +115,7 @@ class Bridge(Prior):
         return s._replace(rate=float((self.a + own.mean.size / s.alpha) / (self.b + size)))
 
     def mode(self, s: BridgeState, own: Own) -> BridgeState:
-        """Maximise over the rate; Polson & Scott's ECME step with its right side inverted."""
+        """Maximise over the rate: the ECME step of Polson & Scott with the right side inverted."""
         if self.nu is not None:
             return s
         count = own.mean.size / s.alpha + self.a - 1.0
@@ -129,7 +129,7 @@ class Bridge(Prior):
 
     def bound(self, s: BridgeState, own: Own) -> float:
         half, size = s.alpha / 2, float(own.square.sum())
-        if half != 1.0:  # the quadratics that touch xi^alpha, at E theta^2
+        if half != 1.0:  # the quadratic bounds that touch at xi, evaluated at E theta^2
             xi_alpha = s.relative ** (half / (half - 1.0))
             size = float(np.sum(half * s.relative * own.square + (1.0 - half) * xi_alpha))
         total = self._log_density(s, own.mean.size, size)
@@ -142,7 +142,7 @@ class Bridge(Prior):
         return self._log_density(s, own.mean.size, float(np.sum(own.square ** (s.alpha / 2))))
 
     def _log_density(self, s: BridgeState, p: int, size: float) -> float:
-        """Log density of p coefficients of sum |theta|^alpha, and of the rate if it is learned."""
+        """Log density of p coefficients with sum |theta|^alpha, and of the rate if learned."""
         norm = math.log(2.0) + gammaln(1.0 + 1.0 / s.alpha) - math.log(s.rate) / s.alpha
         total = -p * norm - s.rate * size
         if self.nu is None:
@@ -154,13 +154,13 @@ class Bridge(Prior):
         return np.full(p, s.rate if s.alpha == 1.0 else np.inf if s.alpha < 1.0 else 0.0)
 
     def zeroed(self, s: BridgeState, theta: Array, eps: float) -> Array:
-        # beyond, the slope of the smoothed penalty is that of the penalty to 1e-6
+        # above this the slopes of penalty and smoothed penalty agree to 1e-6
         return np.where((s.alpha <= 1.0) & (np.abs(theta) < 1e3 * eps), 0.0, theta)
 
     # ----- draws
 
     def draw(self, s: BridgeState, theta: Array, rng: np.random.Generator) -> BridgeState:
-        """Scale (and power) with the mixing variables integrated out, then these, last."""
+        """Draw scale (and power) with the mixing variables integrated out, then these variables."""
         p, size = theta.size, np.abs(theta)
         alpha, rate = s.alpha, s.rate
         if self.nu is None:
@@ -175,7 +175,7 @@ class Bridge(Prior):
                     out += math.log(power) - power * self.a * math.log(nu) - self.b * nu**-power
                 return float(out)
 
-            # below .15 the prior is a point mass and a plain
+            # below .15 the prior is close to a point mass plus a flat density
             alpha = slice_sample(log_density, alpha, rng, bounds=(0.15, 2.0))
             rate = nu**-alpha
         z = size * rate ** (1.0 / alpha)
@@ -189,7 +189,7 @@ class Bridge(Prior):
         return BridgeState(float(rate), float(alpha), np.minimum(relative, 1e15))
 
     def reported(self, hyper: Array) -> dict[str, Array]:
-        """Kept draws by name: nu, from nu^-alpha and alpha, and the power if it is drawn."""
+        """Draws by name: nu, computed from nu^-alpha and alpha, and alpha if it is drawn."""
         rate, alpha = hyper[..., 0], hyper[..., 1]
         out: dict[str, Array] = {"scale": rate ** (-1.0 / alpha)}
         return out | ({"power": alpha} if self.alpha is None else {})
@@ -207,10 +207,10 @@ class Bridge(Prior):
 
 @dataclass(frozen=True)
 class Lasso(Bridge):
-    r"""Laplace prior: the l1 penalty :math:`\sum_j|\theta_j|/\nu`, its scale learned or given.
+    r"""Laplace prior: the l1 penalty :math:`\sum_j|\theta_j|/\nu` with a learned or given scale.
 
-    :class:`Bridge` at :math:`\alpha = 1`, where the mode under EM is a convex programme, solved
-    exactly and certified.
+    :class:`Bridge` with :math:`\alpha = 1`.  The mode under EM is the solution of a convex problem,
+    found exactly and with a certificate of optimality.
 
     Parameters
     ----------

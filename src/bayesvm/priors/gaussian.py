@@ -1,4 +1,4 @@
-"""Gaussian priors: of known precision, and with a variance that is learned."""
+"""Gaussian priors with fixed precision or with a learned variance."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Fixed(Prior):
     precision : float or array of shape (p,), (p, p) or (r, r)
         Prior precision, on the scale on which the model is fitted (standardised columns unless
         ``standardize=False``): one number, one for each coefficient, or a positive definite matrix.
-        A matrix of *r* rows, r dividing p, is that of each consecutive group of r coefficients.
-        A number of zero is a flat prior.
+        An (r, r) matrix, with r dividing p, applies to each consecutive group of r coefficients.
+        Zero is a flat prior.
 
     References
     ----------
@@ -87,7 +87,7 @@ class Fixed(Prior):
         return np.full(p, self.precision, dtype=float)
 
     def _square(self, theta: Array) -> Array:
-        """theta' P theta of vectors ``(..., p)``."""
+        """theta' P theta for vectors ``(..., p)``."""
         if not self.is_blocked:
             return np.square(theta) @ self.precisions((), theta.shape[-1])
         u = theta.reshape(*theta.shape[:-1], -1, self.size)
@@ -114,7 +114,7 @@ class Fixed(Prior):
             spread = 0.0 if own.blocks is None else np.sum(own.blocks * P)
         else:
             P = self.precisions(s, own.mean.size)
-            logdet = np.sum(np.log(P[P > 0]) - LOG_2PI)  # a flat direction has density one
+            logdet = np.sum(np.log(P[P > 0]) - LOG_2PI)  # a flat prior has density one
             return float(0.5 * (logdet - P @ (own.mean**2 + own.var)))
         return float(0.5 * (logdet - self._square(own.mean) - spread))
 
@@ -147,7 +147,7 @@ class RidgeState(NamedTuple):
 
 @dataclass(frozen=True)
 class Ridge(Prior):
-    r"""Gaussian prior with one learned variance: the penalty needs no tuning.
+    r"""Gaussian prior with one learned variance, so that the penalty needs no tuning.
 
     .. math::
 
@@ -155,8 +155,8 @@ class Ridge(Prior):
         \sigma^2 \sim \mathrm{IG}(a, b) \quad\text{or}\quad \sigma \sim C^+(s_0).
 
     The half-Cauchy is the mixture :math:`\sigma^2 \mid \xi \sim \mathrm{IG}(\frac12, 1/\xi)`,
-    :math:`\xi \sim \mathrm{IG}(\frac12, s_0^{-2})`: below :math:`a = \frac12` and
-    :math:`b = E[1/\xi]`.  The variational factors are
+    :math:`\xi \sim \mathrm{IG}(\frac12, s_0^{-2})`, for which :math:`a = \frac12` and
+    :math:`b = E[1/\xi]` below.  The variational factors are
 
     .. math::
 
@@ -170,15 +170,15 @@ class Ridge(Prior):
     half_cauchy : float, optional
         Scale :math:`s_0` of a half-Cauchy prior on :math:`\sigma`; replaces ``a`` and ``b``.
     select : bool, default=False
-        Choose the variance before the fit, by the log loss of leave-one-out predictions, and hold
+        Choose the variance before the fit, by the log loss of leave-one-out predictions, and fix
         it: see :mod:`bayesvm.predictive.ridge_selection`.
 
     Notes
     -----
-    When the classes can be separated, the posterior of :math:`\sigma` has the upper tail of its
-    prior.  This does not affect a variational fit, but it does affect Gibbs: under IG(0.01, 0.01)
-    that tail hardly falls at all, under the half-Cauchy the coefficients have no posterior mean,
-    under IG(a, b) they have one for a > 1/2 and a variance for a > 1.
+    If the classes are separable, the posterior of :math:`\sigma` has the upper tail of its prior.
+    This does not affect a variational fit, but it does affect Gibbs sampling: the tail of
+    IG(0.01, 0.01) hardly falls at all; under the half-Cauchy the coefficients have no posterior
+    mean; under IG(a, b) they have a mean for a > 1/2 and a variance for a > 1.
 
     References
     ----------
@@ -221,7 +221,7 @@ class Ridge(Prior):
         return (self.a, self.b) if self.half_cauchy is None else (0.5, s.xi)
 
     def _state(self, variance: float) -> RidgeState:
-        """The state with E[1/xi] given the variance; without xi it is one."""
+        """The state with E[1/xi] given the variance; one under the inverse gamma prior."""
         scale = self.half_cauchy
         return RidgeState(variance, 1.0 if scale is None else 1.0 / (scale**-2 + 1.0 / variance))
 
@@ -249,7 +249,7 @@ class Ridge(Prior):
     # ----- EM
 
     def mode(self, s: RidgeState, own: Own) -> RidgeState:
-        """Maximise over the precision; Polson & Scott's ECME step, with its sign corrected."""
+        """Maximise over the precision: the ECME step of Polson & Scott with the sign corrected."""
         a, b = self._shape_rate(s)
         count = a + 0.5 * own.mean.size - 1.0
         if count <= 0:
@@ -293,7 +293,7 @@ class Ridge(Prior):
         return s._replace(variance=math.exp(2 * t) * s.variance)
 
     def propose(self, theta: Array, rng: np.random.Generator) -> RidgeState:
-        """From the conditional; for the half-Cauchy, without the factor of its tail."""
+        """Draw from the conditional; for the half-Cauchy, without its tail factor."""
         a, b = (self.a, self.b) if self.half_cauchy is None else (0.5, 0.0)
         rate = b + 0.5 * np.square(theta).sum(axis=-1)
         variance = rate / rng.gamma(a + 0.5 * theta.shape[-1], size=rate.shape)
@@ -305,10 +305,10 @@ class Ridge(Prior):
             return -(self.a + half) * np.log(self.b + square)
         return -(0.5 + half) * np.log(square) - np.log1p(self.half_cauchy**2 / s.variance)
 
-    # ----- effects of groups
+    # ----- random effects
 
     def spread(self, s: RidgeState, p: int) -> float:
-        """E[sigma^2], or 1 / E[1/sigma^2] where that is infinite."""
+        """E[sigma^2], or 1 / E[1/sigma^2] if E[sigma^2] is infinite."""
         A = self._shape_rate(s)[0] + 0.5 * p
         return s.variance * A / (A - 1.0) if A > 1.0 else s.variance
 
@@ -318,7 +318,7 @@ class Ridge(Prior):
 
 
 def intercept_prior(scale: Any, default: Fixed | None = None) -> Fixed:
-    """The prior of an intercept from its standard deviation; flat if that is infinite.
+    """The prior of an intercept from its standard deviation, which may be infinite (flat).
 
     The default standard deviation is 100.
     """

@@ -1,4 +1,4 @@
-"""A Gaussian prior of groups of coefficients whose covariance is learned."""
+"""A Gaussian prior for groups of coefficients with a learned covariance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WishartState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InverseWishart(Prior):
-    r"""Groups of *r* coefficients with a common, unstructured covariance: random slopes.
+    r"""Prior of groups of *r* coefficients with a common unstructured covariance (random slopes).
 
     .. math::
 
@@ -38,7 +38,7 @@ class InverseWishart(Prior):
     Parameters
     ----------
     size : int
-        Coefficients to a group, *r*.
+        Number of coefficients per group, *r*.
     freedom : float, optional
         :math:`\nu > r - 1`; by default :math:`r + 1`, under which correlations are uniform.
     scale : float or array of shape (r, r), default=1.0

@@ -1,4 +1,4 @@
-"""Priors under which coefficients can be exactly zero: a spike at zero and a slab."""
+"""Selection priors: spike-and-slab priors under which coefficients can be exactly zero."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class SelectionState(NamedTuple):
     variance: float  # 1 / E[1/sigma^2]
     log_odds: Any  # prior log odds of inclusion, a number or (p,)
     mixing: Any  # E[b], one or (p,)
-    eta: Array  # (p,), log odds of the gates
+    eta: Array  # (p,), posterior log odds of inclusion
 
 
 class Selection(Prior):
-    r"""What the two selection priors share: :math:`\mathsf v_k \sim N(0, \sigma^2/b_k)`.
+    r"""Base class of the selection priors: :math:`\mathsf v_k \sim N(0, \sigma^2/b_k)`.
 
-    Here :math:`b_k = 1`; a member may give it a distribution.
+    Here :math:`b_k = 1`; a subclass may give it a distribution.
     """
 
     has_gates: ClassVar[bool] = True
 
     inclusion: Inclusion
     expected_size: float | None
-    nu: float | None = None  # the standard deviation of the slab if it is known
+    nu: float | None = None  # standard deviation of the slab if it is known
     a: float
     b: float
 
@@ -64,11 +64,11 @@ class Selection(Prior):
                 )
 
     def sized(self, rows: float, p: int) -> Prior:
-        r"""With the default probability of inclusion for so many rows and columns.
+        r"""The prior with the default inclusion probability for n rows and p columns.
 
-        One half, or :math:`n / (p\log_2 p)` if that is less: *n* labels hold at most *n* bits, and
-        to name one of *p* columns takes :math:`\log_2 p` of them, so no more than
-        :math:`n/\log_2 p` columns could be named by the labels.
+        This is one half, or :math:`n / (p\log_2 p)` if that is less: *n* labels contain at most *n*
+        bits, and specifying one of *p* columns takes :math:`\log_2 p` bits, so the labels cannot
+        identify more than :math:`n/\log_2 p` columns.
         """
         if self.inclusion is not None or self.expected_size is not None:
             return self
@@ -76,7 +76,7 @@ class Selection(Prior):
         return replace(this, inclusion=min(0.5, rows / (p * max(math.log2(p), 1.0))))
 
     def _prior_odds(self, p: int) -> Any:
-        """Log odds of inclusion, a number or ``(p,)``; ``expected_size`` goes first."""
+        """Log odds of inclusion, a number or ``(p,)``; ``expected_size`` has precedence."""
         name = type(self).__name__
         if self.expected_size is None:
             if isinstance(self.inclusion, tuple) and len(self.inclusion) != p:
@@ -92,7 +92,7 @@ class Selection(Prior):
             )
         return logit(self.expected_size / p)
 
-    # ----- gates
+    # ----- inclusion
 
     def init(self, p: int) -> SelectionState:
         variance = 1.0 if self.nu is None else float(self.nu) ** 2
@@ -108,7 +108,7 @@ class Selection(Prior):
         return s._replace(eta=eta)
 
     def starts(self, p: int, rng: np.random.Generator) -> list[Any]:
-        """All gates open, at their prior odds, and at random."""
+        """Start with all columns included, at the prior odds, and at random."""
         etas = np.full(p, OPEN), np.full(p, self._prior_odds(p)), logit(rng.uniform(0.05, 0.95, p))
         return [self.init(p)._replace(eta=eta) for eta in etas]
 
@@ -126,10 +126,10 @@ class Selection(Prior):
     def fixed_point_update(
         self, s: SelectionState, own: Own, rounds: int = 100, tol: float = 1e-3
     ) -> SelectionState:
-        """In closed form: columns that are out contribute nothing to the scale."""
+        """In closed form: excluded columns do not contribute to the scale."""
         if self.nu is not None:
             return s
-        free = own.mean.size - np.sum(s.mixing * own.var) / s.variance  # by the data
+        free = own.mean.size - np.sum(s.mixing * own.var) / s.variance  # well-determined parameters
         rate = self.b + 0.5 * np.sum(s.mixing * own.mean**2)
         return s._replace(variance=float(rate / (self.a + 0.5 * max(free, 0.0))))
 
@@ -137,7 +137,7 @@ class Selection(Prior):
         p, tau = own.mean.size, 1.0 / s.variance
         square = np.sum(s.mixing * own.square)
         odds = self.odds(s, p)
-        # minus the divergence of the gates from their prior
+        # minus the KL divergence of the inclusion probabilities from their prior
         softplus = np.logaddexp(0.0, s.eta) - np.logaddexp(0.0, odds)
         gates = np.sum(expit(s.eta) * (odds - s.eta) + softplus)
         total = -0.5 * p * LOG_2PI - 0.5 * tau * square + gates
@@ -159,7 +159,7 @@ class Selection(Prior):
 
 @dataclass(frozen=True)
 class SpikeSlab(Selection):
-    r"""Coefficients that are zero or Gaussian, with inclusion probabilities.
+    r"""Spike-and-slab prior with a Gaussian slab; reports inclusion probabilities.
 
     .. math::
 
@@ -168,25 +168,25 @@ class SpikeSlab(Selection):
         \mathsf v_k \mid \nu \sim N(0, \nu^2), \quad
         \nu^2 \sim \mathrm{IG}(a, b).
 
-    Gibbs draws the gate of each column with the coefficients integrated out, from the sums over
-    rows alone.  Inclusion probabilities average the conditional probabilities of these draws.
+    Gibbs draws each :math:`\gamma_k` with the coefficients integrated out, from sums over rows.
+    Reported inclusion probabilities are averages of the conditional probabilities of these draws.
 
     Parameters
     ----------
     inclusion : float or array of shape (p,), optional
-        Prior probability :math:`\pi` of each column to matter: one for all, or one a column.  The
-        default is one half, or :math:`n / (p\log_2 p)` of *n* rows and *p* columns if that is less:
-        52 rows of 12,625 genes expect 4 to matter.
+        Prior probability :math:`\pi` that a column is included: one for all, or one per column.
+        The default is one half, or :math:`n / (p\log_2 p)` for *n* rows and *p* columns if that is
+        less: with 52 rows and 12,625 genes, 4 genes are expected to be included.
     expected_size : float, optional
-        Number of columns expected to matter; replaces ``inclusion``.
+        Expected number of included columns; replaces ``inclusion``.
     nu : float, optional
         Standard deviation of the slab (for standardised columns); learned if not given.
     learn_inclusion : bool, default=False
-        Learn :math:`\pi` too, under Gibbs: its prior is then
-        :math:`\mathrm{Beta}(1, 1/\pi_0 - 1)`, of mean ``inclusion``.
+        Learn :math:`\pi` too (Gibbs only), with the prior
+        :math:`\mathrm{Beta}(1, 1/\pi_0 - 1)`, whose mean is ``inclusion``.
     a, b : float, default=5.0
-        Shape and rate of the inverse gamma on :math:`\nu^2`.  Its tail must fall quickly: where the
-        columns that are in separate the classes, only the prior bounds the draws of a chain.
+        Shape and rate of the inverse gamma on :math:`\nu^2`.  Its tail must fall quickly: if the
+        included columns separate the classes, only the prior limits the draws.
 
     References
     ----------
@@ -235,14 +235,14 @@ class SpikeSlab(Selection):
         return s._replace(variance=float(variance), log_odds=log_odds)
 
     def reported(self, hyper: Array) -> dict[str, Array]:
-        """Variance of the slab, and the prior probability of inclusion if it is drawn."""
+        """Variance of the slab, and the prior inclusion probability if it is drawn."""
         out = {"variance": hyper[..., 0]}
         return out | ({"inclusion": expit(hyper[..., 1])} if self.learn_inclusion else {})
 
 
 @dataclass(frozen=True)
 class LaplaceZero(Selection):
-    r"""Coefficients that are zero or Laplace, with inclusion probabilities.
+    r"""Spike-and-slab prior with a Laplace slab; reports inclusion probabilities.
 
     .. math::
 
@@ -253,28 +253,28 @@ class LaplaceZero(Selection):
         \sigma^2 \sim \mathrm{IG}(a, b),
 
     so that :math:`\mathsf v_k` is Laplace of scale :math:`\sigma`.  The variational factors are
-    :math:`q(b_k)`, inverse Gaussian of mean :math:`(E[\sigma^{-2}]E\mathsf v_k^2)^{-1/2}` and shape
-    1, :math:`q(\sigma^2) = \mathrm{IG}(a + p/2,\; b + \frac12\sum_k E b_k E\mathsf v_k^2)` and one
-    probability a gate.  A chain draws gates and coefficients together, given *b* and
-    :math:`\sigma^2`.
+    :math:`q(b_k)`, inverse Gaussian with mean :math:`(E[\sigma^{-2}]E\mathsf v_k^2)^{-1/2}` and
+    shape 1, :math:`q(\sigma^2) = \mathrm{IG}(a + p/2,\; b + \frac12\sum_k E b_k E\mathsf v_k^2)`
+    and a probability for each :math:`\gamma_k`.  Gibbs draws :math:`\gamma` and coefficients
+    together, given *b* and :math:`\sigma^2`.
 
     Parameters
     ----------
     inclusion : float or array of shape (p,), optional
-        Prior probability :math:`\rho` of each column to matter: one for all, or one a column.  The
-        default is one half, or :math:`n / (p\log_2 p)` of *n* rows and *p* columns if that is less:
-        52 rows of 12,625 genes expect 4 to matter.
+        Prior probability :math:`\rho` that a column is included: one for all, or one per column.
+        The default is one half, or :math:`n / (p\log_2 p)` for *n* rows and *p* columns if that is
+        less: with 52 rows and 12,625 genes, 4 genes are expected to be included.
     expected_size : float, optional
-        Number of columns expected to matter; replaces ``inclusion``.
+        Expected number of included columns; replaces ``inclusion``.
     a, b : float, default=5.0
-        Shape and rate of the inverse gamma on :math:`\sigma^2`.  The paper has 0.01 for both; a
-        chain whose model is empty for a while, or whose columns separate the classes, then drifts
-        far into the tail.
+        Shape and rate of the inverse gamma on :math:`\sigma^2`.  With 0.01 for both, as in the
+        paper, a chain drifts far into the tail while no column is included or if the included
+        columns separate the classes.
 
     Notes
     -----
-    Variational inclusion probabilities are overconfident, and there are local optima: several
-    starts are made and the best bound is kept.  Those of Gibbs are not overconfident.
+    Variational inclusion probabilities are overconfident, and there are local optima: the best of
+    several starts is used.  Inclusion probabilities of Gibbs sampling are not overconfident.
 
     References
     ----------
@@ -309,7 +309,7 @@ class LaplaceZero(Selection):
         return super().bound(s, own) + float(mixing)
 
     def draw(self, s: SelectionState, theta: Array, rng: np.random.Generator) -> SelectionState:
-        """Mixing variables, then the scale."""
+        """Draw the mixing variables, then the scale."""
         inside = theta != 0
         mixing = 0.5 / rng.standard_exponential(theta.size)  # 1/b is exponential with mean 2
         mixing[inside] = inverse_gaussian(np.abs(theta[inside]) / math.sqrt(s.variance), 1.0, rng)
@@ -319,5 +319,5 @@ class LaplaceZero(Selection):
         return s._replace(variance=float(variance), mixing=mixing)
 
     def reported(self, hyper: Array) -> dict[str, Array]:
-        """The scale of the slab, whose variance is twice its square."""
+        """The scale of the slab; the variance of the slab is twice its square."""
         return {"scale": np.sqrt(hyper[..., 0])}
