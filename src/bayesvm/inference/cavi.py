@@ -1,13 +1,13 @@
-r"""Coordinate ascent of the papers' bound (Luts & Ormerod, Algorithms 1 to 4).
+r"""Coordinate ascent variational inference (Luts & Ormerod, Algorithms 1 to 4).
 
-A sweep sums rows at the present moments of f, then updates
+A sweep sums likelihood contributions at the current moments of f, then updates
 
 .. math::
 
     \Sigma^{-1} \leftarrow S + E[P], \qquad \mu \leftarrow \mu + \Sigma(g - E[P]\mu),
 
-then the hyperparameters, with a selection prior the gates of coefficients, and latent entries of
-rows.  No sweep lowers the bound.
+then the hyperparameters, the inclusion probabilities of a selection prior, and latent entries of
+rows.  No sweep decreases the ELBO.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .progress import Ascent, Monitor, Progress, Watch, silent
 
 
 class BoundFell(RuntimeError):
-    """A bound fell: an error in a component, or rounding, where columns are very large."""
+    """The ELBO decreased: an error in a component, or rounding with very large columns."""
 
 
 class Sweep(NamedTuple):
     """The bound of a state, and the next state.
 
-    ``fast`` may be tried first: it moves the scale of a selection prior further, and can lower the
-    bound.
+    ``fast``, which may be tried first, changes the scale of a selection prior more and can decrease
+    the bound.
     """
 
     bound: float
@@ -43,7 +43,7 @@ class Sweep(NamedTuple):
 
 
 def bound_of(problem: Problem, state: State) -> float:
-    """The evidence lower bound of a state, complete with constants."""
+    """The ELBO of a state, including constants."""
     model, (coef, priors, latents) = problem.model, state
     stats = replace(problem, latents=latents).expectations(
         gated_coef(coef, model.gates(priors)), gram=True
@@ -60,11 +60,11 @@ def coordinate_ascent(
     watch: Watch = silent,
     frozen: bool = False,
 ) -> Ascent:
-    """Sweeps of the augmented bound, which never falls (Luts & Ormerod, Algorithms 1 to 3).
+    """Coordinate ascent of the augmented bound (Luts & Ormerod, Algorithms 1 to 3).
 
-    Stops when a sweep raises the bound by less than ``tol`` of its size and moves no coefficient
+    Stops when a sweep raises the bound by less than ``tol`` of its size and changes no coefficient
     by more than ``10 * sqrt(tol)`` posterior standard deviations.  With ``frozen``, inclusion
-    probabilities stay as they are.
+    probabilities are fixed.
     """
     if problem.model.is_latent and not state.latents:
         state = state._replace(latents=start_latents(problem))
@@ -115,7 +115,7 @@ def sweep(problem: Problem, state: State, frozen: bool = False) -> Sweep:
 def gated_sweep(problem: Problem, state: State, frozen: bool) -> Sweep:
     """A sweep of coordinate ascent with a selection prior (Luts & Ormerod, Algorithm 3).
 
-    With ``frozen``, inclusion probabilities stay as they are.
+    With ``frozen``, inclusion probabilities are fixed.
     """
     model, (coef, priors, _) = problem.model, state
     gate, odds = model.gates(priors), model.odds(priors)
@@ -139,8 +139,8 @@ def gated_sweep(problem: Problem, state: State, frozen: bool) -> Sweep:
         return State(new, updated, latents)
 
     plain = at_scales(priors)
-    # columns that are out only repeat the scale: where rows are few it would hardly move, and
-    # it moves towards its fixed point as soon as inclusion probabilities are still
+    # excluded columns only reproduce the scale, which then hardly changes with few rows; it
+    # moves towards its fixed point once inclusion probabilities are stable
     after = np.asarray(model.gates(plain.priors))
     if coef.cov.is_point or not np.allclose(after, gate, rtol=0.0, atol=1e-5):
         return Sweep(bound, plain)
@@ -148,10 +148,10 @@ def gated_sweep(problem: Problem, state: State, frozen: bool) -> Sweep:
 
 
 def searched(problem: Problem, state: State) -> State:
-    """Gates opened or shut by a greedy search at the present weights of rows.
+    """Include and exclude columns by a greedy search at the current weights of rows.
 
-    A mean-field factor of a coefficient behind an open gate is narrow and keeps it open; here the
-    coefficients are integrated out.
+    The mean-field factor of an included coefficient is narrow, which keeps the column included;
+    the search integrates the coefficients out.
     """
     model, (coef, priors, latents) = problem.model, state
     gate, odds = model.gates(priors), model.odds(priors)
@@ -167,7 +167,7 @@ def searched(problem: Problem, state: State) -> State:
 def search_models(
     problem: Problem, rng: np.random.Generator, max_iter: int, tol: float, watch: Watch = silent
 ) -> State:
-    """Selection has local optima: the best of several rough fits, and of searches from it."""
+    """The best of several rough fits and of searches from it, because there are local optima."""
     model, latents = problem.model, start_latents(problem)
     rough = (max_iter, max(tol, 1e-5), watch)
     each = [t.prior.starts(t.design.width, rng) for t in model.terms]

@@ -1,4 +1,4 @@
-"""Draws of chains, and the growing record of one chain."""
+"""Draws of Markov chains, and the record of a running chain."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ..data import Serial
 from .model import Latents, Model, States
 from .problem import Problem
 
-LIKELIHOOD = "likelihood"  # under which draws of its scale and other numbers are kept
-PAIRS = 400  # draws kept for rows with latent entries
+LIKELIHOOD = "likelihood"  # key of the draws of its scale and other parameters
+PAIRS = 400  # number of draws kept for rows with latent entries
 
 
 class Position(NamedTuple):
-    """Where a chain stands; ``fit`` is its log pseudo-likelihood there."""
+    """Current position of a chain; ``fit`` is the log pseudo-likelihood."""
 
     theta: Array
     priors: States
     fit: float = np.nan
-    inclusion: Array | None = None  # inclusion probabilities, where a sweep computed them
+    inclusion: Array | None = None  # inclusion probabilities, if a sweep computed them
     latents: Latents = ()
-    likelihood: Any = None  # with the scale last drawn, where it has one to draw
-    moments: Array | None = None  # of theta given weights and scales: mean, mean square; (2, K)
+    likelihood: Any = None  # with the last drawn scale, if the scale is drawn
+    moments: Array | None = None  # (2, K), mean and mean square of theta given weights and scales
 
     @property
     def pair(self) -> Pair:
@@ -37,19 +37,19 @@ class Position(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A draw of the coefficients and of the parameters of latent entries, one a term."""
+    """A draw of the coefficients and of the parameters of latent entries of each term."""
 
     theta: Array
     params: tuple[Any, ...]
 
 
 def _each(priors: States, fn: Callable[[Any], Any]) -> States:
-    """A function of every number of the states."""
+    """The states with a function applied to every array."""
     return tuple(s and type(s)(*map(fn, s)) for s in priors)
 
 
 class Run(NamedTuple):
-    """Consecutive draws of one chain: ``(m, K)``, hyperparameters with m rows, ``(m,)``."""
+    """Consecutive draws of a chain: ``(m, K)``, hyperparameters with m rows, and ``(m,)``."""
 
     theta: Array
     priors: States
@@ -77,27 +77,27 @@ class Run(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Kept draws: coefficients ``(chains, draws, K)`` and hyperparameters by term."""
+    """Draws after the burn-in: coefficients ``(chains, draws, K)``, hyperparameters by term."""
 
     theta: Array
     hyper: dict[str, Array]
-    log_prob: Array  # (chains, draws), pseudo-likelihood of each kept draw
-    start: Any = None  # the state the chains were started around
+    log_prob: Array  # (chains, draws), log pseudo-likelihood
+    start: Any = None  # the state around which chains start
     inclusion: Array | None = None  # (chains, K), mean inclusion probability, for selection priors
-    pairs: tuple[Pair, ...] = ()  # with parameters of latent entries, as many of each chain in turn
+    pairs: tuple[Pair, ...] = ()  # with parameters of latent entries, equally many per chain
     cells: Array | None = None  # of one chain: count, sum and sum of squares of latent entries
     moments: Array | None = None  # (chains, 2, K), averaged conditional means and mean squares
 
     @property
     def conditional(self) -> tuple[Array, Array] | None:
-        """Mean and variance of theta by averages of conditional moments, where these were kept."""
+        """Rao-Blackwellised mean and variance of theta, if conditional moments were stored."""
         if self.moments is None:
             return None
         mean, square = self.moments.mean(axis=0)
         return mean, square - mean**2
 
     def typical(self, problem: Problem) -> Problem:
-        """The problem with the numbers of its likelihood, where they were drawn, at their means."""
+        """The problem with drawn likelihood parameters at their posterior means."""
         drawn = self.hyper.get(LIKELIHOOD)
         if drawn is None:
             return problem
@@ -106,7 +106,7 @@ class Draws(NamedTuple):
 
     @classmethod
     def joined(cls, chains: list[Draws], start: Any) -> Draws:
-        """Chains side by side, as long as the shortest."""
+        """Combine chains, truncated to the shortest."""
         chains = worth_keeping(chains, [c.log_prob.size for c in chains])
         least, some = min(c.log_prob.size for c in chains), min(len(c.pairs) for c in chains)
         chances = [c.inclusion for c in chains if c.inclusion is not None]
@@ -123,18 +123,18 @@ class Draws(NamedTuple):
 
 
 def for_chains(problem: Problem) -> tuple[Problem, bool]:
-    """The problem as chains draw from it, and whether their rows, not they, share the cores."""
+    """The problem for sampling, and whether cores parallelise over rows instead of chains."""
     size = problem.n * problem.model.width
     if size < 2**21 and not problem.blocks.ready and not problem.model.is_latent:
-        problem = problem.assembled()  # columns are built once, not once a sweep
+        problem = problem.assembled()  # columns are built once instead of in every sweep
     shared = size >= 2**22 or problem.blocks.remote
     return (problem if shared else replace(problem, engine=Serial())), shared
 
 
 def run_chains(chain: Callable[..., Any], count: int, n_jobs: int | None, *watch: Any) -> list[Any]:
-    """Results of chains: in parallel, or one after another and reported to ``watch``.
+    """Run chains in parallel, or one after another with reports to ``watch``.
 
-    ``chain(k, *watch)`` returns the result of chain k, and whether a callback has stopped it.
+    ``chain(k, *watch)`` returns the result of chain k, and whether a callback stopped it.
     """
     if n_jobs not in (None, 1):
         return [part for part, _ in Parallel(n_jobs=n_jobs)(map(delayed(chain), range(count)))]
@@ -148,16 +148,16 @@ def run_chains(chain: Callable[..., Any], count: int, n_jobs: int | None, *watch
 
 
 def worth_keeping(chains: list[Any], sizes: list[int]) -> list[Any]:
-    """Chains without the last, if that was stopped so early that all would have to be cut short.
+    """Chains to combine: drops a last chain that was stopped early if this leaves more draws.
 
-    Chains side by side are as long as the shortest; those kept leave most draws.
+    Combined chains are truncated to the shortest.
     """
     few = len(chains) * sizes[-1] < (len(chains) - 1) * sizes[0]
     return chains[:-1] if few else chains
 
 
 def averaged(latents: Latents, chains: list[Array | None]) -> Latents:
-    """Latent entries at their means over chains, each with its own variance."""
+    """Latent entries with means and variances over all chains."""
     held = [c for c in chains if c is not None]
     if not held:
         return latents
@@ -176,26 +176,26 @@ def averaged(latents: Latents, chains: list[Array | None]) -> Latents:
 
 
 class Record:
-    """The draws of one chain as it grows; a checkpoint holds them as plain arrays.
+    """The draws of a running chain, stored as plain arrays in a checkpoint.
 
-    The rows of the burn-in come first, then every thin-th draw.  A hyperparameter is a number or a
-    small matrix; those with one value per coefficient are not kept.
+    The burn-in comes first, then every thin-th draw.  Hyperparameters are numbers or small
+    matrices; hyperparameters with one value per coefficient are not stored.
     """
 
     def __init__(
         self, model: Model, priors: States, burn_in: int, draws: int, thin: int, chains: int = 1
     ) -> None:
         self.burn_in, self.thin, self.width, self.names = burn_in, thin, model.width, model.names
-        self.t = 0  # draws made, burn-in and thinned ones included
-        self.parts: list[dict[str, Array]] = []  # rows in the order in which they were drawn
+        self.t = 0  # number of draws, with burn-in and thinned draws
+        self.parts: list[dict[str, Array]] = []  # in the order of the draws
         terms = zip(model.names, priors, strict=True)
         self.hyper = [name for name, s in terms if any(np.ndim(x) != 1 for x in s)]
         self.pairs: list[Pair] = []
         self.cells: Array | None = None
-        self.every = thin * -(-draws // max(1, PAIRS // chains))  # draws from one pair to the next
+        self.every = thin * -(-draws // max(1, PAIRS // chains))  # draws between two pairs
 
     def add(self, run: Run, at: Position | None = None) -> None:
-        """More draws; a sweep ended ``at`` a position, and has more to keep."""
+        """Append draws; a sweep gives its position ``at``, with further quantities to store."""
         m, late = run.fit.size, self.t - self.burn_in
         rows = np.arange(m) if late < 0 else np.arange(-late % self.thin, m, self.thin)
         self.t += m
@@ -221,7 +221,7 @@ class Record:
                 self.pairs.append(at.pair)
 
     def rows(self) -> dict[str, Array]:
-        """What is kept of all draws, one row for each."""
+        """The stored quantities of all draws, with one row per draw."""
         if len(self.parts) > 1:
             keys = self.parts[0]
             self.parts = [{key: np.concatenate([x[key] for x in self.parts]) for key in keys}]
@@ -233,14 +233,14 @@ class Record:
         return self.rows()["theta"][few] if self.parts else np.empty((0, self.width))
 
     def burnt(self, like: States) -> Run:
-        """The second half of the burn-in, for priors whose states are nothing but numbers."""
+        """The second half of the burn-in, for priors whose states are single numbers."""
         held = {key: x[self.burn_in // 2 : self.burn_in] for key, x in self.rows().items()}
         terms = zip(self.names, like, strict=True)
         priors = tuple(s and type(s)(*held[f"hyper/{name}"].T) for name, s in terms)
         return Run(held["theta"], priors, held["fit"])
 
     def draws(self, last: Position) -> Draws:
-        """The kept draws; if none was due before a stop, the last one made."""
+        """The draws after the burn-in; if the chain was stopped before, its last draw."""
         first = self.burn_in
         if self.t <= self.burn_in:
             self.t, first = self.burn_in, -1
@@ -256,14 +256,14 @@ class Record:
         )
 
     def arrays(self, at: Position, rng: np.random.Generator) -> dict[str, Array]:
-        """The record, the chain's position and its generator, for a checkpoint."""
+        """The record, the position of the chain and its random generator, for a checkpoint."""
         place = at._replace(latents=(), likelihood=None, inclusion=None, moments=None)
         generator = np.array(json.dumps(rng.bit_generator.state))
         made = {f"rows/{key}": x for key, x in self.rows().items()}
         return {"t": np.array(self.t), "generator": generator, **dict(leaves(place, "at")), **made}
 
     def load(self, held: dict[str, Array], at: Position, rng: np.random.Generator) -> Position:
-        """Undo :meth:`arrays`; ``at`` is any position of the chain."""
+        """Undo :meth:`arrays`; ``at`` is a position of the same structure."""
         self.t = int(held["t"])
         rng.bit_generator.state = json.loads(str(held["generator"]))
         rows = {key[5:]: x for key, x in held.items() if key.startswith("rows/")}

@@ -1,4 +1,4 @@
-"""EM and ECME: the point estimate of a support vector machine, with a certificate of optimality."""
+"""EM and ECME: point estimates, with a certificate of optimality for hinge losses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Certificate(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an ascent is: the state, and dual variables, which the first step finds."""
+    """Current point of an ascent: the state, and dual variables after the first step."""
 
     state: State
     hinges: Array | None = None  # (hinges of a row, n)
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Mode(Ascent):
-    """A point estimate; a likelihood made of hinges adds dual variables and a certificate."""
+    """A point estimate, for sums of hinges with dual variables and a certificate."""
 
     certificate: Certificate | None = None
     dual: Array = field(default_factory=lambda: np.empty(0))
@@ -44,7 +44,7 @@ class Mode(Ascent):
 
 @dataclass(frozen=True)
 class EM:
-    r"""EM, and ECME where the prior has a scale to learn: a point estimate.
+    r"""EM, or ECME for a prior with a learned scale: a point estimate.
 
     EM is coordinate ascent with the variance of f replaced by :math:`\varepsilon^2`.  Every hinge
     :math:`2u^+ = u + |u|` becomes :math:`u + \sqrt{u^2 + \varepsilon^2}`, and a penalty
@@ -56,34 +56,34 @@ class EM:
           + \tfrac12\theta^\top P\theta,
         \qquad 0 \le J_\varepsilon - J_0 \le \varepsilon\sum_i k_i .
 
-    The smoothing :math:`\varepsilon` is :math:`10^{-1}, 10^{-2}, \dots`, each level started at the
-    solution of the previous one.  An EM step solves
+    The smoothing :math:`\varepsilon` is :math:`10^{-1}, 10^{-2}, \dots`; each level starts at the
+    solution of the previous level.  An EM step solves
 
     .. math::
 
         \Big(\sum_i \frac{k_i}{r_i} x_i x_i^\top + P\Big)\,d\theta = -\nabla J_\varepsilon,
         \qquad r_i = \sqrt{u_i^2 + \varepsilon^2} ,
 
-    and needs many steps near a kink.  The accelerated step is Newton's for the equations
+    and needs many steps near a kink.  The accelerated step is a Newton step for the equations
     :math:`r_i z_i = u_i`, where :math:`\phi_i = k_i(1 + z_i)` are the dual variables of the hinges:
     weights are multiplied by :math:`1 - z_i u_i / r_i`, and
     :math:`z_i \leftarrow u_i/r_i + (1 - z_i u_i/r_i)\,du_i/r_i`, clipped to :math:`[-1, 1]`.  The
-    corners of a lasso or bridge penalty are treated alike.  For smooth likelihoods it is Newton's
-    step.  The matrix is positive definite, and a step is halved until the objective falls.
+    corners of a lasso or bridge penalty are treated alike.  For smooth likelihoods it is a Newton
+    step.  The matrix is positive definite, and steps are halved until the objective falls.
 
     Parameters
     ----------
     max_iter : int, default=500
         Maximum number of steps at each level of smoothing.
     tol : float, default=1e-12
-        A level ends when a step lowers the objective by less than this fraction of its size.
+        A level ends if a step lowers the objective by less than this fraction of its size.
     eps_min : float, default=1e-10
         Last level of smoothing.
     accelerate : bool, default=True
-        ``False`` gives the printed algorithm, iterate by iterate.
+        ``False`` runs the algorithm exactly as in the paper.
     learn : {"evidence", "mode"}, default="evidence"
-        How hyperparameters of the prior are learned.  ``"evidence"`` takes them from a variational
-        fit and keeps them fixed.  ``"mode"`` maximises over them together with the coefficients
+        How hyperparameters of the prior are learned.  ``"evidence"`` fixes them at the values of a
+        variational fit.  ``"mode"`` maximises over them together with the coefficients
         (ECME); the joint mode can collapse to zero coefficients for any data, with a warning.
 
     References
@@ -137,7 +137,7 @@ class EM:
         return finished(problem, run)
 
     def _ascend(self, problem: Problem, run: Ascent, eps: float, watch: Monitor) -> Ascent:
-        """Steps at one level of smoothing; the log posterior never falls."""
+        """Steps at one level of smoothing; the log posterior never decreases."""
         model, y, c = problem.model, problem.y, problem.c
         lik, path, has_hinges = model.likelihood, run.path, model.likelihood.implements("hinges")
         state, z, zeta = run.state
@@ -184,7 +184,7 @@ class EM:
         return Ascent(Place(state, z, zeta), value, path, *end)
 
     def _moved(self, model: Model, state: State, step: Array, eps: float) -> State:
-        """The state after a step of the coefficients, with the scales of the prior to match."""
+        """The state after a step of the coefficients, with updated scales of the prior."""
         coef = Coef(state.coef.mean + step, state.coef.cov)
         priors = model.update(state.priors, coef, "mode") if self.learn == "mode" else state.priors
         return smoothed(model, coef.mean, eps, priors)
@@ -193,8 +193,8 @@ class EM:
 class Kink:
     r"""A smoothed absolute value :math:`r = \sqrt{x^2 + \varepsilon^2}` with its dual variable z.
 
-    Newton's step takes the share :math:`1 - zx/r` of the weight :math:`1/r` of EM, at least that
-    of the smoothed function itself at a distance of one.
+    The Newton step multiplies the EM weight :math:`1/r` by :math:`1 - zx/r`; the product is at
+    least the curvature of the smoothed function at a distance of one.
     """
 
     def __init__(self, x: Array, eps: float, z: Array | float | None) -> None:
@@ -209,15 +209,15 @@ class Kink:
 
 
 def smoothed(model: Model, mean: Array, eps: float, priors: States) -> State:
-    """The state at a point, smoothed by ``eps``, with expected latent variables of its priors."""
+    """The state at a point, smoothed by ``eps``, with expected mixing variables of priors."""
     coef = Coef(mean, Point(model.width, eps))
     return State(coef, model.update(priors, coef, "expect"))
 
 
 def objective(problem: Problem, state: State, f: Array | None = None) -> float:
-    """Log of the pseudo-posterior at a (smoothed) point, up to the evidence."""
+    """Log pseudo-posterior at a (smoothed) point, up to the log evidence."""
     f = problem.matvec(state.coef.mean) if f is None else f
-    v = state.coef.cov.quad(f)  # of a point: its smoothing, squared
+    v = state.coef.cov.quad(f)  # for a point: eps squared
     rows = problem.model.likelihood.expected(problem.y, f, v).bound
     return float(problem.c @ rows + problem.model.log_prior(state.priors, state.coef))
 
@@ -225,10 +225,10 @@ def objective(problem: Problem, state: State, f: Array | None = None) -> float:
 def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
     """``(C' W C + P)^-1 slope``.
 
-    A matrix is factorised.  The dual form, which divides by precisions, and the diagonal are
-    preconditioners of conjugate gradients.
+    Dense and arrow forms are factorised.  The dual form, which divides by precisions, and the
+    diagonal form are preconditioners of conjugate gradients.
     """
-    S, half = problem.gram(weight), np.sqrt(np.finfo(float).eps)  # half of all digits
+    S, half = problem.gram(weight), np.sqrt(np.finfo(float).eps)  # half the digits
     if problem.form in ("dense", "arrow"):
         return covariance(S, P).solve(slope)
     cov = covariance(S, np.maximum(P, half * S.diag()))
@@ -242,7 +242,7 @@ def solve(problem: Problem, weight: Array, P: Precision, slope: Array) -> Array:
 
 
 def finished(problem: Problem, run: Ascent) -> Mode:
-    """The end of an ascent without smoothing: zeros of a sparse prior, and the certificate."""
+    """The result of an ascent without smoothing: exact zeros, and the certificate."""
     model, lik, (coef, priors, _) = problem.model, problem.model.likelihood, run.state.state
     eps, parts = coef.cov.eps, model.parts(priors)
     state = smoothed(model, coef.mean, 0.0, priors)
@@ -250,7 +250,7 @@ def finished(problem: Problem, run: Ascent) -> Mode:
     zeroed = np.concatenate([p.zeroed(s, coef.mean[at], eps) for p, s, at in parts])
     sparse = smoothed(model, zeroed, 0.0, priors)
     value = objective(problem, sparse)
-    if value >= bound - eps * model.width * problem.weight:  # a column may be large
+    if value >= bound - eps * model.width * problem.weight:  # columns may be large
         state, bound = sparse, value
     end = (state, bound, [*run.path, bound], run.n_iter, run.converged, run.change, run.stopped)
     if not lik.implements("hinges"):
@@ -289,9 +289,9 @@ def certificate(problem: Problem, state: State, phi: Array) -> Certificate:
 
 
 def _warn_if_collapsed(problem: Problem, state: State) -> None:
-    """A joint mode of coefficients and scale can be zero for any data.
+    """Warn if the joint mode of coefficients and scale has collapsed to zero.
 
-    The scale is then within 30 % of its mode at coefficients of zero.
+    The scale is then within 30 % of its mode for zero coefficients.
     """
     each = problem.model.each(state.priors, state.coef)
     for term, (prior, s, own) in zip(problem.model.terms, each, strict=True):

@@ -1,4 +1,4 @@
-"""Gibbs sampling: the same pass with draws."""
+"""Gibbs sampling by data augmentation."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ class Gibbs:
     r"""Gibbs sampling by data augmentation.
 
     A sweep draws the latent weights :math:`w \mid \theta` row by row, then
-    :math:`\theta \mid w \sim N(Q^{-1}r, Q^{-1})` with :math:`Q = S + P`, then stretches all scaled
-    coefficients together with their scales (a slice move with the weights integrated out, which
-    is what lets the chain move when the classes nearly separate), then draws the scales.  After the
-    burn-in, where enough are accepted, all but one in a hundred draws are cheaper *leaps*
-    (:mod:`bayesvm.inference.independence_metropolis`): same posterior, several times the effective
-    draws per second.
-    Entries of rows that are not known are drawn after the coefficients, then the parameters of
-    their own distribution (Appendix C); such models make no leaps.
+    :math:`\theta \mid w \sim N(Q^{-1}r, Q^{-1})` with :math:`Q = S + P`, then stretches
+    coefficients together with their scales (a slice move with the weights integrated out, without
+    which the chain mixes slowly if the classes are nearly separable), then draws the scales.  After
+    the burn-in, if acceptance rates permit, 99 % of the draws are cheaper *leaps*
+    (:mod:`bayesvm.inference.independence_metropolis`): they have the same posterior and give
+    several times as many effective draws per second.
+    Missing entries are drawn after the coefficients, then the parameters of their distribution
+    (Appendix C); such models make no leaps.
 
     Parameters
     ----------
     draws : int, default=1000
         Draws kept from each chain.
     burn_in : int, default=500
-        Sweeps thrown away first.
+        Number of initial sweeps to discard.
     chains : int, default=4
-        Independent chains, started around the variational posterior; ``n_jobs`` of the estimator
+        Number of chains, started around the variational posterior; ``n_jobs`` of the estimator
         runs them in parallel.
     thin : int, default=1
-        Keep every thin-th sweep.
+        Keep every ``thin``-th sweep.
     scale_move : bool, default=True
-        Make the stretching move.
+        Whether to stretch coefficients together with their scales.
     leaps : int, default=4
-        Proposals for each draw between sweeps; 0 for plain Gibbs, every draw a sweep.
+        Number of proposals for each draw between sweeps; 0 for plain Gibbs sampling.
     moves : int, default=4
-        Columns that may enter, leave or be exchanged after each sweep with the latent weights
-        integrated out, for selection priors.  Each costs some fifty evaluations of the likelihood;
-        0 for none.
+        Number of proposals per sweep to include, exclude or exchange a column with the latent
+        weights integrated out, for selection priors.  Each costs about fifty evaluations of the
+        likelihood; 0 turns them off.
     rao_blackwell : bool, default=False
         Report means and variances of coefficients as averages of their conditional moments given
         the latent weights and the scales, :math:`E[\theta \mid y] \approx \frac1G\sum_g b_g` and
         :math:`\mathrm{Var}[\theta \mid y] \approx \frac1G\sum_g \{\mathrm{diag}\,B_g + b_g^2\}
-        - \bar b^2`, which vary less from chain to chain than those of the draws.  Intervals and
-        predictions of new rows are those of the draws.  Every draw is then a sweep.  For linear
+        - \bar b^2`, which vary less between chains than means and variances of the draws.
+        Intervals and predictions still use the draws.  Every draw is then a sweep.  Only for linear
         machines without a selection prior.
 
     References
@@ -106,7 +106,7 @@ class Gibbs:
                 "Gibbs(rao_blackwell=True) is for priors without selection; inclusion "
                 "probabilities of selection priors are averages of conditional ones anyway."
             )
-        if start is None and model.has_gates:  # from no columns at all, and from many
+        if start is None and model.has_gates:  # starts with no columns, and with many columns
             start = State(model.start(), model.init(), start_latents(problem))
         if model.likelihood.is_learned:
             known, near = learned(problem, VB(tol=1e-5), rng)
@@ -129,7 +129,7 @@ class Gibbs:
         n_jobs: int | None = None,
         likelihood: Likelihood | None = None,
     ) -> Draws:
-        """Chains of sweeps that start around a state; a checkpoint keeps them as they grow."""
+        """Run chains that start around a state; a checkpoint stores them during the run."""
         seed, store = int(rng.integers(2**32)), watch.store if isinstance(watch, Monitor) else None
         chain = partial(self._chain, problem, sweep, start, likelihood, seed)
         parts = run_chains(chain, self.chains, n_jobs if store is None else None, watch, store)
@@ -146,7 +146,7 @@ class Gibbs:
         watch: Watch = silent,
         store: Any = None,
     ) -> tuple[Draws, bool]:
-        """One chain, and whether it was stopped; with leaps one draw in a hundred is a sweep."""
+        """Run a chain; returns whether it was stopped.  With leaps 1 % of the draws are sweeps."""
         rng, model = stream(seed, "chain", k), problem.model
         theta = start.coef.mean + start.coef.cov.sample(1, rng)[0]
         latents = sample_latents(start.latents, rng)
@@ -164,7 +164,7 @@ class Gibbs:
             at = record.load(held, at, rng)
         while record.t < total and not stop:
             ahead = (self.burn_in - record.t) % 100  # draws before the next sweep is due
-            # learned from the chain's own early draws, in a resumed one again
+            # learned from early draws of the chain, again in a resumed chain
             if moves and guide is None and record.t >= self.burn_in // 2:
                 guide = Guide.learn(replace(problem, latents=at.latents), record.early())
             if tries and record.t >= self.burn_in:
@@ -191,7 +191,7 @@ class Gibbs:
         key: tuple[int, ...],
         guide: Guide | None = None,
     ) -> Position:
-        """One sweep; a ``guide`` moves indicators of selection priors once more."""
+        """One sweep; with a ``guide``, indicators of selection priors are moved in addition."""
         if at.likelihood is not None:
             problem = problem.with_likelihood(at.likelihood)
         model, problem = problem.model, replace(problem, latents=at.latents)
@@ -211,7 +211,7 @@ class Gibbs:
         priors, latents, likelihood = at.priors, at.latents, at.likelihood
         if self.scale_move:
             theta, priors = stretch(problem, theta, priors, rng)
-            for k in model.grouped:  # effects of groups also by themselves
+            for k in model.grouped:  # random effects also separately
                 theta, priors = stretch(problem, theta, priors, rng, only=k)
         if latents:
             coef = Coef(theta, Point(theta.size))
@@ -219,7 +219,7 @@ class Gibbs:
             theta, latents = rotate_latents(model, theta, latents, priors, rng)
             problem = replace(problem, latents=latents)
         fit = float(problem.log_likelihoods(theta[None])[0])
-        if likelihood is not None:  # its scale, given theta alone
+        if likelihood is not None:  # its scale, given theta with weights integrated out
             sums = standing(problem, Coef(theta, Point(model.width)), fit)
             likelihood = likelihood.redraw(*sums, rng)
             fit = float(problem.with_likelihood(likelihood).log_likelihoods(theta[None])[0])
@@ -236,8 +236,8 @@ def stretch(
 ) -> tuple[Array, States]:
     """Scale move: theta and its scales times e^t, with the latent weights integrated out.
 
-    It must follow the draw of theta and precede the next draw of the weights.  ``only`` one term is
-    stretched, or all of them.
+    It must follow the draw of theta and precede the next draw of the weights.  ``only`` selects
+    one term to stretch; the default is all terms.
     """
     model, moving = problem.model, theta
     if only is not None:
@@ -261,10 +261,10 @@ def stretch(
 
 
 def crowded(problem: Problem, theta: Array) -> Array:
-    """A start with many columns in: all, or as many as expected, those of the largest gradient.
+    """A start with many columns: all, or the expected number, chosen by the largest gradients.
 
-    (With more columns than rows, some large set of them separates the classes, and a chain that
-    starts there does not leave it.)
+    With more columns than rows a large set of columns can separate the classes, and a chain that
+    starts with such a set does not leave it.
     """
     model, K = problem.model, theta.size
     slope = problem.expectations(Coef(np.zeros(K), Point(K))).g

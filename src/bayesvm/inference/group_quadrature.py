@@ -8,15 +8,15 @@ the shared coefficients and of the covariance factors over groups,
     p(y \mid \beta, \Sigma) = \prod_g \int N(u; 0, \Sigma)
         \prod_{i \in g} p(y_i \mid a_i^\top\beta + z_i^\top u)^{c_i}\, du .
 
-A Gaussian :math:`q(u_g)` cannot follow the skewed posterior of a group whose labels are all equal,
-and a variational bound then favours variances that are too small.  Here
+A Gaussian :math:`q(u_g)` fits the skewed posterior of a group with equal labels poorly, so that a
+variational bound favours too small variances.  Here
 
-1. :func:`group_sums` finds the mode of each group's integrand, and integrates over a tensor grid
+1. :func:`group_sums` finds the mode of each group's integrand and integrates over a tensor grid
    of Gauss-Hermite nodes about it: the log likelihood, its gradient (Fisher's identity) and its
    Hessian (Louis's identity);
 2. :func:`find_mode` maximises the log posterior of :math:`\beta` and of :math:`\phi`, the entries
    of the Cholesky factor of :math:`\Sigma` with logarithms on the diagonal, by Newton's method;
-3. :func:`integrate_groups` follows the posterior of :math:`\phi` along the principal axes of its
+3. :func:`integrate_groups` evaluates the posterior of :math:`\phi` along the principal axes of its
    covariance, with the Gaussian of :math:`\beta` given :math:`\phi` at each point, and returns the
    moments of coefficients and groups averaged over these points.
 
@@ -47,18 +47,18 @@ from .progress import Ascent, Progress, Watch, silent
 
 
 class GroupRows(NamedTuple):
-    """Rows in the order of their groups; those of group *g* are ``ends[g]`` to ``ends[g + 1]``."""
+    """Rows sorted by group; group *g* has the rows ``ends[g]`` to ``ends[g + 1]``."""
 
-    A: Array  # (n, p), columns with shared coefficients
-    Z: Array  # (n, r), columns with effects of groups
+    A: Array  # (n, p), columns of fixed effects
+    Z: Array  # (n, r), columns of random effects
     y: Array  # (n,)
     c: Array  # (n,), weights
     ends: Array  # (G + 1,)
     likelihood: Likelihood
-    v: Any = 0.0  # (n, 1), variance of A beta given the effects, for a likelihood with a kink
+    v: Any = 0.0  # (n, 1), variance of A beta given the effects; for kinks only
 
     def chunks(self, nodes: int, entries: int = 2**17) -> Any:
-        """Consecutive groups with about so many entries, rows times nodes: a core's cache."""
+        """Batches of groups with about ``entries`` entries (rows times nodes), to fit the cache."""
         first, G = 0, self.ends.size - 1
         while first < G:
             last = int(np.searchsorted(self.ends, self.ends[first] + entries // nodes, "right")) - 1
@@ -69,8 +69,8 @@ class GroupRows(NamedTuple):
     def derivatives(self, rows: slice, f: Array, v: Any) -> Local:
         """Log likelihood and its derivatives in f, ``(n, nodes)``.
 
-        A likelihood with a kink is averaged over the variance *v* about each node, and over that
-        of beta: its posterior is not Gaussian about a mode at a kink.
+        A likelihood with a kink is averaged over the variance *v* about each node and over the
+        variance of beta, because its posterior is not Gaussian about a mode at a kink.
         """
         if not self.likelihood.is_kinked:
             return self.likelihood.augmented(self.y[rows, None], f, 0.0)
@@ -79,7 +79,7 @@ class GroupRows(NamedTuple):
 
 
 def group_rows(problem: Problem) -> GroupRows:
-    """All rows of a problem, from wherever they are."""
+    """All rows of a problem, collected from its engine."""
     likelihood, read = problem.model.likelihood, problem.rows
 
     def visit(b: Block, y: Array, c: Array) -> tuple[Array, ...]:
@@ -96,10 +96,10 @@ def group_rows(problem: Problem) -> GroupRows:
 
 
 class GroupSums(NamedTuple):
-    """The log likelihood of (beta, phi), its derivatives, and the effects given (beta, phi)."""
+    """The log likelihood of (beta, phi), its derivatives, and moments of the effects."""
 
     value: float
-    scores: Array  # (G, p + d), the gradient, group by group
+    scores: Array  # (G, p + d), the gradient of each group
     hessian: Array  # (p + d, p + d), minus the second derivatives
     gram: Array  # (p, p), minus the second derivatives in beta given the effects
     mode: Array  # (G, r)
@@ -109,7 +109,7 @@ class GroupSums(NamedTuple):
 
 
 def cholesky_factor(phi: Array, r: int) -> Array:
-    """Lower factors of covariances from their entries, with logarithms on the diagonal."""
+    """Lower Cholesky factors from their entries phi, with logarithms on the diagonal."""
     L, (i, j), at = np.zeros((*phi.shape[:-1], r, r)), np.tril_indices(r), np.arange(r)
     L[..., i, j] = phi
     L[..., at, at] = np.exp(L[..., at, at])
@@ -117,9 +117,9 @@ def cholesky_factor(phi: Array, r: int) -> Array:
 
 
 def group_modes(rows: GroupRows, beta: Array, Lambda: Array, start: Array) -> tuple[Array, Array]:
-    """Modes of the integrands, ``(G, r)``, by Newton's method, and curvatures there.
+    """Modes of the integrands, ``(G, r)``, by Newton's method, and curvatures at the modes.
 
-    A step changes f by at most two at any row, the range over which a label informs about f.
+    A step changes f by at most two for any row, the range over which a likelihood varies.
     """
     mode, curvature = start.copy(), np.empty((*start.shape, start.shape[1]))
     longest = 2.0 / np.maximum(np.max(np.abs(rows.Z), axis=0), 1e-300) / start.shape[1]
@@ -136,7 +136,7 @@ def group_modes(rows: GroupRows, beta: Array, Lambda: Array, start: Array) -> tu
             step = np.linalg.solve(H, gradient[..., None])[..., 0]
             gain = np.einsum("gr,gr->g", step, gradient)
             u += np.clip(step, -longest, longest)
-            if np.all(gain < 1e-2):  # nodes need not be about the mode itself
+            if np.all(gain < 1e-2):  # nodes need not be centred exactly
                 break
         curvature[some] = H
     return mode, curvature
@@ -149,21 +149,21 @@ def _sums(weights: Array, ends: Array) -> Any:
 
 
 def group_sums(rows: GroupRows, beta: Array, phi: Array, k: int, start: Array) -> GroupSums:
-    """The integrals by *k* nodes along each axis; modes are found from ``start``."""
+    """The integrals with *k* nodes along each axis; the search for modes begins at ``start``."""
     (G, r), p, d = start.shape, beta.size, phi.size
     L = cholesky_factor(phi, r)
     inverse = np.linalg.inv(L)
     mode, curvature = group_modes(rows, beta, inverse.T @ inverse, start)
     root = np.swapaxes(np.linalg.inv(np.linalg.cholesky(curvature)), 1, 2)  # root root' = H^-1
     axis, weight = roots_hermitenorm(k)
-    axis, weight = axis[weight > 0.0], weight[weight > 0.0]  # of many some are below any number
+    axis, weight = axis[weight > 0.0], weight[weight > 0.0]  # drop weights that underflow
     x = np.array(list(product(axis, repeat=r)))  # (nodes, r)
     log_weight = np.log(weight)[np.array(list(product(range(axis.size), repeat=r)))].sum(axis=1)
     log_weight = log_weight + 0.5 * np.sum(x * x, axis=1) - 0.5 * r * LOG_2PI
     smooth = 1.0 / 64.0  # an eighth of the standard deviation of a group, squared
 
     # With u = L w, the derivative of log N(u; 0, L L') in phi_a is w'X_a w, X_a = L^-1 dL/dphi_a,
-    # less one for the diagonal entries.
+    # minus one for the diagonal entries.
     j, i = np.tril_indices(r)
     on_diagonal = (j == i).astype(float)
     X = np.zeros((d, r, r))
@@ -204,7 +204,7 @@ def group_sums(rows: GroupRows, beta: Array, phi: Array, k: int, start: Array) -
             score[:, p + m] = np.einsum("gki,ij,gkj->gk", w, X[m], w) - on_diagonal[m]
         scores[some] = (score @ share[..., None])[..., 0]
         slope[some] = np.swapaxes(score @ (share[..., None] * gap), 1, 2)
-        # Louis: the Hessian is the mean of the complete-data Hessians less the scores' covariance
+        # Louis: the Hessian is the mean complete-data Hessian less the covariance of the scores
         h = c * np.einsum("nk,nk->n", share.take(codes, axis=0), local.h)
         gram += (A * h[:, None]).T @ A
         score -= scores[some, :, None]
@@ -220,17 +220,17 @@ def group_sums(rows: GroupRows, beta: Array, phi: Array, k: int, start: Array) -
 
 
 class Mode(NamedTuple):
-    """The mode of (beta, phi), or of beta given phi, with the posterior there."""
+    """The mode of (beta, phi), or of beta given phi, with the posterior at the mode."""
 
     beta: Array
     phi: Array
     priors: tuple[Any, ...]  # states of the priors
     rows: GroupRows
-    k: int  # nodes along an axis that are enough
+    k: int  # sufficient number of nodes per axis
     effects: Array  # (G, r), modes
     sums: Any = None  # GroupSums
-    cov: Any = None  # the covariance by Laplace's approximation
-    step: Any = None  # of beta, that Newton's method would make next
+    cov: Any = None  # the covariance of the Laplace approximation
+    step: Any = None  # next Newton step of beta
     ascent: Any = None
 
 
@@ -243,10 +243,10 @@ class _Posterior:
         self.p, self.r = self.rows.A.shape[1], self.rows.Z.shape[1]
 
     def start(self, state: State | None) -> Mode:
-        """Where Newton's method starts.
+        """The initial value of Newton's method.
 
-        No rule converges fast for a likelihood with a kink, which has forty nodes and is averaged
-        over an eighth of a group's standard deviation.
+        Quadrature converges slowly for a likelihood with a kink, which therefore has forty nodes
+        and is averaged over an eighth of the standard deviation of a group.
         """
         coef, priors, _ = state or State(self.model.start(), self.model.init())
         s = priors[-1]
@@ -257,24 +257,24 @@ class _Posterior:
         return Mode(beta, L[np.tril_indices(self.r)], priors, self.rows, k, effects)
 
     def precision(self, priors: tuple[Any, ...]) -> Array:
-        """Prior precisions of the shared coefficients, ``(p,)``."""
+        """Prior precisions of the fixed effects, ``(p,)``."""
         parts = self.model.parts(priors)[:-1]
         each = [prior.precisions(s, at.stop - at.start) for prior, s, at in parts]
         return np.concatenate([np.empty(0), *each])
 
     def updated(self, priors: tuple[Any, ...], mean: Array, var: Array) -> tuple[Any, ...]:
-        """States of the priors of the shared coefficients, given these."""
+        """States of the priors of the fixed effects, given their moments."""
         parts = self.model.parts(priors)[:-1]
         return (*(prior.update(s, Own(mean[at], var[at])) for prior, s, at in parts), priors[-1])
 
     def with_covariance(self, s: Any, Sigma: Array) -> Any:
-        """The state of the prior of the effects with this covariance."""
+        """The state of the prior of the random effects for a covariance."""
         if self.prior.is_blocked:
             return s._replace(covariance=Sigma)
         return s._replace(variance=float(Sigma[0, 0]))
 
     def log_prior(self, s: Any, phi: Array) -> float:
-        """Log density of phi: of the precision matrix, and the Jacobian of the factor."""
+        """Log density of phi: density of the precision matrix times the Jacobian."""
         L = cholesky_factor(phi, self.r)
         powers = self.r - np.arange(self.r) + 1.0 - 2.0 * (self.r + 1.0)
         none = Own(np.empty(0), np.empty(0))
@@ -303,12 +303,12 @@ def find_mode(
     tol: float = 1e-3,
     max_nodes: int = 4096,
 ) -> Mode:
-    """The mode of beta and phi together, or of beta with phi ``held``, by Newton's method.
+    """The mode of (beta, phi), or of beta with phi ``held`` fixed, by Newton's method.
 
-    Steps that lower the log posterior are halved, and after three of these there are twice the
-    nodes.  It ends when a step would gain less than ``tol`` nats and the learned precisions of the
-    coefficients move by less than 1 %, with twice the nodes along each axis too.  A grid of more
-    than ``max_nodes`` raises LinAlgError.
+    Steps that lower the log posterior are halved; after three halvings the number of nodes is
+    doubled.  It converges when a step would gain less than ``tol`` nats and the learned precisions
+    change by less than 1 %, also with twice the nodes along each axis.  A grid of more than
+    ``max_nodes`` raises LinAlgError.
     """
     beta, phi, priors, rows, k, effects, *_ = at
     p, is_kinked = beta.size, rows.likelihood.is_kinked
@@ -350,13 +350,13 @@ def find_mode(
             stopped = watch(Progress("vb", len(history), max_iter, value, gain), None)
         if stopped or (is_settled and checked):
             break
-        if is_settled:  # with more nodes at the same place
+        if is_settled:  # check with more nodes at the same point
             if held and (2 * k) ** posterior.r > max_nodes:
                 break
             k, checked, last = 2 * k, True, None
             continue
         checked, halved, last = is_kinked, 0, None if is_kinked else (value, beta, phi)
-        f = rows.A @ step[:p]  # a step moves f by at most two in the root mean square
+        f = rows.A @ step[:p]  # a step changes f by at most two (root mean square)
         longest = max(float(np.sqrt(np.mean(f * f))) / 2.0, float(np.max(np.abs(step[p:]))), 1.0)
         step = step / longest
         beta, phi, priors = beta + step[:p], phi + step[p:], learned
@@ -371,7 +371,7 @@ def _inverse(H: Array, p: int, loosest: float = 2.0) -> Array:
     Standard deviations along the principal axes of phi are ``loosest`` at most.
     """
     inner = np.linalg.inv(H[:p, :p])
-    follow = -inner @ H[:p, p:]  # how beta follows phi
+    follow = -inner @ H[:p, p:]  # derivative of beta in phi
     values, vectors = np.linalg.eigh(H[p:, p:] + H[p:, :p] @ follow)
     own = (vectors / np.maximum(values, loosest**-2)) @ vectors.T
     across = follow @ own
@@ -379,15 +379,15 @@ def _inverse(H: Array, p: int, loosest: float = 2.0) -> Array:
 
 
 class Marginal(NamedTuple):
-    """Derivatives of the log likelihood without the groups' effects, at its penalised mode.
+    """Derivatives of the log likelihood with effects integrated out, at its penalised mode.
 
-    Derivatives in beta come first; those in phi follow where the rows inform about it.
+    Derivatives in beta come first, then derivatives in phi if phi is identified by the data.
     """
 
     beta: Array  # (p,)
     P: Array  # (q,), prior precisions
     hessian: Array  # (q, q), minus the second derivatives
-    scores: Array  # (G, q), first derivatives, group by group
+    scores: Array  # (G, q), first derivatives of each group
 
 
 def _marginal(posterior: _Posterior, top: Mode, loosest: float = 2.0) -> Marginal:
@@ -400,7 +400,7 @@ def _marginal(posterior: _Posterior, top: Mode, loosest: float = 2.0) -> Margina
 
 
 class Integrated(NamedTuple):
-    """The posterior of coefficients and groups, and draws of the covariance of the effects."""
+    """The posterior of fixed and random effects, and draws of the covariance of the latter."""
 
     state: Any  # State, and draws (m, r, r), if the posterior was explored
     variances: Any
@@ -416,11 +416,11 @@ def integrate_groups(
     explore: bool = True,
     entries: int = 2**25,
 ) -> Integrated | None:
-    """The posterior with the effects integrated out; without ``explore`` the mode alone.
+    """The posterior with the effects integrated out; without ``explore`` only the mode.
 
-    ``None`` where it has no meaning, or numbers overflow.  Effects must be of one factor, at most
-    three a group, with a learned covariance.  The columns are gathered in memory, so that they
-    have at most so many ``entries``.
+    ``None`` if the model is not supported, or numbers overflow.  It must have one grouping factor
+    with at most three effects per group and a learned covariance.  The columns are collected in
+    memory and may have at most ``entries`` entries.
     """
     model = problem.model
     if len(model.grouped) != 1 or model.is_latent or model.has_gates or model.has_residual:
@@ -441,7 +441,7 @@ def integrate_groups(
 
 
 class Point(NamedTuple):
-    """The Gaussian of beta given phi, and of the effects given beta and phi."""
+    """The Gaussians of beta given phi, and of the effects given beta and phi."""
 
     log_density: float
     beta: Array  # (p,)
@@ -452,7 +452,7 @@ class Point(NamedTuple):
 
 
 def _point(posterior: _Posterior, top: Mode, phi: Array, near: Array) -> Point:
-    """The mode of beta given phi, from a value nearby, and the log density of phi."""
+    """The mode of beta given phi, from the initial value ``near``, and the log density of phi."""
     found = find_mode(posterior, top._replace(beta=near, phi=phi), held=True)
     sums, cov, slope = found.sums, found.cov, found.sums.slope[..., : posterior.p]
     log_density = found.ascent.bound + found.ascent.change + 0.5 * np.linalg.slogdet(cov)[1]
@@ -467,15 +467,15 @@ def _explore(
     depth: float = 4.0,
     draws: int = 2000,
 ) -> tuple[State, Array]:
-    """The posterior of phi along its principal axes, and the moments of all else over it.
+    """The posterior of phi along its principal axes, and moments averaged over it.
 
     Points are ``spacing`` standard deviations of phi apart, up to the first whose log density is
-    ``depth`` nats or more below the highest.  A trapezoidal sum over them is right to one percent
-    for a Gaussian.  After a stop there is the mode alone.
+    ``depth`` nats or more below the highest.  A trapezoidal sum over them is accurate to one
+    percent for a Gaussian.  If a callback stops the fit, only the mode is returned.
     """
     p, r, phi, stopped = posterior.p, posterior.r, top.phi, top.ascent.stopped
     values, vectors = np.linalg.eigh(top.cov[p:, p:])
-    follow = np.linalg.solve(top.cov[p:, p:], top.cov[p:, :p])  # (d, p), how beta follows phi
+    follow = np.linalg.solve(top.cov[p:, p:], top.cov[p:, :p])  # (d, p), regression of beta on phi
     centre = _point(posterior, top, phi, top.beta)
     cov, own, u = np.zeros((p, p)), np.zeros_like(centre.own), centre.mean.copy()
     across, beta = np.zeros((*u.shape, p)), centre.beta.copy()
@@ -495,7 +495,7 @@ def _explore(
         logs = np.array([x.log_density for x in points])
         share = np.exp(logs - logs.max())
         share /= share.sum()
-        # moments over this axis, of which there are d; shifts and variances of the axes add up
+        # moments over one of d axes; shifts and variances of the axes are added
         b = sum(k * x.beta for k, x in zip(share, points, strict=True))
         m = sum(k * x.mean for k, x in zip(share, points, strict=True))
         beta, u = beta + b - centre.beta, u + m - centre.mean
@@ -513,7 +513,7 @@ def _explore(
     Sigmas = L @ np.swapaxes(L, 1, 2)
     mean_precision = np.linalg.inv(Sigmas).mean(axis=0)
     last = posterior.with_covariance(top.priors[-1], np.linalg.inv(mean_precision))
-    # the Gaussian of beta and the effects, by that of the effects given beta
+    # the Gaussian of beta and the effects, from the effects given beta
     slope = np.swapaxes(np.linalg.solve(cov, np.swapaxes(across, 1, 2)), 1, 2)
     R = np.linalg.cholesky(np.linalg.inv(own - slope @ np.swapaxes(across, 1, 2)))
     groups = Eliminated(R, -(np.swapaxes(R, 1, 2) @ slope).reshape(r * len(R), p))
@@ -523,7 +523,7 @@ def _explore(
 
 
 def _quantiles(x: Array, log_density: Array, n: int) -> Array:
-    """Evenly spaced quantiles of a number, from its log density at some points."""
+    """Evenly spaced quantiles of a variable, from its log density at the points x."""
     fine = np.linspace(x[0], x[-1], 100 * x.size)
     density = np.exp(CubicSpline(x, log_density)(fine) - log_density.max())
     mass = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])

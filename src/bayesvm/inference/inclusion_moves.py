@@ -1,7 +1,7 @@
-r"""Moves of indicators with the latent weights integrated out, for selection priors.
+r"""Metropolis moves of inclusion indicators with the latent weights integrated out.
 
-A sweep decides about columns given the latent weights, which hold every row near its current
-predictor: a column with large entries in few rows then seldom enters or leaves.  Here a column
+A sweep draws indicators given the latent weights, which keep f of every row near its current
+value: a column with large entries in few rows then seldom enters or leaves.  Here a column
 enters, leaves or takes the place of another by a Metropolis step on the pseudo-likelihood itself.
 Column *k* moves along a line,
 
@@ -9,17 +9,17 @@ Column *k* moves along a line,
 
     \theta(v) = \phi + v t, \qquad t_k = 1, \qquad t_B = -(R + P)_{BB}^{-1} R_{Bk},
 
-so that the other columns *B* that are in make up for it.  *R* is a matrix of sums over rows that is
-held fixed.  Proposals :math:`q` on the line follow its density, evaluated at some forty places that
-depend on :math:`\phi` alone, and constant in between.  With
+so that the other included columns *B* compensate.  *R* is a fixed Gram matrix.  The proposal
+density :math:`q` on the line approximates the posterior density, piecewise constant between about
+forty points that depend on :math:`\phi` alone.  With
 
 .. math::
 
     \log A_k(v) = \mathrm{logit}\,\pi_k + \ell\{\theta(v)\} - \ell(\phi)
         + \log\frac{p\{\theta(v)\}}{p(\phi)} - \log q(v)
 
-a column that is out enters at :math:`v \sim q` with probability :math:`\min\{1, A_k(v)\}`, one
-that is in at *v* leaves, for :math:`\phi = \theta - v t`, with probability
+an excluded column enters at :math:`v \sim q` with probability :math:`\min\{1, A_k(v)\}`, a column
+included at *v* leaves, for :math:`\phi = \theta - v t`, with probability
 :math:`\min\{1, 1/A_k(v)\}`, and column *j* takes the place of *k*, from the same
 :math:`\phi`, with probability :math:`\min\{1, A_j(v_j)/A_k(v_k)\}`.
 """
@@ -42,16 +42,16 @@ from .problem import Problem
 
 @dataclass(frozen=True)
 class Guide:
-    """What proposals are made from: sums over rows, and how often each column is tried."""
+    """Parameters of the proposals: sums over rows, and how often each column is tried."""
 
     S: Any
     chance: Array
 
     @classmethod
     def learn(cls, problem: Problem, draws: Array, smooth: float = 0.25) -> Guide:
-        """From early draws ``(m, K)``; half of all tries are for columns that were in and out.
+        """From early draws ``(m, K)``; half of all tries are for columns that changed in them.
 
-        Weights of rows are curvatures averaged over a variance ``smooth`` of f, for a kink.
+        Row weights are curvatures averaged over a variance ``smooth`` of f, because of kinks.
         """
         model, (y, c) = problem.model, (problem.y, problem.c)
         mean = draws.mean(axis=0) if len(draws) else np.zeros(model.width)
@@ -66,9 +66,10 @@ class Guide:
         return cls(S, chance / chance.sum())
 
     def partner(self, k: int, rng: np.random.Generator) -> int:
-        """Another column, more often the more it correlates with column *k*.
+        """A random column, with higher probability if it is correlated with column *k*.
 
-        By the fourth power of the squared correlation; uncorrelated ones together have 1 %.
+        Probabilities are proportional to the fourth power of the squared correlation, plus 1 % in
+        total for uniform choices.
         """
         own, row = self.S.diag(), self.S.rows(np.array([k]))[0]
         weight = (row**2 / np.maximum(own[k] * own, 1e-300)) ** 4 + 0.01 / own.size
@@ -78,17 +79,17 @@ class Guide:
 
 
 def can_move(problem: Problem) -> bool:
-    """Whether indicators can be moved: rows are here, and no effects of groups."""
+    """Whether indicators can be moved: rows are in this process, without random effects."""
     model = problem.model
     here = not problem.blocks.remote and problem.form in ("dense", "factored")
     return model.has_gates and here and model.likelihood.implements("tight")
 
 
 class Line(NamedTuple):
-    """The line of a column, and the proposal on it: constant between knots."""
+    """The line of a column, and its piecewise constant proposal density."""
 
-    t: Array  # how theta moves with the coefficient of the column, (K,)
-    d: Array  # how f moves, (n,)
+    t: Array  # (K,), derivative of theta in the coefficient of the column
+    d: Array  # (n,), derivative of f
     log_prior: float  # log of the odds and of the normaliser of the slab,
     slope: float  # -slope v - bend v^2 / 2
     bend: float
@@ -96,7 +97,7 @@ class Line(NamedTuple):
     mass: Array  # probability of a proposal between two knots
 
     def log_weight(self, v: float) -> float:
-        """Log of prior over proposal at *v*; the likelihood is left out."""
+        """Log ratio of prior and proposal at *v*, without the likelihood."""
         j = int(np.searchsorted(self.knots, v)) - 1
         if not 0 <= j < self.mass.size:
             return np.inf
@@ -114,11 +115,11 @@ def move_indicators(
     fine: int = 22,
     depth: float = 15.0,
 ) -> Array:
-    """Coefficients after so many columns were tried, every other one to be exchanged.
+    """Coefficients after a number of tried columns, every second try with an exchange.
 
-    The density on a line is evaluated at places of .25 to 1,024 conditional standard deviations on
-    both sides, then at ``fine`` places where its logarithm is less than ``depth`` below the
-    largest.  The weights must be drawn anew after the moves.
+    The density on a line is evaluated at .25 to 1,024 conditional standard deviations on both
+    sides, then at ``fine`` points where its logarithm is less than ``depth`` below the maximum.
+    The weights must be drawn again after the moves.
     """
     model, S = problem.model, guide.S
     P: Any = model.precision(priors)
@@ -138,7 +139,7 @@ def move_indicators(
         return t, problem.matvec(t)
 
     def line(k: int, t: Array, d: Array, phi: Array, f: Array) -> Line:
-        """From ``phi``, where column *k* is out and the predictor is ``f``."""
+        """The line from ``phi``, where column *k* is excluded and the linear predictor is ``f``."""
         bend, slope = float(P @ (t * t)), float(P @ (t * phi))
 
         def log_density(v: Array) -> Array:

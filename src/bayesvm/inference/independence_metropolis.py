@@ -1,19 +1,18 @@
-r"""Leaps: Metropolis steps between Gibbs sweeps, with the latent weights integrated out.
+r"""Independence Metropolis steps (leaps) between Gibbs sweeps, with latent weights integrated out.
 
-A proposal that does not depend on where the chain stands can be evaluated in advance, many at a
-time: one product of the rows with a matrix of proposals, where a sweep needs a product of the rows
-with themselves.  The proposals come from a Student distribution around the Gaussian closest to the
-posterior, and bring their scales :math:`s` along, drawn from their conditional or close to it.  A
-leap from :math:`(\theta, s)` to :math:`(\theta^*, s^*)` is accepted with probability
-:math:`\min(1, R^*/R)`,
+Proposals that do not depend on the position of the chain can be evaluated in advance, many at a
+time: one product of the design matrix with a matrix of proposals, whereas a sweep needs a Gram
+matrix.  The coefficients are drawn from a Student distribution around a Gaussian approximation of
+the posterior, the scales :math:`s` exactly or approximately from their conditional.  A leap from
+:math:`(\theta, s)` to :math:`(\theta^*, s^*)` is accepted with probability :math:`\min(1, R^*/R)`,
 
 .. math::
 
     \log R = \ell(\theta) + \log\frac{p(\theta, s)}{q(s \mid \theta)} - \log q(\theta),
 
-with :math:`\ell` the log pseudo-likelihood itself.  A whole run of leaps is thus decided by one
-vector of numbers.  Where the posterior is far from elliptical few proposals are accepted;
-then none are made, and the chain is plain Gibbs.
+with :math:`\ell` the log pseudo-likelihood.  One vector of :math:`\log R` thus decides a whole run
+of leaps.  If the posterior is far from elliptical, few proposals would be accepted; then no leaps
+are made, and the chain is plain Gibbs.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ def leap(
     tries: int,
     rng: np.random.Generator,
 ) -> Run:
-    """A run of ``steps`` draws, each after ``tries`` proposals from a Student distribution."""
+    """Make ``steps`` draws, each after ``tries`` proposals from a Student distribution."""
     places = Run.of(at).then(offers(problem, proposal, steps * tries, rng))
     return places.take(accept(ratios(problem, proposal, places), rng)[tries::tries])
 
 
 def offers(problem: Problem, proposal: Any, n: int, rng: np.random.Generator) -> Run:
-    """Places to leap to, scales and all."""
+    """Draw proposals of coefficients and scales."""
     model = problem.model
     theta = proposal.rvs(n, random_state=rng).reshape(n, model.width)
     terms = zip(model.terms, model.slices, strict=True)
@@ -57,7 +56,7 @@ def offers(problem: Problem, proposal: Any, n: int, rng: np.random.Generator) ->
 
 
 def ratios(problem: Problem, proposal: Any, places: Run) -> Array:
-    """Log density of the posterior over that of the proposal, up to a constant."""
+    """Log ratio of posterior and proposal density, up to a constant."""
     parts = problem.model.parts(places.priors)
     prior = np.sum([p.log_weight(s, places.theta[:, at]) for p, s, at in parts], axis=0)
     out: Array = places.fit + prior - proposal.logpdf(places.theta)
@@ -65,7 +64,7 @@ def ratios(problem: Problem, proposal: Any, places: Run) -> Array:
 
 
 def accept(weights: Array, rng: np.random.Generator) -> Array:
-    """States of an independence chain that starts at 0 and has proposals 1, 2, ... in turn.
+    """Positions of an independence chain that starts at 0 and has proposals 1, 2, ... in turn.
 
     ``weights`` are log ratios of target to proposal.
     """
@@ -81,8 +80,8 @@ def accept(weights: Array, rng: np.random.Generator) -> Array:
 def tight_gaussian(problem: Problem, coef: Coef, P: Array) -> Coef:
     """The Gaussian closest to the posterior at given prior precisions.
 
-    Augmentation makes a variational posterior too narrow; without it the spread is right to a few
-    per cent, which is what a proposal needs.
+    With augmentation a variational posterior is too narrow; without it standard deviations are
+    accurate to a few per cent, as a proposal requires.
     """
     model = problem.model
     each = zip(model.terms, model.slices, strict=True)
@@ -96,7 +95,7 @@ def tight_gaussian(problem: Problem, coef: Coef, P: Array) -> Coef:
 
 
 def can_leap(problem: Problem) -> bool:
-    """Whether likelihood and priors offer what leaps need; groups are too many, cells latent."""
+    """Whether likelihood and priors support leaps; models with groups or latent cells do not."""
     model = problem.model
     priors = [t.prior for t in model.terms]
     proposes = all(p.implements("propose") and not p.is_blocked for p in priors)
@@ -113,21 +112,21 @@ def learn(
     wider: float = 1.1,
     useful: float = 0.05,
 ) -> Any | None:
-    """Proposals for the posterior; ``None`` if draws of the burn-in would seldom accept them.
+    """The proposal distribution; ``None`` if draws of the burn-in would seldom accept proposals.
 
-    Of ``trials``, nine in ten draws must accept a share ``useful``.  Variances are those of the
-    Gaussian times ``wider``: one that is closest from within is a little narrow.
+    Nine in ten draws must accept a share ``useful`` of ``trials``.  Variances of the Gaussian are
+    multiplied by ``wider``, because a variational approximation is slightly too narrow.
     """
     try:
         places = (burnt.position(row) for row in range(len(burnt.fit)))
         P = np.mean([problem.model.precision(at.priors) for at in places], axis=0)
         mean, cov = tight_gaussian(problem, start, P)
-        # tails heavier than the posterior's keep the ratio bounded
+        # tails heavier than in the posterior bound the ratio
         proposal = multivariate_t(mean, wider * cov.dense(), df=10.0 + 2.0 * mean.size)
         trial = ratios(problem, proposal, offers(problem, proposal, trials, rng))
     except np.linalg.LinAlgError:
         return None
     gain = trial[:, None] - ratios(problem, proposal, burnt)
     accepted = np.exp(np.minimum(gain, 0.0)).mean(axis=0)
-    # not the average: a chain stays long where few proposals are accepted
+    # not the average: a chain stays long at points where few proposals are accepted
     return proposal if np.quantile(accepted, 0.1) >= useful else None

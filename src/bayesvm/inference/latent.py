@@ -1,9 +1,9 @@
-r"""Latent entries of columns: missing predictors and factor scores.
+r"""Latent entries of columns: missing features and factor scores.
 
 Given moments of the coefficients, the quadratic likelihood contribution of a row,
-:math:`b_i f - \frac12 w_i f^2`, is quadratic in its columns :math:`c_i` too.  Together with the
-Gaussian that the design gives the latent entries M of the row, of precision :math:`R` and gradient
-:math:`s` at the present means :math:`\tilde c_i`, their posterior is
+:math:`b_i f - \frac12 w_i f^2`, is also quadratic in its columns :math:`c_i`.  The design has a
+Gaussian distribution of the latent entries M of the row, with precision :math:`R` and gradient
+:math:`s` at the current means :math:`\tilde c_i`.  Their posterior is
 
 .. math::
 
@@ -11,8 +11,8 @@ Gaussian that the design gives the latent entries M of the row, of precision :ma
     \tilde c_{i,M} \leftarrow \tilde c_{i,M}
         + V_i\big(s + g_i\,E[\theta] - w_i\,\Sigma\tilde c_i\big)_M ,
 
-with :math:`g_i = b_i - w_i\,\tilde c_i^\top\mu`.  Any :class:`.LatentDesign` can be used, with any
-prior of the coefficients and beside any other terms.
+with :math:`g_i = b_i - w_i\,\tilde c_i^\top\mu`.  This holds for any :class:`.LatentDesign`, any
+prior of the coefficients and any other terms.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Entries = tuple[Cells, ...]
 
 
 class LatentRows(NamedTuple):
-    """Rows of a block that have latent entries."""
+    """The rows of a block with latent entries."""
 
-    at: Array  # their numbers in the problem
+    at: Array  # row numbers in the problem
     X: Any
     y: Array
     c: Array
@@ -48,12 +48,12 @@ class LatentRows(NamedTuple):
 
     @property
     def gone(self) -> Array:
-        """What leaving one row out takes from its weight."""
+        """The weight that leaving one row out removes."""
         return np.minimum(self.c, self.unit)
 
 
 def latent_rows(problem: Problem, b: Block) -> LatentRows:
-    """The rows of a block that have latent entries, with these filled in."""
+    """The rows of a block with latent entries, which are replaced by their means."""
     held = hidden(problem.model, problem.latents, b.at)
     some = rows_with_entries(part for h in held for part in h.cells)
     near = tuple(
@@ -67,7 +67,7 @@ def latent_rows(problem: Problem, b: Block) -> LatentRows:
 
 
 def rows_with_entries(cells: Iterable[Cells]) -> Array:
-    """Numbers of the rows that have latent entries."""
+    """Numbers of the rows with latent entries."""
     rows = [part.rows for part in cells]
     return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=int)
 
@@ -77,7 +77,7 @@ def rows_with_entries(cells: Iterable[Cells]) -> Array:
 
 
 def start_latents(problem: Problem) -> Latents:
-    """Initial latent entries and parameters; empty if the model has none."""
+    """Initial latent entries and parameters; empty if the model has no latent entries."""
     model = problem.model
     if not model.is_latent:
         return ()
@@ -112,11 +112,11 @@ def update_latents(
     rng: np.random.Generator | None = None,
     key: tuple[int, ...] = (),
 ) -> Latents:
-    """Entries given new coefficients, then the parameters of their distribution.
+    """Update latent entries given new coefficients, then the parameters of their distribution.
 
-    Variational: by the weights of rows at the old coefficients.  With a generator everything is
-    drawn: the weights of incomplete rows, their entries, the parameters.  One term with latent
-    entries is updated after the other.
+    Variational updates use the weights of rows at the old coefficients.  With ``rng`` everything is
+    drawn: the weights of incomplete rows, their entries and the parameters.  Terms with latent
+    entries are updated one after the other.
     """
     likelihood = problem.model.likelihood
     terms = [
@@ -127,14 +127,14 @@ def update_latents(
     def move(number: int, part: LatentRows) -> list[Entries]:
         own = None if rng is None else stream(key[0], "entries", *key[1:], number)
         C, numbers, out = part.rows.C, plain(part.rows.C), []
-        # of one copy of a row: each copy has its own entries
+        # for one copy of a row: each copy has separate entries
         m, v = moments(part.rows, old)
         if own is None:
             local = likelihood.expected(part.y, m, v).times(part.unit)
         else:
             local = likelihood.draw(part.y, m, part.unit, own)
         for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
-            # gradient in the columns, at their present values
+            # gradient in the columns at their current values
             g = local.g + local.w * (m - C @ new.mean)
             push = np.outer(g, new.mean[where]) - local.w[:, None] * new.cov.cross(C, where)
             cells = []
@@ -159,7 +159,7 @@ def update_latents(
 def conditional(
     cells: Cells, precision: Array, slope: Array, rng: np.random.Generator | None = None
 ) -> Cells:
-    """The Gaussian of entries with a precision, and a slope at their means; or a draw from it."""
+    """The Gaussian of entries from a precision and the gradient at their means; or a draw."""
     root: Array = np.linalg.inv(np.linalg.cholesky(precision)).swapaxes(1, 2)  # root root' = V
     step = np.einsum("kji,kj->ki", root, slope)
     if rng is not None:
@@ -173,7 +173,7 @@ def conditional(
 
 
 def sum_latents(problem: Problem, latents: Latents) -> Latents:
-    """Latent entries with their sums over rows, computed where they are not known."""
+    """Latent entries with their sums over rows, which are computed if missing."""
     if all(each is None or each.sums is not None for each in latents):
         return latents
     return _collected(replace(problem, latents=latents), lambda _, x: x.params)
@@ -184,7 +184,7 @@ def _collected(
     learn: Callable[[Any, Latent], Any],
     move: Callable[[int, LatentRows], list[Entries]] | None = None,
 ) -> Latents:
-    """Entries, moved in each block by a function, their sums, and parameters learned from these."""
+    """Entries updated in each block by a function, their sums, and parameters given the sums."""
     model, latents = problem.model, list(problem.latents)
 
     def visit(b: Block) -> list[tuple[Entries, Any, float]]:
@@ -211,7 +211,7 @@ def _collected(
 
 
 def entropy(cells: Entries, count: Array) -> float:
-    """Entropy of the entries of rows that are counted ``count`` times."""
+    """Entropy of the entries of rows with multiplicity ``count``."""
     total = 0.0
     for part in cells:
         if part.cov is not None:
@@ -221,7 +221,7 @@ def entropy(cells: Entries, count: Array) -> float:
 
 
 def joined(blocks: Iterable[Entries]) -> Entries:
-    """Entries of several blocks in their order, by the number of them in a row."""
+    """Entries of several blocks in order, grouped by the number of latent entries in a row."""
     by_size: dict[int, list[Cells]] = {}
     for part in (part for cells in blocks for part in cells):
         by_size.setdefault(part.mean.shape[1], []).append(part)
@@ -234,7 +234,7 @@ def joined(blocks: Iterable[Entries]) -> Entries:
 
 
 def fit_params(design: Any, sums: Any, steps: int = 100) -> Any:
-    """Parameters of the distribution of entries where none of them is latent."""
+    """Parameters of the distribution of entries if none of them is latent."""
     params = design.begin(sums)
     for _ in range(steps):
         before, params = design.bound(params, sums), design.update(params, sums)
@@ -248,7 +248,7 @@ def fit_params(design: Any, sums: Any, steps: int = 100) -> Any:
 
 
 def sample_latents(latents: Latents, rng: np.random.Generator) -> Latents:
-    """Entries drawn from their Gaussians, where a chain starts."""
+    """Draw entries from their Gaussians, for the start of a chain."""
 
     def draw(cells: Cells) -> Cells:
         assert cells.cov is not None
@@ -266,7 +266,7 @@ def rotate_latents(
 ) -> tuple[Array, Latents]:
     """Gibbs: rotate entries and their coefficients together, which leaves f unchanged.
 
-    For designs that can be rotated and coefficients with a Gaussian prior, given its scales.
+    Only for designs with ``turn`` and coefficients with a Gaussian prior, given its scales.
     """
     theta, out = theta.copy(), list(latents)
     for k, design, where in model.latent_terms:
@@ -286,7 +286,7 @@ def rotate_latents(
 
 
 def predict_rows(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
-    """New rows, with latent entries given the other entries of their row."""
+    """Columns of new rows, with latent entries inferred from the other entries of the row."""
     rows, found = model.rows(X), []
     for k, design, where in model.latent_terms:
         if params[k] is not None:

@@ -1,4 +1,4 @@
-"""A model is a list of terms and a likelihood."""
+"""Models: a list of terms and a likelihood."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Latents = tuple[Any, ...]  # a Latent for each term with latent entries, None fo
 
 
 class State(NamedTuple):
-    """Where a deterministic scheme stands: q(theta), the hyperparameters, latent rows if any."""
+    """State of a deterministic scheme: q(theta), hyperparameters and any latent entries."""
 
     coef: Coef
     priors: States
@@ -31,7 +31,7 @@ class State(NamedTuple):
 
 
 def shift(old: Coef, new: Coef) -> float:
-    """Largest move of a coefficient in posterior standard deviations (or absolutely at a point)."""
+    """Largest change of a coefficient in posterior standard deviations (absolute for a point)."""
     move = np.abs(new.mean - old.mean)
     if new.cov.is_point:
         return float(np.max(move / np.maximum(1.0, np.abs(new.mean))))
@@ -44,7 +44,7 @@ class Model:
 
     terms: tuple[Term, ...]
     likelihood: Likelihood
-    dtype: str = "float64"  # of the columns; what is summed over rows is always float64
+    dtype: str = "float64"  # of the columns; sums over rows are always float64
 
     prior_mean: ClassVar[Any] = 0.0  # of the coefficients, a number or an array (K,)
 
@@ -52,13 +52,13 @@ class Model:
     priors: tuple[Prior, ...] = field(init=False, repr=False, compare=False)
     slices: tuple[slice, ...] = field(init=False, repr=False, compare=False)
     width: int = field(init=False, repr=False, compare=False)
-    # number, design and columns of the terms with latent entries
+    # position, design and columns of each term with latent entries
     latent_terms: tuple[tuple[int, Any, slice], ...] = field(init=False, repr=False, compare=False)
-    # which terms are effects of groups: the last ones, by width (see :func:`arranged`)
+    # positions of random effects, the last terms, by width (see :func:`arranged`)
     grouped: tuple[int, ...] = field(init=False, repr=False, compare=False)
     is_latent: bool = field(init=False, repr=False, compare=False)
     has_residual: bool = field(init=False, repr=False, compare=False)  # see Design
-    has_gates: bool = field(init=False, repr=False, compare=False)  # coefficients can be zero
+    has_gates: bool = field(init=False, repr=False, compare=False)  # has a selection prior
 
     def __post_init__(self) -> None:
         priors, slices, latent, grouped, end = [], [], [], [], 0
@@ -85,29 +85,29 @@ class Model:
         )
 
     def sized(self, weight: float) -> Model:
-        """The model with defaults of priors settled that depend on how many rows there are."""
+        """The model with those defaults of priors filled in that depend on the number of rows."""
         sized = (t._replace(prior=t.prior.sized(weight, t.design.width)) for t in self.terms)
         return replace(self, terms=tuple(sized))
 
     def with_priors(self, priors: Sequence[Prior]) -> Model:
-        """The same terms with other priors."""
+        """The model with other priors."""
         pairs = zip(self.terms, priors, strict=True)
         return replace(self, terms=tuple(term._replace(prior=prior) for term, prior in pairs))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the states of priors."""
+        """Names of the terms, under which states of priors are stored."""
         return tuple(term.name for term in self.terms)
 
     def find(self, name: str) -> tuple[Term, slice]:
-        """A term and where its coefficients are."""
+        """A term and the slice of its coefficients."""
         for term, where in zip(self.terms, self.slices, strict=True):
             if term.name == name:
                 return term, where
         raise KeyError(name)
 
     def rows(self, X: Any, out: Any = None) -> Rows:
-        """Columns of all terms at a block of input, written to ``out`` if that is given."""
+        """Columns of all terms for a block of input, written to ``out`` if given."""
         if sparse.issparse(X):
             parts = [t.design.columns(X) for t in self.terms]
             return Rows(sparse.csr_array(sparse.hstack(parts, format="csr")))
@@ -126,10 +126,10 @@ class Model:
             return Rows(Arrow(C, tuple(factors)), extra)
         return Rows(C, extra)
 
-    # ----- coefficients: each term has a prior, and the prior a state
+    # ----- coefficients: each term has a prior, and each prior a state
 
     def parts(self, states: States) -> list[tuple[Prior, Any, slice]]:
-        """Prior, state of the prior and place of the coefficients of each term."""
+        """Prior, state of the prior and slice of the coefficients of each term."""
         return list(zip(self.priors, states, self.slices, strict=True))
 
     def each(self, states: States, coef: Coef) -> Iterator[tuple[Prior, Any, Own]]:
@@ -144,18 +144,18 @@ class Model:
         return tuple(prior.init(p) for prior, p in zip(self.priors, sizes, strict=True))
 
     def by_class(self, mean: Array) -> Array:
-        """What columns are multiplied by: the coefficients, or a column of them for each class."""
+        """Coefficients in the shape that multiplies columns: ``(K,)`` or one column per class."""
         return mean
 
     def start(self) -> Coef:
-        """Everything at zero: the hinge then gives every row weight 1."""
+        """Start at zero coefficients, where the hinge gives every row weight 1."""
         return Coef(np.zeros(self.width), Point(self.width))
 
     def update(self, states: States, coef: Coef, method: str = "update") -> States:
-        """Hyperparameters given the coefficients, by a method of their priors.
+        """Hyperparameters given the coefficients, by a method of the priors.
 
-        ``"update"`` is the variational factor, ``"fixed_point_update"`` that at its fixed point,
-        ``"mode"`` the conditional maximum, and ``"expect"`` has expected mixing variables.
+        ``"update"`` is the variational factor, ``"fixed_point_update"`` its fixed point, ``"mode"``
+        the conditional maximum, and ``"expect"`` updates expected mixing variables only.
         """
         new = []
         for prior, s, own in self.each(states, coef):
@@ -163,11 +163,11 @@ class Model:
         return tuple(new)
 
     def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
-        """Hyperparameters drawn given the coefficients."""
+        """Draw the hyperparameters given the coefficients."""
         return tuple(prior.draw(s, theta[at], rng) for prior, s, at in self.parts(states))
 
     def bound(self, coef: Coef, states: States, latents: Latents = ()) -> float:
-        """The evidence lower bound without that of the labels; latent entries must be summed."""
+        """The ELBO without the likelihood; latent entries must include their sums."""
         total = 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)  # entropy of q(theta)
         for prior, s, own in self.each(states, coef):
             total += prior.bound(s, own)
@@ -176,11 +176,11 @@ class Model:
         return total
 
     def log_prior(self, states: States, coef: Coef) -> float:
-        """Log prior density at a point."""
+        """Log prior density at a point estimate."""
         return sum(prior.log_prob(s, own) for prior, s, own in self.each(states, coef))
 
     def precision(self, states: States) -> Precision:
-        """E[P], ``(K,)``, or with the blocks of those priors that have a matrix."""
+        """E[P], ``(K,)``, or :class:`.Blocked` if a prior has a matrix."""
         d, blocks = np.zeros(self.slices[-1].stop), []
         for prior, s, at in self.parts(states):
             if prior.is_blocked:
@@ -190,19 +190,19 @@ class Model:
         return Blocked(d, tuple(blocks)) if blocks else d
 
     def corner(self, states: States) -> Array:
-        """Derivative of the penalty at zero, ``(K,)``."""
+        """Right derivative of the penalty at zero, ``(K,)``."""
         return self._joined("corner", states)
 
     def odds(self, states: States) -> Array | None:
-        """Prior log odds of each coefficient not to be zero; ``None`` if none can be."""
+        """Prior log odds of inclusion of each coefficient; ``None`` without a selection prior."""
         return self._joined("odds", states) if self.has_gates else None
 
     def gates(self, states: States) -> Array | None:
-        """Probability of each coefficient not to be zero; ``None`` if no prior has gates."""
+        """Inclusion probability of each coefficient; ``None`` without a selection prior."""
         return self._joined("gates", states) if self.has_gates else None
 
     def gated(self, states: States, eta: Array) -> States:
-        """States with new log odds of the gates."""
+        """States with new log odds of inclusion."""
         return tuple(prior.gated(s, eta[at]) for prior, s, at in self.parts(states))
 
     def _joined(self, method: str, states: States) -> Array:
@@ -211,5 +211,5 @@ class Model:
 
 
 def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Terms in the order of a model: plain ones, then effects of groups, the widest last."""
+    """Terms in the order of a model: fixed effects, then random effects with the widest last."""
     return tuple(sorted(terms, key=lambda t: t.design.width if t.design.is_grouped else -1))

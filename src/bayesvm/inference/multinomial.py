@@ -1,14 +1,14 @@
-r"""More than two classes at once: variational Bayes, EM and Gibbs for the multinomial likelihood.
+r"""Multinomial logit models of all classes: variational Bayes, EM and Gibbs sampling.
 
 .. math::
 
     p(y_i = k \mid f_i) = \frac{e^{f_{ik}}}{\sum_j e^{f_{ij}}}, \qquad
     f_{ik} = c_i^\top\theta_k .
 
-A vector added to all :math:`\theta_k` does not change the likelihood.  The prior is therefore the
-prior of the differences to the mean of the classes, which sum to zero.  The variational posterior
-is that of independent :math:`\theta_k \sim N(\mu_k, \Sigma_k)`, less their mean, and with
-prior precision :math:`\tau`
+A vector added to all :math:`\theta_k` does not change the likelihood.  The prior therefore applies
+to the differences from the mean over classes, which sum to zero.  The variational posterior is the
+distribution of these differences for independent :math:`\theta_k \sim N(\mu_k, \Sigma_k)`, and
+with prior precision :math:`\tau`
 
 .. math::
 
@@ -27,8 +27,8 @@ the entropy of the :math:`\theta_k`, because :math:`\log|\cdot|` is concave.  At
 with weights w and gradients g of the bound of each row (:mod:`bayesvm.likelihoods.multinomial`).
 For two classes this is the binary model of :math:`f_2 - f_1`.
 
-The classes together are a model of all coefficients :math:`(\theta_1, \dots, \theta_K)` whose
-covariance has a block a class (:class:`ClassModel`), so that it is fitted by the engine of
+:class:`ClassModel` is the model of all coefficients :math:`(\theta_1, \dots, \theta_K)`, with a
+block-diagonal covariance (one block per class); it is fitted by the engine of
 :mod:`bayesvm.inference.vb`.
 """
 
@@ -61,9 +61,9 @@ from .vb import VB, fit_gaussian, maximise_mean, settle_hyperparameters
 
 
 class MultinomialFit(NamedTuple):
-    """Result of variational Bayes or EM; ``weights`` are those of ``covs``, (n, classes)."""
+    """Result of variational Bayes or EM; ``weights``, (n, classes), determine ``covs``."""
 
-    run: Ascent  # its state is one :class:`State` for each class
+    run: Ascent  # its ``state`` is a list with a :class:`State` for each class
     covs: list[Any]  # covariances of q (VB), or inverse curvatures at the mode (EM)
     weights: Array
 
@@ -74,7 +74,7 @@ class MultinomialFit(NamedTuple):
 
 @dataclass(frozen=True)
 class JointLogit(Likelihood):
-    """The multinomial likelihood, with the weights of which covariances are made."""
+    """The multinomial likelihood, with weights for the covariances."""
 
     classes: int
 
@@ -90,7 +90,7 @@ class JointLogit(Likelihood):
 
 @dataclass(frozen=True)
 class ClassModel(Model):
-    """The coefficients of all classes, one class after another; states of priors are by class."""
+    """The model of all classes, with coefficients and states of priors ordered by class."""
 
     classes: int = 2
 
@@ -114,10 +114,10 @@ class ClassModel(Model):
     def each(
         self, states: States, coef: Coef, grow: float | None = None
     ) -> Iterator[tuple[Prior, Any, Own]]:
-        """Prior, state and moments, with means times ``grow``, term by term and class by class.
+        """Prior, state and moments for each term and class, with means times ``grow``.
 
-        Priors are of the differences to the mean of the classes, for which means grow.  A prior
-        whose scale can be shared serves all classes at once, with the state of the first.
+        The factor accounts for priors of differences from the mean over classes.  A prior with a
+        shared scale is applied to all classes at once, with the state of the first class.
         """
         K = self.classes
         means = (math.sqrt(K / (K - 1.0)) if grow is None else grow) * coef.mean.reshape(K, -1)
@@ -143,7 +143,7 @@ class ClassModel(Model):
         return self.spread(made)
 
     def spread(self, made: Sequence[Any]) -> States:
-        """States of all classes from one for each class, or one for all, of every term."""
+        """States of all classes from the states of every term, one per class or one for all."""
         rest, by_term = iter(made), []
         for prior in self.priors:
             count = 1 if prior.is_pooled else self.classes
@@ -162,16 +162,16 @@ def of_classes(problem: Problem, n_classes: int) -> Problem:
 
 
 def weights_at(problem: Problem, coef: Coef) -> Array:
-    """Weights of f of all classes at every row, ``(n, classes)``; a point has no variance."""
+    """Weights of all rows and classes, ``(n, classes)``; the variance of a point is zero."""
     m = problem.matvec(problem.model.by_class(coef.mean))
     v = None if coef.cov.is_point else to_numpy(problem.row_variance(coef.cov))
     return expected(to_numpy(problem.y), m, v).w
 
 
 def centred(coef: Coef, P: Precision, K: int) -> Coef:
-    """Means less what they have in common: of all with this likelihood, the likeliest a priori.
+    """Means minus their common part, which maximises the prior at the same likelihood.
 
-    The common part is their average, weighted by prior precisions; precision matrices are the same
+    The common part is the average weighted by prior precisions; precision matrices are the same
     for all classes.
     """
     d, means = split(P)[0].reshape(K, -1), coef.mean.reshape(K, -1)
@@ -191,9 +191,9 @@ def by_class(state: State, K: int) -> list[State]:
 
 
 def start_of(problem: Problem, starts: Sequence[State | None]) -> State:
-    """The state of all classes: as given, or by a quadratic approximation at zero.
+    """The initial state of all classes: as given, or by a quadratic approximation at zero.
 
-    Coefficients of zero have the same weights in all classes.
+    For zero coefficients the weights are the same in all classes.
     """
     model: Any = problem.model
     given = [state for state in starts if state is not None]
@@ -223,7 +223,7 @@ def fit_vb(
     starts: Sequence[State | None] = (),
     watch: Watch = silent,
 ) -> MultinomialFit:
-    """Variational posterior of all classes, with one factorisation a class and round.
+    """Variational posterior of all classes, with one factorisation per class and round.
 
     The d coefficients end within ``scheme.tol ** 0.25`` posterior standard deviations of their
     optimum on average: further rounds would raise the bound by less than ``d * sqrt(tol) / 2``.
@@ -246,7 +246,7 @@ def fit_em(
     starts: Sequence[State | None] = (),
     watch: Watch = silent,
 ) -> MultinomialFit:
-    """The mode of all coefficients; penalties with corners are smoothed less and less."""
+    """The mode of all coefficients; the smoothing of penalties with corners decreases to zero."""
     together, K = of_classes(problem, n_classes), n_classes
     model: Any = together.model
     if scheme.learn == "evidence" and any(t.prior.is_learned for t in model.terms):
@@ -302,13 +302,13 @@ def fit_em(
 def sweep(
     scheme: Any, problem: Problem, at: Position, rng: np.random.Generator, key: Any, _: Any
 ) -> Position:
-    r"""One sweep over all classes; states of priors are those of one class after another.
+    r"""One sweep over all classes; states of priors are ordered by class.
 
-    It draws the coefficients of one class after the other, each by a Polya-Gamma variable for every
-    row: given the others the class has a binary logistic likelihood of
+    It draws the coefficients class by class with a Polya-Gamma variable for every row: given the
+    other classes, class k has a binary logistic likelihood of
     :math:`f_k - \log\sum_{j\ne k} e^{f_j}` (Holmes & Held 2006; Polson, Scott & Windle 2013).
-    Then it draws what the classes have in common, which the likelihood does not see, stretches all
-    coefficients with their scales, and draws the scales.
+    Then it draws the part common to all classes, on which the likelihood does not depend, stretches
+    all coefficients with their scales, and draws the scales.
     """
     model: Any = problem.model
     K, T = model.classes, len(model.terms)
@@ -350,11 +350,11 @@ def sweep(
 
 
 def common_draw(thetas: Array, P: Sequence[Any], rng: np.random.Generator) -> Array:
-    """A draw of what is added to all classes, given their differences."""
+    """Draw the part common to all classes, given their differences."""
     total, blocks = np.sum([split(each)[0] for each in P], axis=0), split(P[0])[1]
     pull = np.sum([each * theta for each, theta in zip(P, thetas, strict=True)], axis=0)
     z, out, some = rng.standard_normal(total.size), np.zeros(total.size), total > 0
-    out[some] = z[some] / np.sqrt(total[some]) - pull[some] / total[some]  # none if prior is flat
+    out[some] = z[some] / np.sqrt(total[some]) - pull[some] / total[some]  # zero under a flat prior
     for where, B in blocks:  # precision matrices are the same for all classes
         root = np.linalg.cholesky(len(P) * B)
         noise = np.linalg.solve(root.T, z[where].reshape(-1, len(B)).T).T.ravel()
@@ -371,7 +371,7 @@ def draw_classes(
     watch: Watch = silent,
     n_jobs: int | None = None,
 ) -> list[Draws]:
-    """Draws for each class, of differences to the mean of all classes."""
+    """Draws for each class, of differences from the mean over classes."""
     if scheme.rao_blackwell:
         raise ValueError(
             "Gibbs(rao_blackwell=True) is for two classes, or for likelihoods with a machine for "

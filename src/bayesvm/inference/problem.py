@@ -1,4 +1,4 @@
-r"""A model with its data, and the products with rows that inference needs.
+r"""A model with its data, and the products with the design matrix that inference needs.
 
 With rows :math:`c_i` of the design matrix *C*, these are
 
@@ -9,11 +9,10 @@ With rows :math:`c_i` of the design matrix *C*, these are
 ``row_variance(cov)`` :math:`c_i^\top\Sigma c_i`, variances of f
 ===================== ==============================================================
 
-``expectations`` and ``draw`` make several of them in one pass.  Where rows live
-(an array, a sparse matrix, a file, the workers of a cluster, a device) is known to ``blocks`` and
-``engine`` alone: the engine maps a function over blocks, and adds the results.  Columns may be
-float32, and products with them are computed in float32; likelihood contributions and sums are
-float64.
+``expectations`` and ``draw`` compute several of them in one pass.  Only ``blocks`` and ``engine``
+know where rows are stored (an array, a sparse matrix, a file, a cluster or a device): the engine
+maps a function over blocks and adds the results.  Columns may be float32, with products computed
+in float32; likelihood contributions and sums are float64.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from .model import Latents, Model
 class Latent(NamedTuple):
     """Latent entries of one design."""
 
-    params: Any  # of the distribution of the entries
-    cells: tuple[Cells, ...]  # rows are counted over the whole problem
-    known: Any  # sums over rows without latent entries, which never change
-    sums: Any  # over all rows
-    entropy: float = 0.0  # of the entries
+    params: Any  # parameters of the distribution of the entries
+    cells: tuple[Cells, ...]  # with row numbers in the whole problem
+    known: Any  # sums over rows without latent entries, which are constant
+    sums: Any  # sums over all rows
+    entropy: float = 0.0  # entropy of the entries
 
     def take(self, rows: Array) -> Latent:
-        """Entries of chosen rows, in ascending order; the sums stay those of all rows."""
+        """Entries of selected rows in ascending order; sums are still over all rows."""
         parts = []
         for cells in self.cells:
             at = np.searchsorted(cells.rows, rows)
@@ -61,29 +60,29 @@ class Latent(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """A model, its rows, and their labels and weights.
+    """A model, rows, labels and weights.
 
-    A row of weight c is c / unit rows, of which one is left out at a time: a row of sample weight
-    two is two rows, one of class weight two is one row that counts twice.
+    A row of weight c represents c / unit rows, and leave-one-out removes one of these: a sample
+    weight of two means two rows, a class weight of two means one row with a doubled likelihood.
 
     Parameters
     ----------
     model : Model
-        What makes columns of a block of input.
+        Computes columns from a block of input.
     blocks : Blocks
         The rows.
     engine : Serial
-        What maps functions over blocks, and may send them to other processes.
+        Maps functions over blocks, possibly in other processes.
     y : array (n,)
         Labels in {-1, +1}, codes of classes or numbers.
     c : array (n,)
         Weights.
     unit : array (n,) or float
-        Weight of one row: that of its class.
+        Weight of a row with sample weight one: its class weight.
     form : {"dense", "factored", "arrow", "diagonal"}
         Form of the Gram matrix.
     latents : tuple
-        Latent entries, which are filled in.
+        Latent entries, which replace missing ones.
     """
 
     model: Model
@@ -106,22 +105,22 @@ class Problem:
 
     @property
     def copies(self) -> Array:
-        """Rows that each row represents: c without class weights."""
+        """Number of rows that each row represents: c without class weights."""
         return self.c / self.unit
 
     @property
     def gone(self) -> Array:
-        """What leaving one row out takes from its weight."""
+        """The weight that leaving one row out removes."""
         return np.minimum(self.c, self.unit)
 
     @property
     def shape(self) -> tuple[str, int]:
-        """What a state must have in common with a problem to be its start."""
+        """Form and size, which an initial state must share with the problem."""
         return self.form, self.n if self.form == "factored" else 0
 
     @property
     def rows(self) -> Callable[[Block], Rows]:
-        """The columns of a block, with latent entries filled in; it holds no rows itself."""
+        """A function that returns columns of a block; it does not store any rows."""
         return partial(rows_of, self.model, self.latents)
 
     def with_likelihood(self, likelihood: Likelihood) -> Problem:
@@ -131,7 +130,7 @@ class Problem:
     # ----- products with the design matrix
 
     def matvec(self, theta: Array) -> Array:
-        """C theta, ``(n,)``, or of several vectors, ``(n, k)``."""
+        """C theta, ``(n,)``, or ``(n, k)`` for several vectors."""
         read = self.rows
         parts = self.engine.collect(lambda b: product(read(b).C, theta), self.blocks)
         return np.concatenate(list(parts))
@@ -153,9 +152,9 @@ class Problem:
         return self.engine.sum(lambda b, w: gram(read(b), w, form), self.blocks, w)
 
     def row_variance(self, cov: Covariance) -> Array:
-        """Variance of f at every row, ``(n,)``, where the engine computes.
+        """Variance of f for every row, ``(n,)``, in the memory of the engine.
 
-        It has a column for each class of a :class:`.ClassCovariance`.
+        With a :class:`.ClassCovariance` the shape is ``(n, classes)``.
         """
         read = self.rows
 
@@ -174,7 +173,7 @@ class Problem:
     def expectations(self, coef: Coef, v: Array | float | None = None, gram: bool = False) -> Stats:
         """Sums over rows of the bound and its gradient in the mean, and with ``gram`` of S.
 
-        The variance of f is ``v`` at each row or at all rows, or that under ``coef``.
+        The variance of f is ``v``, a number or one per row, by default computed from ``coef``.
         """
         read, model, form = self.rows, self.model, self.form if gram else None
         lik, theta = model.likelihood, model.by_class(coef.mean)
@@ -189,7 +188,7 @@ class Problem:
         return replace(sums, g=sums.g.T.ravel())
 
     def draw(self, theta: Array, key: tuple[int, ...]) -> Stats:
-        """Sums over all rows with drawn weights; each block has its own random generator."""
+        """Sums over all rows with drawn weights; each block has a separate random generator."""
         read, lik, form = self.rows, self.model.likelihood, self.form
 
         def visit(b: Block, y: Array, c: Array) -> Stats:
@@ -200,7 +199,7 @@ class Problem:
         return sums
 
     def log_likelihoods(self, thetas: Array) -> Array:
-        """Log likelihood of all rows at each of several coefficient vectors, ``(m, K)``."""
+        """Log likelihood of all rows for each of several coefficient vectors, ``(m, K)``."""
         read, lik = self.rows, self.model.likelihood
 
         def visit(b: Block, y: Array, c: Array) -> Array:
@@ -212,14 +211,14 @@ class Problem:
         return out
 
     def moments(self, coef: Coef) -> tuple[Array, Array]:
-        """Mean and variance of f at every row."""
+        """Mean and variance of f for every row."""
         read = self.rows
         pairs = self.engine.collect(lambda b: moments(read(b), coef), self.blocks)
         m, v = zip(*pairs, strict=True)
         return np.concatenate(m), np.concatenate(v)
 
     def outside(self) -> Array | float:
-        """Variance of f at every row that does not come from the coefficients."""
+        """Variance of f for every row that is not due to the coefficients."""
         if self.blocks.ready or not self.model.has_residual:
             return self.blocks.extra
         read = self.rows
@@ -228,10 +227,10 @@ class Problem:
         )
         return np.concatenate(list(parts))
 
-    # ----- the same rows elsewhere, and some of them
+    # ----- stored columns, and subsets of rows
 
     def kept(self) -> Problem:
-        """The same problem with its columns stored, if rows are in memory and there is room."""
+        """The problem with its columns stored, if rows are in memory and the columns fit."""
         model, blocks, engine = self.model, self.blocks, self.engine
         if blocks.ready or not blocks.in_memory or engine.on_device:
             return self
@@ -240,7 +239,7 @@ class Problem:
         return self.assembled()
 
     def assembled(self) -> Problem:
-        """With the columns built once and stored."""
+        """The problem with its columns computed once and stored."""
         blocks, model, engine = self.blocks, self.model, self.engine
         if isinstance(blocks, DaskBlocks):  # columns stay on the workers
             return replace(self, blocks=blocks.kept(model))
@@ -262,7 +261,7 @@ class Problem:
         return replace(self, blocks=blocks.assembled(Rows(C, extra)))
 
     def some(self, rows: Array) -> Problem:
-        """Chosen rows, in ascending order, in memory."""
+        """Selected rows, in ascending order, in memory."""
         blocks = self.blocks.take(rows)
         if not (self.engine.on_device or self.form == "factored"):  # a block for every thread
             blocks = replace(blocks, size=min(blocks.size, block_rows(blocks.width)))
@@ -276,13 +275,13 @@ class Problem:
         )
 
     def thinned(self, keep: int, rng: np.random.Generator) -> Problem:
-        """A random subset of ``keep`` rows: one of each of as many stretches of equal length."""
+        """A random subset of ``keep`` rows: one from each of ``keep`` intervals of equal length."""
         edges = np.arange(keep + 1) * self.n // keep
         within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
         return self.some(edges[:-1] + within)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
-        """At most so many rows, half of each label if possible; rows that each one represents."""
+        """Up to ``most`` rows, half of each label if possible, and their sampling weights."""
         if self.blocks.in_memory and self.n <= most:
             return self.on_host(), np.ones(self.n)
         rows, share = balanced_rows(self.y, most, rng)
@@ -301,18 +300,18 @@ class Problem:
 
 
 def rows_of(model: Model, latents: Latents, block: Block) -> Rows:
-    """Columns of a block: those it holds, or new ones; with latent entries filled in."""
+    """Columns of a block, stored or computed, with latent entries at their means."""
     rows = model.rows(block.X) if block.rows is None else block.rows
     return filled(rows, hidden(model, latents, block.at)) if latents else rows
 
 
 def product(C: Columns, x: Array) -> Array:
-    """``C x`` by the precision of C, as float64."""
+    """``C x``, computed in the precision of C, as float64."""
     return double(C @ like(x, C))  # type: ignore[no-any-return]
 
 
 def moments(rows: Rows, coef: Coef) -> tuple[Array, Array]:
-    """Mean and variance of f at each row."""
+    """Mean and variance of f for each row."""
     m, v = product(rows.C, coef.mean), coef.cov.quad(rows.C) + rows.extra
     if rows.V:
         v = v + latent_variance(rows, coef)
@@ -320,7 +319,7 @@ def moments(rows: Rows, coef: Coef) -> tuple[Array, Array]:
 
 
 def gram(rows: Rows, w: Array, form: str) -> Any:
-    """The sum over rows of w c c', in expectation over latent entries; w may have classes."""
+    """The sum over rows of w c c', in expectation over latent entries; w may be (n, classes)."""
     if w.ndim > 1:
         each = []
         for own in w.T:
@@ -333,9 +332,9 @@ def gram(rows: Rows, w: Array, form: str) -> Any:
 
 
 def gather(rows: Rows, local: Local, form: str | None, mean: Array | None = None) -> Stats:
-    """Sum likelihood contributions over rows: the gradient, the bound, and S in a form.
+    """Sum likelihood contributions over rows: the gradient, the bound, and S in a given form.
 
-    Rows with latent entries need the ``mean`` of theta too.
+    Rows with latent entries also need the ``mean`` of theta.
     """
     g: Array = double(rows.C.T @ like(local.g, rows.C))
     for where, cells in rows.V:
@@ -369,7 +368,7 @@ def filled(rows: Rows, hidden: tuple[Hidden, ...]) -> Rows:
 
 
 def second_moment(coef: Coef, where: slice) -> Array:
-    """E[theta theta'] of some coefficients."""
+    """E[theta theta'] for a slice of the coefficients."""
     mu = coef.mean[where]
     return coef.cov.block(where) + np.outer(mu, mu)
 

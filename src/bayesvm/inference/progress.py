@@ -1,4 +1,4 @@
-"""Progress of a fit: reports to callbacks, the history of the bound, checkpoints."""
+"""Progress of a fit: callbacks, printed output and checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.types import Array
 
 
 class Progress(NamedTuple):
-    """What a callback is given.  Returning ``True`` from a callback stops the fit."""
+    """Argument of callbacks.  A callback that returns ``True`` stops the fit."""
 
     stage: str
     iteration: int
@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     change: float
 
 
-Watch = Callable[[Progress, Any], bool]  # called with a state; whether the fit is to stop
+Watch = Callable[[Progress, Any], bool]  # called with a state; returns whether to stop the fit
 
 
 def silent(progress: Progress, state: Any) -> bool:
@@ -32,9 +32,9 @@ def silent(progress: Progress, state: Any) -> bool:
 
 @dataclass(frozen=True)
 class Ascent:
-    """Where a deterministic scheme ended; ``bound`` is that of ``state``.
+    """Result of a deterministic scheme; ``bound`` is the bound of ``state``.
 
-    ``stopped`` is whether a callback has ended it.
+    ``stopped`` tells whether a callback stopped it.
     """
 
     state: Any
@@ -52,24 +52,23 @@ class Ascent:
 
 @dataclass
 class Monitor:
-    """Where a fit reports its progress, and the checkpoint that keeps its ascents.
+    """Reports the progress of a fit and stores its ascents in a checkpoint.
 
-    A fit makes its ascents in a fixed order, so their numbers are their names.  A fit that is
-    resumed makes the same calls: ascents that had ended return what they had found, and the next
-    starts from the state that is held; it reaches the same optimum within its tolerance.  After a
-    callback has stopped the fit no new ascent is kept, because what follows differs from what would
-    have followed.
+    The ascents of a fit have a fixed order, so they are stored by number.  A resumed fit makes the
+    same calls: completed ascents return their stored results, and the next one starts from its
+    stored state and reaches the same optimum within the tolerance.  After a callback has stopped
+    the fit no ascent is stored, because it would differ from the one of an uninterrupted fit.
     """
 
     report: Watch
     store: Any = None
     stopped: bool = False
-    count: int = 0  # ascents begun
-    keeps: bool = False  # whether the present one is kept
+    count: int = 0  # number of ascents so far
+    keeps: bool = False  # whether the current ascent is stored
 
     @classmethod
     def of(cls, watch: Watch) -> Monitor:
-        """The monitor itself, or one without a checkpoint for a plain function."""
+        """A monitor: ``watch`` itself, or a monitor without a checkpoint for a plain function."""
         return watch if isinstance(watch, Monitor) else cls(watch)
 
     def __call__(self, progress: Progress, state: Any) -> bool:
@@ -77,7 +76,7 @@ class Monitor:
         return self.stopped
 
     def begin(self, like: Any) -> Ascent | None:
-        """A new ascent: what the checkpoint holds of it, its state shaped like another one."""
+        """Begin an ascent; returns its stored result, with a state shaped like ``like``, if any."""
         self.count, self.keeps = self.count + 1, self.store is not None and not self.stopped
         held = self.store.get(f"ascent{self.count}") if self.keeps else {}
         if not held:
@@ -94,7 +93,7 @@ class Monitor:
             ) from error
 
     def keep(self, run: Ascent, now: bool = False) -> None:
-        """Hold the ascent; the file is written every few seconds, or ``now``."""
+        """Store the ascent; the file is written every few seconds, or ``now``."""
         if not self.keeps:
             return
 
@@ -111,7 +110,7 @@ class Monitor:
 # Callbacks and the terminal
 
 
-WORDS = {  # stages as the terminal shows them; others as they are
+WORDS = {  # names of stages in the terminal, if different
     "kernel": "kernel search",
     "amplitude": "amplitude of the kernel",
     "points": "inducing points",
@@ -123,11 +122,11 @@ WORDS = {  # stages as the terminal shows them; others as they are
 
 
 class Reporter:
-    """Passes progress to callbacks and, if ``verbose``, prints it, at most once a second.
+    """Passes progress to callbacks and, if ``verbose``, prints it at most once per second.
 
-    A stage whose count begins anew has another part; the line at the end has the time of each
-    stage, that of the link being what is left.  ``stopped`` is whether a callback has ended the
-    fit; none is called after that.
+    A stage whose iteration count restarts begins a new part.  The final line has the time of each
+    stage, with the remaining time attributed to the link.  ``stopped`` tells whether a callback
+    stopped the fit; callbacks are not called after that.
     """
 
     def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
@@ -156,7 +155,7 @@ class Reporter:
             return True
         if self.verbose:
             self._print(progress)
-        # every callback gets the last step, even when an earlier one has ended the fit
+        # every callback gets the last step, even if an earlier callback stops the fit
         returned = [callback(progress) for callback in self.callbacks]
         self.stopped = any(isinstance(x, bool | np.bool_) and bool(x) for x in returned)
         return self.stopped
@@ -166,7 +165,7 @@ class Reporter:
         name, now, is_new = WORDS.get(stage, stage), time.monotonic(), stage not in self.counts
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self.last
         self.last = now
-        if iteration <= self.counts.get(stage, iteration):  # it begins, or begins anew
+        if iteration <= self.counts.get(stage, iteration):  # the stage begins or restarts
             self.parts[stage] = self.parts.get(stage, 0) + 1
         self.counts[stage] = iteration
         if is_new or now - self.printed > 1.0:

@@ -1,13 +1,13 @@
-r"""More columns than rows under one shared variance: fits in the space of the rows.
+r"""Fits in the row space, for more columns than rows under one shared variance.
 
 A prior :math:`\theta \sim N(0, \sigma^2 I_p)` is the same in every orthonormal basis.  With
 :math:`CC^\top = U\Lambda U^\top` and :math:`V = C^\top U\Lambda^{-1/2}`, write
 :math:`\theta = V\phi + \psi` with :math:`\psi` orthogonal to all rows.  Then
-:math:`C\theta = U\Lambda^{1/2}\phi`: the rows inform :math:`\phi`, of at most *n* entries, and
-:math:`\psi` keeps its prior given :math:`\sigma^2`.  So a scheme fits the scores
-:math:`U\Lambda^{1/2}` under the same prior, and its result is expressed in the original columns: a
-mean is :math:`V\phi`, a covariance the same :class:`.DualCovariance` with the original rows, and a
-draw gets a draw of :math:`\psi`.  The evidence is the same, as labels do not depend on
+:math:`C\theta = U\Lambda^{1/2}\phi`: the likelihood depends on :math:`\phi`, of at most *n*
+entries, and the posterior of :math:`\psi` given :math:`\sigma^2` is its prior.  A scheme therefore
+fits the scores :math:`U\Lambda^{1/2}` under the same prior, and the result is transformed back: the
+mean is :math:`V\phi`, the covariance a :class:`.DualCovariance` with the original rows, and a draw
+of :math:`\psi` is added to each draw.  The evidence is the same, because labels do not depend on
 :math:`\psi`.
 """
 
@@ -33,11 +33,11 @@ Basis = Array  # B = U Lambda^-1/2 (n, r), so that V = C' B
 
 
 def bases(problem: Problem, scheme: Any, rank: float = 1e-13) -> tuple[Basis | None, ...]:
-    """A basis of the space of the rows for each term that can be rotated; ``None`` for others.
+    """A basis of the row space for each term that can be rotated; ``None`` for other terms.
 
-    A term can be if it has more columns than rows and a prior that is the same in all directions.
-    A joint mode of the variance and all coefficients depends on the number of columns, so EM that
-    searches for one is not rotated; nor are chains that average conditional moments.  Eigenvalues
+    A term can be rotated if it has more columns than rows and an isotropic prior.  EM for the joint
+    mode of variance and coefficients is not rotated, because that mode depends on the number of
+    columns; nor are chains that average conditional moments.  Eigenvalues
     below ``rank`` of the largest are rounding error.
     """
     C, model = problem.blocks.X, problem.model
@@ -62,13 +62,13 @@ def bases(problem: Problem, scheme: Any, rank: float = 1e-13) -> tuple[Basis | N
 
 @dataclass(frozen=True)
 class RowSpace:
-    """A problem whose terms with a basis are fitted in the space of the rows."""
+    """A problem whose terms with a basis are fitted in the row space."""
 
     whole: Problem
     bases: tuple[Basis | None, ...]
 
     def _terms(self) -> Iterator[tuple[Term, slice, slice, Basis | None]]:
-        """Terms, where their coefficients are in the problem and in the scores, and bases."""
+        """Terms, slices of their coefficients in the problem and in the scores, and bases."""
         model, first = self.whole.model, 0
         for term, where, B in zip(model.terms, model.slices, self.bases, strict=True):
             last = first + (where.stop - where.start if B is None else B.shape[1])
@@ -76,7 +76,7 @@ class RowSpace:
             first = last
 
     def scores(self) -> Problem:
-        """The problem in the scores U Lambda^1/2."""
+        """The problem with the scores U Lambda^1/2 as columns."""
         C, terms, parts = self.whole.blocks.X, [], []
         for term, where, _, B in self._terms():
             own = C[:, where]
@@ -89,7 +89,7 @@ class RowSpace:
         )
 
     def state(self, state: State) -> State:
-        """A state of the scores in the original columns."""
+        """Transform a state of the scores to the original columns."""
         C, cov = self.whole.blocks.X, state.coef.cov
         mean, P = np.empty(self.whole.model.width), np.empty(self.whole.model.width)
         for _, where, own, B in self._terms():
@@ -104,7 +104,7 @@ class RowSpace:
         return state._replace(coef=Coef(mean, cov))
 
     def draws(self, draws: Draws, rng: np.random.Generator) -> Draws:
-        """Draws in the original columns; outside the space of the rows they are of the prior."""
+        """Transform draws to the original columns; outside the row space draw from the prior."""
         C, (chains, m, _) = self.whole.blocks.X, draws.theta.shape
         theta = np.empty((chains, m, self.whole.model.width))
         for (term, where, own, B), s in zip(self._terms(), draws.start.priors, strict=True):

@@ -1,4 +1,4 @@
-r"""Streaming variational Bayes: the posterior of the rows seen is the prior of the next ones.
+r"""Streaming variational Bayes: the posterior after each chunk is the prior of the next chunk.
 
 With :math:`q_t(\theta) = N(\mu_t, \Sigma_t)` after chunk *t*, the next chunk has the posterior
 
@@ -7,9 +7,9 @@ With :math:`q_t(\theta) = N(\mu_t, \Sigma_t)` after chunk *t*, the next chunk ha
     q_{t+1} = \arg\max_q\; E_q \log p(y_{t+1} \mid \theta)
         - \mathrm{KL}\{q(\theta)\,\|\,N(\mu_t, \Sigma_t)\} .
 
-The maxima add up to a lower bound on the log evidence of all chunks.  Under the tight bound the
-curvature of a row in the mean is the precision that it adds to :math:`\Sigma^{-1}`; the augmented
-bound adds more, so that early rows would count too much.
+The sum of the maxima is a lower bound on the log evidence of all chunks.  Under the tight bound
+each row adds its curvature in the mean to :math:`\Sigma^{-1}`; the augmented bound adds more, so
+that early rows would get too much weight.
 
 References
 ----------
@@ -34,7 +34,7 @@ from .vb import VB
 
 @dataclass(frozen=True)
 class SequentialModel(Model):
-    """A model whose coefficients have a Gaussian prior with a mean, and no hyperparameters."""
+    """A model with a Gaussian prior of given mean and covariance, without hyperparameters."""
 
     prior: Any = None  # Coef, with a full or a diagonal covariance
     P: Precision = field(init=False, repr=False, compare=False)
@@ -69,7 +69,7 @@ class SequentialModel(Model):
 
 
 def as_prior(coef: Coef) -> Coef:
-    """The same Gaussian with a covariance that is diagonal, or held as a factor of its inverse."""
+    """The Gaussian with a diagonal covariance, or stored as a factor of the precision."""
     if isinstance(coef.cov, DiagonalCovariance | FullCovariance):
         return coef
     precision = np.linalg.inv(coef.cov.dense())
@@ -77,7 +77,7 @@ def as_prior(coef: Coef) -> Coef:
 
 
 def update_posterior(problem: Problem, prior: Coef, scheme: VB, rng: np.random.Generator) -> Ascent:
-    """The posterior of new rows under a Gaussian prior; its bound is that of their evidence."""
+    """The posterior given new rows under a Gaussian prior, with the ELBO of the new rows."""
     prior, model = as_prior(prior), problem.model
     sequential = SequentialModel(model.terms, model.likelihood, model.dtype, prior)
     form = "diagonal" if isinstance(prior.cov, DiagonalCovariance) else "dense"

@@ -1,4 +1,4 @@
-"""Stochastic variational inference: weighted averages of minibatch statistics."""
+"""Stochastic variational inference with minibatches."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .progress import Ascent, Monitor, Progress, Watch, silent
 class Drift(NamedTuple):
     """Averages over recent minibatches of the natural gradient and of its square."""
 
-    mean: Array  # (K, K + 1): of the precision, and of the potential beside it
+    mean: Array  # (K, K + 1): for the precision, and for the potential in the last column
     square: float = 0.0
-    window: float = 1.0  # minibatches in the averages
-    seen: int = 0  # minibatches; in the warm-up averages are plain means
+    window: float = 1.0  # number of minibatches in the averages
+    seen: int = 0  # number of minibatches; during the warm-up averages are plain means
 
 
 class Leaky(NamedTuple):
@@ -39,8 +39,8 @@ class Leaky(NamedTuple):
     potential: Array  # (K,)
     priors: States
     t: int = 0
-    drift: Drift | None = None  # where the rate adapts
-    # means (G, r) and covariances (G, r, r) of groups as they were last found; steps overwrite them
+    drift: Drift | None = None  # with an adaptive rate
+    # latest means (G, r) and covariances (G, r, r) of groups, which steps overwrite
     effects: tuple[Array, Array] | None = None
 
 
@@ -65,13 +65,12 @@ class SVI:
         \rho_t = \|\bar G\|^2 / \overline{\|G\|^2}, \qquad
         \tau \leftarrow \tau(1 - \rho_t) + 1,
 
-    with averages over the last :math:`\tau` of them; its first ten steps are those of the fixed
-    rate.
+    with averages over the last :math:`\tau` gradients; the first ten steps use the fixed rate.
 
-    Where rows have groups, :math:`q(\theta)\prod_g q(u_g \mid \theta)` has natural parameters only
-    for the coefficients that all groups share (and the effects of factors other than the widest).
-    A minibatch *B* is made of whole groups.  Given :math:`q(\theta)`, the effects of its groups and
-    the weights of their rows are found by a few plain sweeps; then they are integrated out,
+    For grouped rows, :math:`q(\theta)\prod_g q(u_g \mid \theta)` has natural parameters only for
+    the fixed effects (and random effects of factors other than the widest).  A minibatch *B*
+    consists of whole groups.  Given :math:`q(\theta)`, the effects of its groups and the weights of
+    their rows are computed by a few sweeps; then the effects are integrated out,
 
     .. math::
 
@@ -82,13 +81,14 @@ class SVI:
     batch_size : int, default=50
         Rows per minibatch.
     max_iter : int, default=8
-        Passes over the data (epochs).
+        Number of passes over the data (epochs).
     kappa : float, default=0.6
         Decay of the rate, in (0.5, 1].
     delay : float, default=5
-        :math:`t_0`, which damps the first steps; with 0 the first minibatch replaces the start.
+        :math:`t_0`, which damps the first steps; with 0 the first minibatch overwrites the start.
     adaptive : bool, default=False
-        Let the noise of the gradients set the rate; ``kappa`` and ``delay`` then only begin it.
+        Adapt the rate to the noise of the gradients; ``kappa`` and ``delay`` then only apply to
+        the first steps.
     tol : float, default=0
         Stop when an epoch changes the bound by less than this fraction of its size.
 
@@ -121,7 +121,7 @@ class SVI:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
-        """Epochs of minibatches; converged if the last changes the bound by less than 1 %."""
+        """Epochs of minibatches; converged if the last epoch changes the bound by less than 1 %."""
         watch, leaky = Monitor.of(watch), self.begin(problem, start)
         run, state, stop = Ascent((leaky, ""), -np.inf, [], change=np.inf), None, False
         if (held := watch.begin(run.state)) is not None:
@@ -157,7 +157,7 @@ class SVI:
             (mean, cov), priors = start.coef, start.priors
             whole = cov.solve(np.eye(model.width, q))[:q] if grouped else cov.dense()
             precision = np.linalg.inv(whole)
-            if grouped:  # copies: the start belongs to an earlier fit
+            if grouped:  # copies, because the start belongs to an earlier fit
                 effects = (mean[q:].reshape(-1, r).copy(), cov.blocks(where, r).copy())
         drift = Drift(np.zeros((q, q + 1))) if self.adaptive else None
         return Leaky(precision, precision @ mean[:q], priors, 0, drift, effects)
@@ -165,7 +165,7 @@ class SVI:
     def step(
         self, problem: Problem, leaky: Leaky, chosen: Array | None = None, warm_up: int = 10
     ) -> Leaky:
-        """Learn from one minibatch (Wenzel et al., section 4.2), perhaps of the ``chosen`` groups.
+        """Learn from a minibatch (Wenzel et al., section 4.2), of the groups ``chosen`` if given.
 
         The gradients of the first ``warm_up`` minibatches are averaged before they set the rate.
         """
@@ -184,7 +184,7 @@ class SVI:
             window = float(seen) if seen <= warm_up else drift.window
             mean = drift.mean + (gradient - drift.mean) / window
             square = drift.square + (float(np.vdot(gradient, gradient)) - drift.square) / window
-            if seen > warm_up:  # the share of the gradient's square that is drift and not noise
+            if seen > warm_up:  # the share of drift in the squared gradient
                 rho = min(1.0, float(np.vdot(mean, mean)) / max(square, 1e-300))
                 window = window * (1 - rho) + 1
             drift = Drift(mean, square, window, seen)
@@ -204,12 +204,12 @@ def coefficients(leaky: Leaky) -> Coef:
 
 
 def is_settled(path: Sequence[float], tol: float) -> bool:
-    """Whether the last epoch has changed the bound by less than ``tol`` of its size."""
+    """Whether the last epoch changed the bound by less than ``tol`` of its size."""
     return len(path) > 1 and abs(path[-1] - path[-2]) < tol * max(1.0, abs(path[-1]))
 
 
 def reached(problem: Problem, leaky: Leaky) -> State:
-    """The state of all coefficients; effects of groups are found given the shared ones."""
+    """The state of all coefficients; random effects are computed given the fixed effects."""
     if leaky.effects is None:
         return State(coefficients(leaky), leaky.priors)
     P = problem.model.precision(leaky.priors)
@@ -223,7 +223,7 @@ def reached(problem: Problem, leaky: Leaky) -> State:
 def minibatches_of_rows(
     problem: Problem, size: int, rng: np.random.Generator
 ) -> Iterator[tuple[Problem, None]]:
-    """Random minibatches that together have every row once, weighted up to all rows."""
+    """Random minibatches of an epoch, with weights scaled up to all rows."""
     for rows, blocks in problem.blocks.minibatches(size, rng):
         unit = problem.unit if isinstance(problem.unit, float) else problem.unit[rows]
         c = problem.c[rows] * (problem.n / rows.size)
@@ -233,7 +233,7 @@ def minibatches_of_rows(
 def minibatches_of_groups(
     problem: Problem, size: int, rng: np.random.Generator
 ) -> Iterator[tuple[Problem, Array]]:
-    """Random sets of whole groups of about ``size`` rows, and the numbers of these groups."""
+    """Random sets of whole groups with about ``size`` rows, and the numbers of these groups."""
     design = problem.model.terms[-1].design
     codes = problem.blocks.X.codes[:, design.factor]
     order = np.argsort(codes, kind="stable")
@@ -251,9 +251,9 @@ def minibatches_of_groups(
 
 
 def without_effects(batch: Problem, leaky: Leaky, chosen: Array) -> tuple[Array, Array]:
-    """The natural parameters of all groups' shared coefficients, as a minibatch has them.
+    """A minibatch estimate of the natural parameters of the fixed effects.
 
-    Its effects are found first, and overwrite those of ``leaky``.
+    The random effects of the minibatch are computed first, and overwritten in ``leaky``.
     """
     assert leaky.effects is not None
     (mean, cov), q = leaky.effects, leaky.potential.size
@@ -279,15 +279,15 @@ def given_shared(
     sweeps: int = 12,
     still: float = 0.02,
 ) -> tuple[Coef, Array, Array]:
-    """Effects of groups and weights of their rows in turn, given the shared coefficients.
+    """Alternate between random effects and weights of rows, given the fixed effects.
 
-    At most so many ``sweeps``, until no effect moves by ``still`` posterior standard deviations.
-    Also S ``(q, q)`` and the potential ``(q,)`` of the shared ones, effects integrated out.
+    Makes up to ``sweeps`` sweeps, until no effect changes by ``still`` posterior standard
+    deviations.  Also returns S ``(q, q)`` and the potential ``(q,)`` with effects integrated out.
     """
     L, _ = scaled_cholesky(leaky.precision)
     mean = cho_solve((L, True), leaky.potential)
     q, theta = mean.size, np.concatenate([mean, effects.ravel()])
-    cov: Any = Point(theta.size, 1.0)  # for the first pass: any spread will do
+    cov: Any = Point(theta.size, 1.0)  # for the first pass: any variance suffices
     for _ in range(sweeps):
         stats = problem.expectations(Coef(theta, cov), gram=True)
         groups, S = eliminate(stats.S, P)
@@ -302,7 +302,7 @@ def given_shared(
 
 
 def _updated(model: Model, leaky: Leaky) -> States:
-    """Priors given the shared coefficients as they are, and effects as they were last found."""
+    """States of priors given the current fixed effects and the latest random effects."""
     assert leaky.effects is not None
     coef, (mean, cov), q = coefficients(leaky), leaky.effects, leaky.potential.size
     mean = np.concatenate([coef.mean, mean.ravel()])

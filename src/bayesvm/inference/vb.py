@@ -8,7 +8,7 @@ evidence lower bound (ELBO) is
     \sum_i \ell_i(c_i^\top\mu, v_i) + E\log p(\theta \mid P) + H[q] ,
 
 where :math:`\ell_i(m, v)` is the expected log likelihood under :math:`f \sim N(m, v)`, or the
-papers' bound of it (``bound="augmented"``).  One round of :func:`fit_gaussian` is
+augmented bound of the papers (``bound="augmented"``).  One round of :func:`fit_gaussian` is
 
 1. :math:`\mu \leftarrow \arg\max` of the ELBO at fixed :math:`v_i`, by L-BFGS;
 2. :math:`\Sigma^{-1} \leftarrow S + E[P]`, with :math:`S = \sum_i w_i c_i c_i^\top` and
@@ -65,14 +65,14 @@ class VB:
         the tight bound coefficients are then within about ``sqrt(tol)`` posterior standard
         deviations of their optimum.
     bound : {"auto", "augmented", "tight"}, default="auto"
-        The bound to maximise.  ``"auto"`` is tight for kernel machines, for linear ones whose
+        The bound to maximise.  ``"auto"`` is tight for kernel machines, for linear machines whose
         penalty is chosen before the fit and, if the likelihood is normalised, for models with
-        groups; it is augmented for others.
+        groups; otherwise it is augmented.
     covariance : {"auto", "full", "diagonal"}, default="auto"
-        Covariance of the coefficients; ``"auto"`` is full while it fits in memory.
+        Covariance of the coefficients; ``"auto"`` is full if it fits in memory.
     accelerate : bool, default=True
-        ``False`` maximises the augmented bound by the printed coordinate ascent, iterate by
-        iterate; a diagonal covariance has none.
+        ``False`` maximises the augmented bound by coordinate ascent exactly as in the papers; not
+        available for a diagonal covariance.
     warm_rows : int, default=10
         With many rows, start from a fit to a random subset of this many rows per coefficient (and
         at least 2,000); 0 always starts from zero.  The optimum does not depend on it.
@@ -100,7 +100,7 @@ class VB:
         self.__dict__["is_tight"] = self.bound == "tight"
 
     def seen(self, likelihood: Any) -> Any:
-        """The likelihood whose bound is maximised."""
+        """The likelihood with the chosen bound."""
         if self.bound == "auto":
             return likelihood
         return likelihood.tightened(self.is_tight)
@@ -124,9 +124,9 @@ class VB:
         if start is None and self.warm_rows and problem.n >= 8 * rows:
             # the covariance of a fit to a random subset preconditions the fit to all rows
             few, share = problem.balanced(rows, rng)
-            few = replace(few, c=few.c * share)  # each represents as many of all rows
+            few = replace(few, c=few.c * share)  # weights of the rows they represent
             start = replace(self, tol=max(self.tol, 1e-6)).fit(few, rng).state
-        elif start is None or start.coef.cov.is_point:  # all variances of f start at one
+        elif start is None or start.coef.cov.is_point:  # variances of f start at one
             coef, priors, _ = start or State(model.start(), model.init())
             S = problem.expectations(coef, 1.0, gram=True).S
             start = State(Coef(coef.mean, covariance(S, model.precision(priors))), priors)
@@ -147,8 +147,8 @@ def fit_gaussian(
 ) -> Ascent:
     """Maximise the ELBO over the mean, the covariance and the hyperparameters in turn.
 
-    A new covariance is blended with the old one while it would decrease the ELBO.  If the
-    covariance is left as it was, updating the hyperparameters cannot decrease it.
+    A new covariance is blended with the old one as long as it would decrease the ELBO.  If the
+    covariance is unchanged, updating the hyperparameters cannot decrease the ELBO.
     """
     model, watch = problem.model, Monitor.of(watch)
     run = watch.begin(start) or Ascent(start, -np.inf, [], change=np.inf)
@@ -162,7 +162,7 @@ def fit_gaussian(
         )
     while run.n_iter < max_iter and not (run.converged or run.stopped):
         P, before, n_iter = model.precision(priors), elbo, run.n_iter + 1
-        # in posterior standard deviations; rough while rounds gain more than a nat
+        # in posterior standard deviations; loose while rounds gain more than a nat
         gtol = max(np.sqrt(tol), 1e-10 if gain < 1.0 else 0.01)
         mean = maximise_mean(problem, coef, v, P, gtol)
         sums = problem.expectations(Coef(mean, coef.cov), v, gram=True)
@@ -183,11 +183,11 @@ def fit_gaussian(
             if elbo >= floor - slack or rate <= 1e-4:
                 break
             rate *= 0.5
-        if not np.isfinite(elbo):  # nothing is left to do but to keep the last state
+        if not np.isfinite(elbo):  # keep the last state
             break
         coef, priors, v, last, gain = new, new_priors, v_new, gain, elbo - before
         path.append(elbo)
-        # gains fall about geometrically, by a share a round: all that is left to gain
+        # gains decay about geometrically: estimate the sum of all further gains
         share = min(gain / last, 0.99) if 0.0 < last < np.inf else 0.99
         left = gain * share / (1.0 - share) / rate
         converged = bool(left <= tol * max(1.0, abs(elbo))) and gtol <= max(np.sqrt(tol), 1e-10)
@@ -205,8 +205,8 @@ def maximise_mean(
 ) -> Array:
     """The mean at fixed variances of f, by L-BFGS.
 
-    Coordinates are z with :math:`\\mu + Fz`, :math:`FF^\\top = \\Sigma`, in which the posterior is
-    about round: the gradient is the distance to the optimum in posterior standard deviations.
+    In the coordinates z of :math:`\\mu + Fz`, :math:`FF^\\top = \\Sigma`, the posterior is nearly
+    isotropic: the gradient is the distance to the optimum in posterior standard deviations.
     """
     mean, cov = coef
 
@@ -226,15 +226,15 @@ def settle_hyperparameters(
 ) -> tuple[Coef, States]:
     """Coefficients and hyperparameters at their joint fixed point for given S.
 
-    The log likelihood is taken as quadratic about the mean, of curvature S, so that the mean
-    follows the prior: :math:`\\mu(P) = \\mu_0 + (S + P)^{-1}(P_0 - P)\\mu_0`.
+    The log likelihood is approximated by a quadratic of curvature S about the mean, so that the
+    mean depends on the prior: :math:`\\mu(P) = \\mu_0 + (S + P)^{-1}(P_0 - P)\\mu_0`.
     """
     mean, cov, Q = coef.mean, covariance(S, P), P
     new = Coef(mean, cov)
     for _ in range(rounds):
         priors, old, last = model.update(priors, new, "fixed_point_update"), new, Q
         Q = model.precision(priors)
-        if np.array_equal(Q, last):  # as where all priors are known
+        if np.array_equal(Q, last):  # for example if all priors are fixed
             break
         cov = covariance(S, Q)
         new = Coef(mean + cov.solve(P * mean - Q * mean), cov)
@@ -266,9 +266,9 @@ def learned(
     start: State | None = None,
     watch: Watch = silent,
 ) -> tuple[Problem, State | None]:
-    """The problem with the scale of its likelihood learned, and a state to start from.
+    """Learn the scale of the likelihood; returns the problem with it and an initial state.
 
-    Fits and updates of the scale alternate, neither of which can lower the bound.
+    Fits and updates of the scale alternate; neither can decrease the ELBO.
     """
     likelihood: Any = problem.model.likelihood
     if not likelihood.is_learned:
