@@ -363,7 +363,7 @@ def _number_texts(name: str, column: Number, texts: list[str]) -> list[Finding]:
 def _learn_levels(
     name: str, codes: Array, texts: list[str], counts: Array, use: bool, least: int, most: int
 ) -> tuple[Levels | None, list[Finding]]:
-    """Levels of a text column; those of fewer than ``least`` rows or beyond ``most`` are pooled."""
+    """Levels of a text column; all with fewer than ``least`` rows or beyond ``most`` are pooled."""
     n, k, missing = int(counts.sum()), len(texts), int(np.sum(codes < 0))
     problem = f"{k} different texts in {n} rows"
     words = np.array([len(text.split()) for text in texts]) @ counts / n

@@ -165,7 +165,7 @@ class Dask(Serial):
     fan : int, default=8
         Number of sums that one task of the tree adds.
     dtype, memory
-        As in :class:`Serial`; the memory is that of all workers together.
+        As in :class:`Serial`; ``memory`` is the total of all workers.
     """
 
     fan: int = FAN

@@ -258,7 +258,7 @@ class SoftLabels(NamedTuple):
     def read(y: Any) -> SoftLabels | None:
         """From a table of probabilities; ``None`` if y has one column (of labels).
 
-        The columns of a data frame are the classes; those of an array are 0, 1, ...
+        The classes are the column names of a data frame, or 0, 1, ... for an array.
         """
         shape = getattr(y, "shape", None)
         if shape is None and isinstance(y, list | tuple) and len(y) and np.ndim(y[0]) == 1:

@@ -66,7 +66,7 @@ class Warped(Standardised):
         return list(zip([j for j, _ in self.levels], first, last, strict=True))
 
     def groups(self, given: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """Groups of columns that share a length scale; indicators share that of their column."""
+        """Groups of columns that share a length scale; indicators are grouped with their column."""
         if not self.levels:
             return given
         own = tuple(range(self.width)) if given is None else given
@@ -117,8 +117,8 @@ def _curve(
 def levelled(columns: Warped, X: Array, fewest: int = 3, most: int = 10, points: int = 4) -> Warped:
     """Append indicators of the values of columns with few values among the distinct rows X.
 
-    These columns have ``fewest`` to ``most`` values, and ``points`` rows of each value other than
-    the commonest.
+    These columns have ``fewest`` to ``most`` values and, without the commonest value, on average
+    at least ``points`` rows per value.
     """
     found = []
     for j in range(X.shape[1]):

@@ -233,7 +233,7 @@ class Record:
         return self.rows()["theta"][few] if self.parts else np.empty((0, self.width))
 
     def burnt(self, like: States) -> Run:
-        """The second half of the burn-in, for priors whose states are single numbers."""
+        """The second half of the burn-in, for priors whose states contain only numbers."""
         held = {key: x[self.burn_in // 2 : self.burn_in] for key, x in self.rows().items()}
         terms = zip(self.names, like, strict=True)
         priors = tuple(s and type(s)(*held[f"hyper/{name}"].T) for name, s in terms)

@@ -49,7 +49,7 @@ class Guide:
 
     @classmethod
     def learn(cls, problem: Problem, draws: Array, smooth: float = 0.25) -> Guide:
-        """From early draws ``(m, K)``; half of all tries are for columns that changed in them.
+        """From early draws ``(m, K)``; half of all tries are for columns whose inclusion varied.
 
         Row weights are curvatures averaged over a variance ``smooth`` of f, because of kinks.
         """

@@ -115,7 +115,7 @@ class Problem:
 
     @property
     def shape(self) -> tuple[str, int]:
-        """Form and size, which an initial state must share with the problem."""
+        """Form, and n in the dual form, which an initial state must share with the problem."""
         return self.form, self.n if self.form == "factored" else 0
 
     @property

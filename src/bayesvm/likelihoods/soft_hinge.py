@@ -48,7 +48,7 @@ class SoftHinge(PseudoLikelihood):
     the hinge; within *s* of it the certainty of a label varies with f, as under the logistic
     likelihood.  The log odds of the two labels,
     :math:`2f + \sqrt{(1 + f)^2 + s^2} - \sqrt{(1 - f)^2 + s^2}`, tend to :math:`2f` as *s* grows.
-    Under :math:`f \sim N(m, v)` the contribution of a row is that of :class:`Hinge` with
+    Under :math:`f \sim N(m, v)` a row contributes as under :class:`Hinge`, with
     :math:`\chi = \bar u^2 + v + s^2`.
 
     Parameters

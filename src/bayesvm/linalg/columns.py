@@ -99,7 +99,7 @@ class Arrow(Composite):
         return Arrow(fn(self.A), tuple(f.mapped(fn) for f in self.factors))
 
     def corner(self) -> Any:
-        """All columns except those of the last factor, sparse."""
+        """All columns except the last factor, as a sparse array."""
         return sparse.csr_array(sparse.hstack([self.A, *(f.matrix() for f in self.factors[:-1])]))
 
     def __matmul__(self, x: Array) -> Array:
