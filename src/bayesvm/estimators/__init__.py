@@ -1,1 +1,1 @@
-"""The scikit-learn estimators, one file each; :mod:`bayesvm` has their names."""
+"""The scikit-learn estimators, one file each; :mod:`bayesvm` exports them."""

@@ -1,4 +1,4 @@
-"""The classifier of an additive predictor: any sum of terms."""
+"""The additive classifier: the predictor is any sum of terms."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from .predictions import draw_f
 
 @dataclass(frozen=True)
 class TermTable:
-    """The columns of a table that each term of a sum reads: numbers, or labels of groups."""
+    """The columns of a table that each term reads: numbers, or labels of groups."""
 
-    terms: Sequence[Term]  # their designs are parts, see bayesvm.terms
+    terms: Sequence[Term]  # their parts build the design matrices, see bayesvm.terms
     names: Sequence[str]  # of all columns
-    layout: Layout  # positions of columns, and which name groups
-    reads: Sequence[Array]  # columns of numbers of each term, counted without those of groups
-    numbers: Sequence[str]  # names of the columns of numbers
+    layout: Layout  # positions of columns, and which columns name groups
+    reads: Sequence[Array]  # numeric columns of each term, numbered without group columns
+    numbers: Sequence[str]  # names of the numeric columns
 
     @classmethod
     def of(
@@ -53,10 +53,9 @@ class TermTable:
         named: bool,
         encoding: Encoding | None = None,
     ) -> TermTable:
-        """The table of terms for columns with these names, made up unless ``named``.
+        """The table of the terms' columns; without ``named`` the names are generated.
 
-        With an ``encoding`` of the columns that do not name groups, columns of numbers are those
-        that they become.
+        If an ``encoding`` of the other columns is given, numeric columns are the encoded ones.
         """
         layout, groups, reads = Layout(tuple(names) if named else None, len(names)), [], []
         for name, part, _ in terms:
@@ -79,12 +78,12 @@ class TermTable:
 
     @property
     def read(self) -> Array:
-        """The columns of numbers that some term reads."""
+        """The numeric columns that at least one term reads."""
         return np.unique(np.concatenate([np.empty(0, dtype=int), *self.reads]))
 
     @property
     def incomplete(self) -> list[int]:
-        """The columns of numbers whose missing cells have a distribution."""
+        """The numeric columns whose missing cells have a distribution."""
         pairs = zip(self.terms, self.reads, strict=True)
         return [int(j) for (_, part, _), where in pairs if part.incomplete for j in where]
 
@@ -96,9 +95,9 @@ class TermTable:
     def values(
         self, X: Any, reset: bool, categories: Sequence[int]
     ) -> tuple[Array, dict[int, Array]]:
-        """Columns that are not ``categories`` as numbers, zero where no term reads them; the rest.
+        """Columns without ``categories`` as numbers, zero where no term reads them; and the others.
 
-        Columns are counted without those that name groups.
+        Group columns are not counted.
         """
         rows, plain = _rows(X), self.plain
         tables.check_numbers(rows, reset, [int(j) for j in plain[self.read]])
@@ -116,14 +115,14 @@ class TermTable:
         return out, {k: cells_of(tables.column_of(rows, int(plain[k]))) for k in categories}
 
     def check_complete(self, X: Array) -> None:
-        """Refuse missing cells that no part has a distribution for."""
+        """Refuse missing cells in columns without a distribution of missing cells."""
         for (name, part, _), where in zip(self.terms, self.reads, strict=True):
             if not part.incomplete:
                 with of_term(name, " Or write Missing(Columns(...))."):
                     tables.check_complete(X, where.tolist(), self.numbers)
 
     def check_training(self, X: Array) -> None:
-        """Refuse training cells that cannot be learned: in two terms, or never observed."""
+        """Refuse missing training cells of columns in two terms, and columns never observed."""
         self.check_complete(X)
         gone, taken = np.isnan(X), set[int]()
         for (name, *_), where in zip(self.terms, self.reads, strict=True):
@@ -146,7 +145,7 @@ class TermTable:
 
 @contextmanager
 def of_term(name: str, hint: str = "") -> Iterator[None]:
-    """Name the term in errors."""
+    """Name the term in error messages."""
     try:
         yield
     except ValueError as error:
@@ -154,7 +153,7 @@ def of_term(name: str, hint: str = "") -> Iterator[None]:
 
 
 def _rows(X: Any) -> Any:
-    """Rows whose columns can be read one by one."""
+    """X in a format whose columns can be read one by one."""
     rows = tables.as_table(X)
     if rows is None:
         raise ValueError(
@@ -173,11 +172,11 @@ def learn_length_scales(
     scales: Sequence[float] = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625),
     most_rows: int = 2000,
 ) -> Model:
-    """The model with length scales of its smooth terms ``names`` that have most evidence.
+    """The model with the length scales of the smooth terms ``names`` that maximise the evidence.
 
-    Coordinate ascent: each term takes the factor of its length scale, one of ``scales``, with the
-    largest bound, the others fixed, until none changes.  The bound is summed over classes, each
-    against the rest if there are more than two, and learns the variances too.
+    Coordinate ascent: for each term the factor from ``scales`` with the largest bound, the others
+    fixed, until none changes.  The bound, which learns the variances too, is summed over classes
+    (each against the rest if there are more than two).
     """
     codes, scheme = np.asarray(data.codes), VB()
     some = rows_of_all_classes(codes, min(codes.size, most_rows), rng)
@@ -219,7 +218,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
 
     .. math:: f_i = \sum_t c_{t,i}^\top \theta_t, \qquad \theta_t \sim \text{prior of term } t .
 
-    Each term is a part of the input with a prior.  Smooth functions, selected columns and random
+    Each term is a part of the input with a prior.  Smooth functions, variable selection and random
     effects can be added in any combination.
 
     Parameters
@@ -243,14 +242,14 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     terms_ : list of Term
         Terms with their parts bound to the training rows; groups come last.
     random_effects_, variance_components_, intraclass_share_ : data frames
-        Of the terms that are groups, as in :class:`~bayesvm.MixedSVC`.
+        For terms with groups, as in :class:`~bayesvm.MixedSVC`.
     inclusion_proba_ : array of shape (n_features,)
-        Where a term has a selection prior: posterior probability of each column to matter.
+        For terms with a selection prior: posterior inclusion probability of each column.
     imputed_ : Imputed
-        Where a term is ``Missing``: row, column, mean and standard deviation of each missing cell
-        of the training rows, columns counted without those that name groups.
+        For ``Missing`` terms: row, column, mean and standard deviation of each missing cell of the
+        training rows; column numbers do not count group columns.
     classes_, offset_, elbo_, elbo_path_, n_iter_, converged_
-        As of the other estimators.
+        As for the other estimators.
 
     See Also
     --------
@@ -259,7 +258,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
 
     Examples
     --------
-    A smooth function of the first two columns, a few others selected:
+    A smooth function of the first two columns, and selection among the others:
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from bayesvm import AdditiveSVC
@@ -330,7 +329,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return self._table_of(read_terms(self.terms)).incomplete
 
     def _table_of(self, terms: Sequence[Term], encoding: Encoding | None = None) -> TermTable:
-        """The columns that the terms read; those of a frame, or by a pipeline, have names."""
+        """The columns that the terms read; named if X is a data frame or comes from a pipeline."""
         named = hasattr(self, "feature_names_in_") or self._known_names is not None
         return TermTable.of(terms, self._input_names(), named, encoding)
 
@@ -340,7 +339,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return list(self._table.numbers)
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
-        """Checked numbers and labels; those of a table column by column, as terms read them."""
+        """Checked numbers and labels; a table is read column by column, as the terms need."""
         tables.check_in_memory(X, "AdditiveSVC")
         terms = read_terms(self.terms) if reset else self._table.terms
         if hasattr(X, "columns") or any(t.design.factor is not None for t in terms):
@@ -353,7 +352,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return X, y
 
     def _read_columns(self, X: Any, terms: Sequence[Term], reset: bool, weights: Any) -> Array:
-        """Columns of numbers that the columns of a table become, those of groups aside."""
+        """Numeric columns after encoding, without the group columns."""
         X = tables.check_kind(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         table = self._table_of(terms)
@@ -402,7 +401,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     ) -> AdditiveSVC:
         """Fit a formula such as ``"y ~ s(age) + s(x, z) + dose + (1 | clinic)"`` to a data frame.
 
-        It is read into ``terms``, so that the model can be cloned and fitted again.
+        The formula is translated into ``terms``, so that the model can be cloned and fitted again.
 
         Parameters
         ----------
@@ -410,7 +409,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             ``s(x)`` and ``s(x, z)`` are smooth functions, :class:`~bayesvm.terms.Process`; columns
             have coefficients; ``(1 + x | g)`` are effects of groups.
         data : pandas.DataFrame
-            Holds the columns that the formula names.
+            Data frame with the columns that the formula names.
         sample_weight : array-like of shape (n,), optional
             Weights of rows.
         **params
@@ -419,7 +418,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         Returns
         -------
         model : AdditiveSVC
-            Fitted; ``predict`` and the others take a data frame that has the same columns.
+            The fitted model; its methods take a data frame with these columns.
         """
         response, terms, used = terms_of(formula, data)
         model = cls(terms, **params).fit(data[used], data[response], sample_weight)
@@ -432,7 +431,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Rows; NumPy, pandas or polars.
+            Observations; NumPy, pandas or polars.
         y : array-like of shape (n,) or (n, n_classes)
             Labels, two or more distinct, or probabilities of the classes.
         sample_weight : array-like of shape (n,), optional
@@ -513,8 +512,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
     def inclusion_proba_(self) -> Array:
         """Posterior inclusion probability of each column of the input, ``(n_features,)``.
 
-        Columns matter for certain where a term without a selection prior reads them, and not at all
-        where none does.
+        A column that a term without a selection prior reads has probability 1; a column that no
+        term reads has probability 0.
         """
         report, table, out = self._report(), self._table, np.ones(self.n_features_in_)
         reads = {t.name: where for t, where in zip(table.terms, table.reads, strict=True)}
@@ -529,7 +528,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return np.setdiff1d(np.arange(len(self._table.numbers)), self._table.read)
 
     def partial(self, X: Any, return_std: bool = False, *, centred: bool = False) -> Any:
-        """What each term adds to f at given rows.
+        """Contribution of each term to f at given rows.
 
         Parameters
         ----------
@@ -538,14 +537,14 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         return_std : bool, default=False
             Also return posterior standard deviations.
         centred : bool, default=False
-            Smooth functions less their averages over the rows, which the first intercept has
-            instead.  Standard deviations then leave out the level that rows hardly identify apart
-            from the intercept.
+            Subtract from each smooth function its average over the rows and add it to the first
+            intercept.  Standard deviations then exclude the uncertainty of this level, which the
+            data hardly separate from the intercept.
 
         Returns
         -------
         means : dict of arrays
-            By the name of a term, shape (n,), or (n, n_classes) for more than two classes.
+            Keys are names of terms; shape (n,), or (n, n_classes) for more than two classes.
         std : dict of arrays
             Only with ``return_std``.
         """
@@ -560,25 +559,25 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         Parameters
         ----------
         level : float, default=0.9
-            Posterior mass of the interval.
+            Probability of the credible interval.
 
         Returns
         -------
         frame : pandas.DataFrame
             Indexed by term and name (and class, for more than two): mean, sd, lower, upper, the
-            probability to matter where a prior selects, r_hat and ess where drawn.  Levels of a
-            category are differences to its first level.  A smooth function has a row ``smooth``
-            with its effective degrees of freedom, ``edf``; see :meth:`partial` for the curve, and
+            inclusion probability under selection priors, r_hat and ess for samplers.  Levels of a
+            category are differences to its first level.  A smooth function has one row ``smooth``
+            with its effective degrees of freedom, ``edf``; see :meth:`partial` for the curve and
             ``random_effects_`` for groups.
         """
         return self._with_note(self._effects.cautioned(self._report().summary(level)))
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
-        """``n`` draws of the coefficients that have a name, or of f at rows ``X``.
+        """``n`` draws of the named coefficients, or of f at rows ``X``.
 
         Coefficients are in the order of the terms and their columns; the shapes are those of
-        :meth:`BayesianLinearSVC.sample_posterior`.  At rows missing cells and effects of groups not
-        seen are drawn too.
+        :meth:`BayesianLinearSVC.sample_posterior`.  With ``X``, missing cells and the effects of
+        unseen groups are drawn too.
         """
         if X is not None:
             return draw_f(self, n, X, random_state)

@@ -1,4 +1,4 @@
-"""Average effects of columns on probabilities."""
+"""Average effects of columns on class probabilities."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from ..predictive.fitted import DRAWS, BinaryModel
 from ..predictive.links import CalibratedLink
 from .predictions import pieces, proba
 
-STEP = 1e-3  # of a difference that stands for a derivative, in standard deviations
+STEP = 1e-3  # finite-difference step, in standard deviations
 
 
 class Contrast(NamedTuple):
-    """A column, what happens to it, and its values below and above."""
+    """A column, its change, and its values below and above."""
 
     name: str
     change: str
     position: int
     low: Any
     high: Any
-    unit: float = 1.0  # of the column, by which a derivative is divided
+    unit: float = 1.0  # of the column; derivatives are divided by it
 
 
 def average_effects(
     model: Any, X: Any, columns: Any, change: Any, level: float, groups: Any = None
 ) -> Any:
-    """Average effects of changes of columns, see the method of the estimators."""
+    """Average effects of changes of columns; see the method of the estimators."""
     pd = pandas_for("average_effects")
     tails(level)
     model._fitted()
     if get_tags(model).input_tags.pairwise:
         raise ValueError("average_effects changes columns; a precomputed kernel has none.")
     X = editable(model._own_columns(X), pd)
-    model._read_new(X, groups)  # wrong rows are refused before they are changed
+    model._read_new(X, groups)  # check the rows before they are changed
     every = list(contrasts(model, X, columns, change))
     if not every:
         raise ValueError("average_effects has no column to change; name one in columns.")
@@ -58,8 +58,8 @@ def effects_of(
 ) -> Any:
     """Average effects of given changes.
 
-    If the rows are drawn at random from a table of ``total`` rows, whose average is meant,
-    intervals count what the average of all of them may differ by.
+    If the rows are a random sample of a table of ``total`` rows, intervals include the sampling
+    error of the average over the whole table.
     """
     pd, fit, n = pandas_for("average_effects"), model._fitted(), X.shape[0]
     scale = getattr(fit.machines[0], "effect_scale", 1.0)
@@ -87,10 +87,10 @@ def effects_of(
 def average_at(
     model: Any, X: Any, column: int, values: Sequence[Any], level: float, groups: Any = None
 ) -> Any:
-    """Average probabilities of rows as one column takes each of the values, as a data frame.
+    """Average probabilities with one column set to each of the values, as a data frame.
 
-    Indexed by value (and class, for more than two): mean, and sd, lower and upper where there is a
-    posterior.  Intervals are those of :func:`average_effects`.
+    Indexed by value (and class, for more than two): mean; sd, lower and upper if there is a
+    posterior.  Intervals are computed as in :func:`average_effects`.
     """
     pd, fit = pandas_for("average_at"), model._fitted()
     X = editable(X, pd)
@@ -100,17 +100,17 @@ def average_at(
 
 
 class Average(NamedTuple):
-    """Probabilities of rows, or their changes, and derivatives of the averages over these rows."""
+    """Probabilities of rows (or their changes) and derivatives of their averages."""
 
-    each: Array  # (n, classes), of two classes the second only
-    # (classes, K) in the coefficients of each machine, then in the numbers of a fitted link
+    each: Array  # (n, classes); for two classes only the second
+    # (classes, K): in the coefficients of each binary model, then in the parameters of the link
     slopes: list[Array]
 
 
 def average_proba(model: Any, X: Any, groups: Any, size: int = 5000) -> Average:
-    """Probabilities of rows and, where there is a posterior, derivatives of their averages.
+    """Probabilities of rows and, if there is a posterior, derivatives of their averages.
 
-    Columns of ``size`` rows are held at once.
+    The rows are processed in blocks of ``size``.
     """
     fit, n = model.fit_, X.shape[0]
     first, link = 1 if len(fit.classes) == 2 else 0, fitted_link(fit)
@@ -134,12 +134,12 @@ def average_proba(model: Any, X: Any, groups: Any, size: int = 5000) -> Average:
 
 
 def has_spread(fit: Any) -> bool:
-    """Whether there is a posterior of coefficients."""
+    """Whether the coefficients have a posterior."""
     return isinstance(fit.machines[0], BinaryModel) and fit.machines[0].posterior.has_spread
 
 
 def fitted_link(fit: Any) -> CalibratedLink | None:
-    """The link of two classes, where it has an uncertainty of its own that is to be counted."""
+    """The link of two classes, if its estimation uncertainty is included."""
     machine = fit.machines[0]
     counts = has_spread(fit) and fit.is_binary and machine.robust_covariance is not None
     link = machine.link if counts and isinstance(machine.link, CalibratedLink) else None
@@ -147,7 +147,7 @@ def fitted_link(fit: Any) -> CalibratedLink | None:
 
 
 def _columns(machine: Any, rows: Any) -> Any:
-    """Columns of theta at rows."""
+    """Rows of the design matrix."""
     if machine.model.is_latent:
         return predict_rows(machine.model, rows, machine.params).C
     return machine.model.rows(rows).C
@@ -163,7 +163,7 @@ def table_of(
 ) -> Any:
     """Averages with standard deviations and intervals by the delta method, as a data frame.
 
-    ``errors`` are variances by what is no part of the fit, ``(averages, classes)``.
+    ``errors`` are variances that the posterior does not include, ``(averages, classes)``.
     """
     pd, z, frames = pandas_for("average_effects"), ndtri(np.array(tails(level)))[:, None], []
     mean = np.array([one.each.mean(axis=0) for one in averages])
@@ -181,7 +181,7 @@ def table_of(
                 low, high = mean[:, k] + table["sd"] * z
             else:
                 post, link, S = fit.machines[0].reported, fitted_link(fit), slopes[0]
-                if link is not None:  # what it corrects is not counted twice
+                if link is not None:  # its correction is not counted twice
                     machine = fit.machines[0]
                     post = machine.robust_covariance.posterior(machine.posterior, "effect_root")
                     cov = link.counted * np.asarray(link.cov)
@@ -243,7 +243,7 @@ def contrasts(model: Any, X: Any, columns: Any, change: Any) -> Iterator[Contras
 
 
 def _chosen(known: Mapping[int, Any], names: list[str], columns: Any) -> list[int]:
-    """Positions of columns given by name or position; by default of all that may change."""
+    """Positions of columns given by name or position; by default all columns that may change."""
     if columns is None:
         return list(known)
     given = [columns] if isinstance(columns, str | int | np.integer) else columns
@@ -277,7 +277,7 @@ def editable(X: Any, pd: Any) -> Any:
 
 
 def with_column(X: Any, j: int, values: Any) -> Any:
-    """The table with other values in a column; one value is for all rows."""
+    """A copy of the table with new values in one column; a scalar applies to all rows."""
     n = X.shape[0]
     if isinstance(values, Real | str) or np.ndim(values) == 0:
         kind = float if isinstance(values, Real) and not isinstance(values, bool) else object

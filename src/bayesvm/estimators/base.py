@@ -1,4 +1,4 @@
-"""The bases of all estimators: parameters, reading of rows, predictions.
+"""The base classes of all estimators: parameters, input validation, predictions.
 
 An estimator is one class with one of these bases.  Its ``fit``
 
@@ -45,9 +45,9 @@ from .streaming import Stream
 
 
 class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators."""
+    """Base class of the estimators."""
 
-    # parameters of every estimator (the shared others are read by Run), and of some
+    # parameters of all estimators (others are read by Run), and of some estimators
     engine: Any
     random_state: Any
     n_jobs: int | None
@@ -66,23 +66,23 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     encoding_: Encoding
 
     _accept_sparse = True
-    _has_effects = False  # of groups; a source may have them
+    _has_effects = False  # random effects of groups; a source may have them
     _has_imputer = False  # missing cells may have a distribution
-    _read_y: Any  # a function of y and X: checked labels or numbers, one for each row
+    _read_y: Any  # function of y and X: checked labels or targets, one for each row
     _stream: Stream | None = None  # of partial_fit
-    _formula: Formula | None = None  # that has been read
-    _given_names: list[str] | None = None  # of columns, by a pipeline, for the fit that follows
-    _known_names: list[str] | None = None  # those of the last fit
+    _formula: Formula | None = None  # the parsed formula
+    _given_names: list[str] | None = None  # column names, set by a pipeline for the next fit
+    _known_names: list[str] | None = None  # column names of the last fit
 
-    # ----- parameters, and how they are shown
+    # ----- parameters and display
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, with ``deep`` also those of components: ``prior__precision``.
+        """Parameters by name; with ``deep`` also those of components, as ``prior__precision``.
 
         Parameters
         ----------
         deep : bool, default=True
-            Whether to give those of components that are objects, too.
+            Whether to include the parameters of components.
 
         Returns
         -------
@@ -101,8 +101,8 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         **params
-            Values by name, as in :meth:`get_params`.  A component is replaced by one with the new
-            values; it is not changed itself.
+            Values by name, as in :meth:`get_params`.  A component is replaced by a new one with the
+            values; the object itself does not change.
 
         Returns
         -------
@@ -131,16 +131,16 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _allows_nan(self) -> bool:
-        """Whether cells of X may be missing."""
+        """Whether X may have missing cells."""
         return not is_among(self.missing, ("error",))
 
     @property
     def _models_missing(self) -> bool:
-        """Whether missing cells of numbers have a distribution."""
+        """Whether missing numeric cells have a distribution."""
         return self._has_imputer and not is_among(self.missing, ("auto", "error"))
 
     def _of_missing_cells(self) -> str:
-        """What a refusal of missing cells recommends."""
+        """The advice in the error message for missing cells."""
         if self._allows_nan:
             return "Sparse rows, and those of models of rows read in blocks, must be complete."
         return (
@@ -150,7 +150,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
-        """Checked rows and y; with ``reset`` their columns become the estimator's."""
+        """Checked rows and y; ``reset`` stores the column names."""
         X = arrays.adopted(X)
         if kind_of(X) == "memory":
             X = tables.read_table(self, X, reset, weights)
@@ -166,11 +166,11 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         return X, self._read_y(y, X) if reset or y is not None else None
 
     def _kept_missing(self) -> Sequence[int] | None:
-        """Columns of numbers whose missing cells are left to the model; ``None`` for all."""
+        """Numeric columns whose missing cells the model handles; ``None`` for all."""
         return None if self._models_missing else ()
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
-        """Checked rows to predict; an estimator with groups returns them beside their codes."""
+        """Checked rows to predict; with groups, a pair of rows and group codes."""
         self._fitted()
         if groups is not None:
             raise ValueError(f"{type(self).__name__} takes no groups; MixedSVC does.")
@@ -184,25 +184,25 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         return X
 
     def _input_names(self) -> list[str]:
-        """Names of the columns of the input, made up where it had none."""
+        """Names of the columns of the input, generated if it has none."""
         known = self._known_names
         if known is None or len(known) != self.n_features_in_:
             known = list(map("x{}".format, range(self.n_features_in_)))
         return list(getattr(self, "feature_names_in_", known))
 
     def _names(self) -> list[str]:
-        """Names of the columns that the input becomes: indicators of categories beside numbers."""
+        """Names of the columns after encoding: indicators of categories beside numbers."""
         return self.encoding_.names(self._input_names())
 
     def _levels_of(self, names: Sequence[str]) -> dict[int, tuple[Any, ...] | None]:
-        """Columns of a table that can be changed, and the levels of those of categories."""
+        """Columns of a table that can be changed, with the levels of categorical columns."""
         levels = {category.column: category.levels for category in self.encoding_.categories}
         return {j: levels.get(j) for j in range(len(names))}
 
     # ----- fitting
 
     def _idle(self) -> dict[str, str]:
-        """Parameters that the fit does not use, and the reason of each."""
+        """Parameters that the fit ignores, with the reason for each."""
         idle = {} if self.fit_intercept else {"intercept_scale": "with fit_intercept=False"}
         if is_among(self.inference, ("gibbs",)) or isinstance(self.inference, Gibbs):
             why = "with inference='gibbs'; see bayesvm.inference.Gibbs(draws=..., burn_in=...)"
@@ -210,7 +210,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         return idle
 
     def _run(self) -> Run:
-        """The fit that begins, its parameters checked."""
+        """A new run of the fit, with checked parameters."""
         params = BaseEstimator.get_params(self, deep=False)
         check_parameters(params)
         if not self._has_imputer and not is_among(self.missing, ("auto", "error")):
@@ -223,7 +223,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         return Run(type(self).__name__, params)
 
     def _generator(self, random_state: Any = None, n: Any = 1) -> np.random.Generator:
-        """A generator for ``n`` draws after the fit."""
+        """A random generator for ``n`` draws after the fit."""
         check_draws(n)
         return generator(self.random_state if random_state is None else random_state)
 
@@ -233,7 +233,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def column_names_(self) -> Array:
-        """Names of the columns that the input becomes, in the order of coefficients."""
+        """Names of the columns after encoding, in the order of the coefficients."""
         return np.array(self._names(), dtype=object)
 
     @property
@@ -252,7 +252,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         return self.fit_.converged
 
     def _objective(self, kind: str) -> Fit:
-        """The fit, if its objective is of a kind."""
+        """The fit, if it has this kind of objective; else an error."""
         if self.fit_.kind != kind:
             raise AttributeError(f"this fit has no {kind}; its objective is {self.fit_.kind}.")
         return self.fit_
@@ -269,7 +269,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def log_posterior_(self) -> float:
-        """Log posterior density of an estimate."""
+        """Log posterior density at the point estimate."""
         return self._objective("log_posterior").bound
 
     @property
@@ -279,13 +279,13 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def log_likelihood_path_(self) -> Any:
-        """Log pseudo-likelihood of draws."""
+        """Log pseudo-likelihood of the draws."""
         return self._objective("log_likelihood").path
 
     # ----- notes of summaries
 
     def _width_note(self) -> str:
-        """A note if standard errors are the posterior's although ``covariance`` is ``"robust"``."""
+        """A note if standard errors are from the posterior although ``covariance="robust"``."""
         first, why = self.machines_[0], ""
         if not isinstance(first, BinaryModel) or getattr(self, "covariance", "") != "robust":
             return ""
@@ -340,38 +340,38 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
             frame.attrs["note"] = note
         return frame
 
-    # ----- what predictions ask
+    # ----- helpers of predictions
 
     def _need_spread(self) -> None:
-        """Raise an error where the fit is a point estimate."""
+        """Raise an error if the fit is a point estimate."""
         if not self.machines_[0].posterior.has_spread:
             self.machines_[0].posterior.variance()
 
     def _on_device(self) -> bool:
-        """Whether moments can be computed where the rows are."""
+        """Whether moments can be computed on the device of the rows."""
         return all(isinstance(m.posterior, GaussianPosterior) for m in self.machines_)
 
     def _draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
-        """f of each binary model at rows, for draws of its coefficients, ``(draws, rows)``."""
+        """f of each binary model at rows, for given draws of coefficients, ``(draws, rows)``."""
         return self.fit_.draws_at(X, thetas, rng)
 
 
 class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[misc]
-    """Base of the classifiers."""
+    """Base class of the classifiers."""
 
     class_weight: Any
     probability: str
 
     _knows_novelty = True  # the variance of f grows away from the training rows
-    _draws_f_itself = False  # f is no function of draws of coefficients
-    _drawn: Any  # draws by name for ArviZ, from draws of each machine's coefficients and rows
+    _draws_f_itself = False  # whether f has randomness beyond the coefficients
+    _drawn: Any  # named draws for ArviZ, from draws of the coefficients and from rows
 
     # ----- reading rows
 
     _read_y = staticmethod(read_labels)
 
     def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
-        """Checked rows of the training data, their classes and weights."""
+        """Checked training rows with their class codes and weights."""
         self._known_names, self._given_names = self._given_names, None
         soft = SoftLabels.read(y)
         if soft is None:
@@ -385,7 +385,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
     # ----- fitting
 
     def _keep(self, fit: Fit, data: Training | None = None) -> Self:
-        """Keep what a fit to data has found; warn if it has not converged or predicts nothing."""
+        """Store the fit; warn if it has not converged or does not beat the class shares."""
         self.fit_ = fit
         names = () if fit.converged else self._names()
         if text := fit.unfinished(type(self).__name__, names):
@@ -396,12 +396,12 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
     @property
     def classes_(self) -> Array:
-        """Labels, sorted."""
+        """The class labels, sorted."""
         return self.fit_.classes
 
     @property
     def offset_(self) -> Array:
-        """Shift of f by the calibration, before the sign is taken."""
+        """Shift of f by the calibration, applied before the sign is taken."""
         return self.fit_.offsets
 
     # ----- predictions
@@ -414,16 +414,16 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         X : array-like or sparse of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Return the posterior mean and standard deviation of f instead.
+            Return the posterior mean and standard deviation of f.
 
         Returns
         -------
         values : array of shape (n,) or (n, n_classes)
-            They rank rows as ``predict_proba`` does.  Two classes: the posterior mean of f, moved
-            by the offset of the link and shrunk as much as the link shrinks it.  More: log odds of
-            each class against all others.  With ``return_std`` the mean of f is not shrunk.
+            Ranks rows as ``predict_proba`` does.  Two classes: the posterior mean of f after the
+            shift and shrinkage of the link.  More: log odds of each class against all others.  With
+            ``return_std`` the mean of f is shifted but not shrunk.
         std : array of the same shape
-            Only with ``return_std``.  Posterior standard deviation of f (of each class's f).
+            Only with ``return_std``.  Posterior standard deviation of f (for each class).
         """
         if return_std:
             return predictions.at_rows(self, predictions.moments_of_f, X, is_pair=True)
@@ -437,8 +437,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         X : array-like or sparse of shape (n, n_features)
             Rows.
         prevalence : dict, series or array of shape (n_classes,), optional
-            Shares of the classes where the rows come from, if these are not the weighted shares of
-            the training rows.
+            Class shares of the population that the rows come from, if they differ from the weighted
+            shares of the training data.
 
         Returns
         -------
@@ -451,7 +451,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
     def predict_log_proba(self, X: Any, *args: Any, **options: Any) -> Any:
         """Natural logarithms of :meth:`predict_proba`, which takes the same arguments.
 
-        They are at least -708, the logarithm of the smallest number.
+        They are at least -708, the logarithm of the smallest positive number.
         """
         return predictions.logs(self.predict_proba(X, *args, **options))
 
@@ -465,19 +465,19 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         X : array-like or sparse of shape (n, n_features)
             Rows.
         costs : array or data frame of shape (n_classes, n_classes), optional
-            Cost of each label, in columns, where each class, in rows, is true.  The label of least
-            expected cost is given.
+            Cost of predicting each label (columns) for each true class (rows).  The prediction is
+            the label with the lowest expected cost.
         abstain : float, optional
-            The cost of giving no label: the largest probability of an error that is accepted, or
-            the largest expected cost, with ``costs``.
+            The cost of abstaining: the largest accepted probability of an error or, with ``costs``,
+            the largest accepted expected cost.
         prevalence : dict, series or array of shape (n_classes,), optional
             As for :meth:`predict_proba`.
 
         Returns
         -------
         labels : array of shape (n,)
-            Entries of ``classes_``; with ``abstain`` a masked array, masked where no label is
-            given.
+            Entries of ``classes_``; with ``abstain`` a masked array, masked for rows without a
+            prediction.
         """
         return predictions.at_rows(
             self, predictions.labels, X, costs=costs, abstain=abstain, prevalence=prevalence
@@ -492,29 +492,29 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         allow_empty: bool = True,
         groups: Any = None,
     ) -> Array:
-        """Labels that cannot be excluded: sets that hold the true one as often as ``coverage``.
+        """Sets of labels that contain the true label with probability ``coverage``.
 
-        They are calibrated by leave-one-out predictions of the training rows.
+        The sets are calibrated by leave-one-out predictions of the training rows.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
         coverage : float, default=0.9
-            Share of rows whose set holds their label, in (0, 1).
+            Share of rows whose set contains the true label, in (0, 1).
         by_class : bool, default=False
-            Whether that is the share among the rows of each class.  A class of fewer than
+            Whether the coverage applies within each class.  A class with fewer than
             ``coverage / (1 - coverage)`` training rows is then in every set.
         allow_empty : bool, default=True
-            Whether sets of the least certain rows may be empty if labels are right more often than
-            ``coverage``.  Otherwise they hold the most probable label.
+            Whether the least certain rows may have empty sets if the accuracy exceeds ``coverage``.
+            Otherwise their sets contain the most probable label.
         groups : array-like, optional
-            Labels of groups, of an estimator that has them.
+            Labels of groups, for estimators with groups.
 
         Returns
         -------
         inside : bool array of shape (n, n_classes)
-            Whether a set holds a label; columns in the order of ``classes_``.
+            Whether the set of a row contains a label; columns in the order of ``classes_``.
         """
         inside: Array = predictions.at_rows(
             self, predictions.prediction_set, X, groups,
@@ -524,38 +524,38 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
     @available_if(attrgetter("_knows_novelty"))  # type: ignore[untyped-decorator]
     def novelty(self, X: Any, *, groups: Any = None) -> Array:
-        """How unlike the training rows: a percentile of the posterior variance of f.
+        """Dissimilarity to the training rows: the percentile of a row's posterior variance of f.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
         groups : array-like, optional
-            Labels of groups, of an estimator that has them.
+            Labels of groups, for estimators with groups.
 
         Returns
         -------
         novelty : array of shape (n,)
-            Share of the training rows at which f is more certain, each left out: uniform over
-            [0, 1] for rows like these, near one for rows that are unlike all of them.
+            Share of training rows with a smaller leave-one-out variance of f: uniform over [0, 1]
+            for new rows of the same distribution, near one for rows unlike all training rows.
         """
         share: Array = predictions.at_rows(self, predictions.novelty, X, groups)
         return share
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """Lower and upper class probabilities, from the posterior of f.
+        """Lower and upper ends of credible intervals for class probabilities.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
         level : float, default=0.9
-            Posterior mass between the two, in (0, 1).
+            Posterior probability of the interval, in (0, 1).
 
         Returns
         -------
         lower, upper : arrays of shape (n, n_classes)
-            They enclose ``predict_proba``.
+            They contain ``predict_proba``.
         """
         low, high = predictions.at_rows(self, predictions.interval, X, is_pair=True, level=level)
         return low, high
@@ -568,14 +568,14 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         X : array-like of shape (n, n_features), or a source
             Rows.
         y : array-like of shape (n,)
-            Their labels; not needed where the source has them.
+            True labels; not needed if the source has them.
         sample_weight : array-like of shape (n,), optional
             Weights of rows.
 
         Returns
         -------
         score : float
-            Share of rows predicted right.
+            Share of correct predictions.
         """
         return predictions.accuracy(self, X, y, sample_weight)
 
@@ -588,9 +588,9 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
             \frac1n\sum_i P(y = 1 \mid x_i^{high}) - P(y = 1 \mid x_i^{low}),
 
-        where the rows differ in one column.  Of linear models they are multiplied by what the
-        calibrated link shrinks them (:doc:`/probabilities`).  Intervals are by the delta method and
-        follow ``covariance``.
+        where only one column changes.  For linear models the averages are corrected for the
+        shrinkage of the calibrated link (:doc:`/probabilities`).  Intervals use the delta method
+        and the ``covariance`` of the estimator.
 
         Parameters
         ----------
@@ -599,58 +599,58 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         columns : name, position or list of these, optional
             Columns of the input; by default all.
         change : {"sd", "unit", "slope"}, number, pair, or dict of these by column, default="sd"
-            One standard deviation of the column in ``X``, one unit, or a number of units, half
-            below and half above each value; the derivative per unit; or from one value to another.
-            Categories go from their first level to each of the others, numbers with two values in
-            ``X`` from the lower to the higher, unless a pair is given.
+            Change by one standard deviation of the column in ``X``, one unit, or a number of units,
+            half below and half above each value; the derivative per unit; or a pair (from, to).
+            Unless a pair is given, categories change from their first level to each other level,
+            and columns with two values in ``X`` from the lower to the higher.
         level : float, default=0.9
-            Posterior mass of the interval.
+            Probability of the credible interval.
 
         Returns
         -------
         frame : pandas.DataFrame
             Indexed by column and change (and class, for more than two): mean, sd, lower, upper;
-            under EM, and of factor models, only the mean.  Of two classes the effects are on the
-            probability of ``classes_[1]``.  ``frame.attrs["note"]`` may hold a note.
+            under EM and for factor models only the mean.  For two classes, effects are on the
+            probability of ``classes_[1]``.  ``frame.attrs["note"]`` may contain a note.
         """
         return average.average_effects(self, X, columns, change, level)
 
     def to_arviz(self, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
-        """Draws of the posterior, and of labels at rows, for ArviZ.
+        """Draws of the posterior, and of labels at given rows, for ArviZ.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features), optional
-            Rows, such as the training rows: f and labels are drawn there.
+            Rows, such as the training rows, at which f and labels are drawn.
         y : array-like of shape (n,), optional
-            Their labels, whose likelihood is computed; that of the training rows for ``arviz.loo``.
+            True labels, for the log likelihood; ``arviz.loo`` needs the training labels.
         groups : array-like, optional
-            Labels of groups, of an estimator that has them; needed with ``y``.
+            Labels of groups, for estimators with groups; needed with ``y``.
         n : int, default=1000
-            Number of variational draws; of a sampler all that were kept.
+            Number of variational draws; a sampler returns all stored draws.
 
         Returns
         -------
         tree : xarray.DataTree, or arviz.InferenceData where the installed ArviZ is older than 1
-            Draws are of the posterior under the model, whatever ``covariance`` is.
+            Draws are from the posterior of the model, whatever ``covariance`` is.
 
-            - ``posterior``: ``coef`` and ``intercept``, with what a sampler drew beside them;
+            - ``posterior``: ``coef`` and ``intercept``, and other parameters that a sampler drew;
               ``effect_g``, ``variance_g``, ``correlation_g`` of a factor ``g``; ``f`` at inducing
               points, ``dual_coef`` of vectors, or a variable for each term.
-            - With ``X``: ``f_obs`` there, ``smooth_t`` of a smooth term ``t``, labels ``y`` in
-              ``posterior_predictive``; where priors are Gaussian also ``prior`` and
-              ``prior_predictive``, given the learned scales of the priors.
-            - With ``y``: ``observed_data``, and ``log_likelihood`` where the likelihood is one of
-              labels (logistic, probit); ``arviz.loo`` needs it.
+            - With ``X``: ``f_obs``, ``smooth_t`` of a smooth term ``t``, and labels ``y`` in
+              ``posterior_predictive``; for Gaussian priors also ``prior`` and ``prior_predictive``,
+              given the learned scales of the priors.
+            - With ``y``: ``observed_data``, and ``log_likelihood`` if the likelihood is normalised
+              (logistic, probit); ``arviz.loo`` needs it.
         """
         return arviz.to_arviz(self, X, y, groups=groups, n=n)
 
 
 def baseline_warning(name: str, fit: Fit, min_rows: int = 100, min_gain: float = 2.0) -> str:
-    """What a fit is to warn of; empty if it beats the class shares, or if too little is known.
+    """The warning of a fit that does not beat the class shares; else, or if unclear, empty.
 
-    Leave-one-out log losses are compared.  Fewer than ``min_rows`` rows tell little; ``min_gain``
-    nats is what a link with two coefficients gains on the rows that it is fitted to, by AIC.
+    Leave-one-out log losses are compared, from ``min_rows`` rows on.  ``min_gain`` nats is the gain
+    that AIC expects of a link with two coefficients on the rows to which it is fitted.
     """
     held = fit.left_out
     if held is None or fit.weight < min_rows or held.codes.size < min_rows:

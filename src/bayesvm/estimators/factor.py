@@ -1,14 +1,14 @@
 r"""The discriminative factor model: features and margin learned together.
 
-The model is of all columns, or of those most related to the labels.
+The model uses all columns, or only the columns most related to the labels.
 
 A factor that explains *s* columns of *d* with loadings *a* has a signal of :math:`\lVert a
-\rVert^2\psi`.  The leading factors of *n* rows contain it only where that is well above
-:math:`\sqrt{d/n}` and above the signals of other factors (Baik, Ben Arous & Péché, 2005); the one
-term of a row's label against *d* terms of its columns cannot change this.  A factor model of fewer
-columns, those that differ most between the classes, has a lower threshold (supervised principal
-components: Bair, Hastie, Paul & Tibshirani, 2006).  How many is decided by rows left out, columns
-chosen anew without them.
+\rVert^2\psi`.  The leading factors of *n* rows contain it only if it is well above
+:math:`\sqrt{d/n}` and above the signals of other factors (Baik, Ben Arous & Péché, 2005); the
+label of a row adds one term to *d* terms of its columns and cannot change this.  A factor model of
+the columns that differ most between the classes has a lower threshold (supervised principal
+components: Bair, Hastie, Paul & Tibshirani, 2006).  Cross-validation chooses their number, and
+repeats the choice of columns in every fold.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SCHEMES = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=
 
 @dataclass(eq=False, repr=False)
 class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClassifier):  # type: ignore[misc]
-    r"""Discriminative factor model: few factors that explain the columns and separate the classes.
+    r"""Discriminative factor model: a few factors explain the columns and separate the classes.
 
     .. math::
 
@@ -69,56 +69,55 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     with :math:`f_n = \beta_0 + \beta^\top w_n` (``classifier="linear"``) or *f* a Gaussian process
     of the scores :math:`w_n` (``"kernel"``).  Scores are learned from the columns and the labels
-    together; new rows are given scores from their columns alone.  For many columns and few rows:
-    the cost grows linearly with the number of columns.
+    together; scores of new rows use only the columns.  The cost is linear in the number of columns,
+    so the model suits data with many columns and few rows.
 
     Parameters
     ----------
     n_factors : int or "auto", default=10
-        Number of factors, lowered to the rank of the centred table if that is less, see
-        ``n_factors_``.  ``"auto"`` takes the number with the largest bound on the evidence of the
-        columns.
+        Number of factors, at most the rank of the centred data, see ``n_factors_``.  ``"auto"``
+        takes the number with the largest bound on the evidence of the columns.
     classifier : {"kernel", "linear"}, default="kernel"
         The classifier on the scores.
     inference : {"vb", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        ``"vb"``: ``VB(max_iter=500, tol=1e-5)`` (linear), or variational EM with scores at a point,
-        ``VB(max_iter=200, tol=1e-5)`` (kernel).  ``"gibbs"``: two chains of 900 sweeps (linear) or
-        300 (kernel).
+        ``"vb"``: ``VB(max_iter=500, tol=1e-5)`` (linear), or variational EM with point estimates of
+        the scores, ``VB(max_iter=200, tol=1e-5)`` (kernel).  ``"gibbs"``: two chains of 900 sweeps
+        (linear) or 300 (kernel).
     likelihood : {"auto", "hinge", "logistic", "probit"} or an object, default="hinge"
         The density of a label given f.
     kernel : str or object of :mod:`bayesvm.kernels`, default="rbf"
-        Of scores in units of their spread; a name starts from a length scale of
-        :math:`\sqrt K` and a variance of 4.  One length scale per factor gives a relevance to each.
+        Kernel of the standardised scores.  A name starts from a length scale of :math:`\sqrt K` and
+        a variance of 4.  One length scale per factor gives automatic relevance determination.
     tune : bool, default=True
-        Learn the kernel's parameters, under a prior around where they start (a quarter of a unit of
-        the logarithm).
+        Learn the kernel's parameters, under a prior centred at the initial values (standard
+        deviation 0.25 of their logarithms).
     coef_prior : str or an object of :mod:`bayesvm.priors`, default="fixed"
         Prior of the coefficients of the linear classifier.  ``"lasso"`` selects factors.
     nu : float or None, default=1.0
         Rate of the loadings' variances: larger values make loadings smaller and sparser.  ``None``
-        learns it (not for the kernel classifier by VB).  With many more columns than rows it sets
-        the scale of the scores.
+        learns it (not for the kernel classifier under VB).  With many more columns than rows it
+        determines the scale of the scores.
     joint : bool, default=True
-        ``False`` is the two-step procedure, for comparison: factors from the columns alone, then
-        the classifier on their scores.
+        ``False`` is the two-step procedure, for comparison: factors are fitted to the columns
+        alone, then the classifier to their scores.
     columns : {"auto", "all"} or int, default="auto"
         The columns of the factor model: all, or the given number of columns that differ most
-        between the classes.  ``"auto"`` is all, but with more columns than rows five folds choose
-        among all, 10, 30, 100, 300 and 1000, which takes ten to twenty times as long.
+        between the classes.  ``"auto"`` is all; with more columns than rows, five-fold
+        cross-validation chooses all, 10, 30, 100, 300 or 1000 (ten to twenty times as long).
     intercept_scale : float, optional
-        Prior standard deviation of the intercept, the level of f; 3 if not given.
+        Prior standard deviation of the intercept; 3 by default.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, as in :class:`~bayesvm.BayesianLinearSVC`.
+        Categorical columns, as in :class:`~bayesvm.BayesianLinearSVC`.
     missing : {"auto", "error"}, default="auto"
-        ``"auto"``: the factor model gives missing cells a distribution; of categories they are a
-        level.  ``"error"`` refuses them.
+        ``"auto"``: the factor model gives missing cells a distribution; a missing category is a
+        level.  ``"error"`` raises an error.
     standardize : bool, default=True
-        Scale columns inside (they are always centred); loadings are reported on the scale of the
-        input.
+        Scale columns internally (they are always centred); loadings are reported on the scale of
+        the input.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities, fitted at the scores that rows would have without label.
+        The link from f to probabilities, fitted to scores computed without the row's own label.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes: how often their labels count, not their columns.
+        Class weights, which multiply the likelihood of the labels but not of the columns.
     max_iter, tol, random_state, n_jobs, verbose, callbacks
         As in :class:`~bayesvm.BayesianLinearSVC`.
     checkpoint : str or path, optional
@@ -128,27 +127,27 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     Attributes
     ----------
     n_factors_ : int
-        Number of factors: ``n_factors``, or the rank of the table if that is less.
+        Number of factors: ``n_factors``, or the rank of the data if that is less.
     loadings_, loadings_std_ : arrays of shape (n_features, n_factors)
-        Posterior mean and standard deviation on the scale of the input; zero for columns that were
-        constant or not chosen.  Factors are ordered by the variance they explain; the largest
-        loading of each is positive.  The linear classifier of more than two classes has separate
-        factors for each class.
+        Posterior mean and standard deviation on the scale of the input; zero for constant or
+        excluded columns.  Factors are ordered by explained variance; the largest loading of each is
+        positive.  The linear classifier of more than two classes has separate factors for each
+        class.
     noise_precision_ : array of shape (n_features,)
-        Of each column, on the scale of the input; infinite for constant columns, NaN for columns
-        that the model does not have.
+        Noise precision of each column, on the scale of the input; infinite for constant columns,
+        NaN for excluded columns.
     columns_ : array of int
-        Numbers of the columns of the model.
+        Positions of the columns in the model.
     columns_loss_ : dict
-        Mean cross-validated log loss by number of columns tried, 0 for the shares of the classes;
-        empty if none was tried.  Losses of more than two classes, each against the rest, are added.
+        Mean cross-validated log loss by number of columns, with the loss of the class shares under
+        0; empty without cross-validation.  For more than two classes, the sum of the binary losses.
     mean_, scale_ : arrays of shape (n_features,)
-        Of the columns; the scale is one for constant columns and if columns are not standardised.
+        Of the columns; the scale is one for constant columns and without ``standardize``.
     factor_relevance_ : array of shape (n_factors,)
-        Share of each factor in the squared slope of f; they sum to one (for each class, if classes
-        have their own).
+        Share of each factor in the squared slope of f; shares sum to one (for each class, if the
+        classes have separate factors).
     classes_, offset_, elbo_, elbo_path_, log_likelihood_path_, n_iter_, converged_
-        As of :class:`~bayesvm.BayesianLinearSVC`.
+        As for :class:`~bayesvm.BayesianLinearSVC`.
 
     See Also
     --------
@@ -208,7 +207,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
     _knows_novelty = False
 
     def _kept_missing(self) -> None:
-        return None  # factors give them a distribution
+        return None  # the factor model gives them a distribution
 
     # ----- fitting
 
@@ -218,7 +217,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Rows; NumPy, pandas or polars.  NaN marks a missing cell.
+            Observations; NumPy, pandas or polars.  NaN marks a missing cell.
         y : array-like of shape (n,) or (n, n_classes)
             Labels, two or more distinct, or probabilities of the classes.
         sample_weight : array-like of shape (n,), optional
@@ -251,12 +250,12 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         return self._report.columns.scaled(X)
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
-        """Scores of rows, from their columns alone.
+        """Factor scores of rows, computed from their columns alone.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Rows; scores condition on the cells that are not NaN.
+            Rows; scores condition on the observed cells.
         return_std : bool, default=False
             Also return posterior standard deviations.
 
@@ -271,21 +270,21 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         scores, std = self._report.scores(rows)
         if not return_std:
             return scores
-        # of two arrays scikit-learn wraps the first as set_output demands
+        # set_output makes scikit-learn wrap the first of two arrays
         return scores, _wrap_data_with_container("transform", std, X, self)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Expected rows given scores.
+        """Expected columns of rows with given factor scores.
 
         Parameters
         ----------
         X : array-like of shape (n, n_factors)
-            Scores, as ``transform`` gives them.
+            Scores, as returned by ``transform``.
 
         Returns
         -------
         rows : array of shape (n, n_features)
-            On the scale of the input; where classes have their own factors, averaged over classes.
+            On the scale of the input; averaged over classes if these have separate factors.
         """
         self._fitted()
         W = check_array(tables.check_table(X), dtype=[np.float64, np.float32])
@@ -314,7 +313,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     @property
     def n_factors_(self) -> int:
-        """Number of factors of each machine."""
+        """Number of factors of each binary model."""
         return int(self._n_features_out // len(self._report.parts))
 
     def loadings_interval(self, level: float = 0.9) -> tuple[Array, Array]:
@@ -323,12 +322,12 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Parameters
         ----------
         level : float, default=0.9
-            Posterior mass of each, in (0, 1).
+            Posterior probability of each interval, in (0, 1).
 
         Returns
         -------
         lower, upper : arrays of shape (n_features, n_factors)
-            Ends, as of Gaussians.
+            Ends of the intervals, by the Gaussian approximation.
         """
         self._fitted()
         return self._report.interval(level)
@@ -339,9 +338,9 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Parameters
         ----------
         n : int, default=1000
-            Number of draws.  Those of a sampler are picked from the ones it kept.
+            Number of draws; for a sampler, a selection of the stored draws.
         X : array-like of shape (rows, n_features), optional
-            Give draws of f at these rows instead, jointly over rows.
+            If given, draw f jointly at these rows.
         random_state : int, RandomState, Generator or None
             Seed; by default the estimator's.
 
@@ -349,7 +348,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         -------
         draws : array of shape (n, n_features, n_factors), or (n, rows) with ``X``
             Loadings as in ``loadings_``, on the scale of the input.  With ``X`` and more than two
-            classes one more axis, of classes, after the first.
+            classes, the second axis is the class.
         """
         self._fitted()
         rng = self._generator(random_state, n)
@@ -360,11 +359,11 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
 
     def to_arviz(self, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
-        """Draws of the posterior for ArviZ, as of the other classifiers; none at rows.
+        """Draws of the posterior for ArviZ, as for the other classifiers; none at rows.
 
         Group ``posterior`` has ``loadings`` and ``noise_precision`` on the scale of the input,
-        ``coef`` and ``intercept`` of a linear classifier, and ``kernel_parameters`` where they were
-        drawn.  Scores and kernel are points under variational EM and left out.
+        ``coef`` and ``intercept`` of a linear classifier, and ``kernel_parameters`` if sampled.
+        Under variational EM scores and kernel parameters are point estimates and are left out.
         """
         self._fitted()
         if any(given is not None for given in (X, y, groups)):
@@ -383,17 +382,17 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         Parameters
         ----------
         level : float, default=0.9
-            Posterior mass of the interval.
+            Probability of the credible interval.
 
         Returns
         -------
         frame : pandas.DataFrame
-            Indexed by parameter, factor and name: mean, sd, lower, upper, and r_hat and ess where
-            drawn.  Parameters are ``intercept`` and ``coef`` of a linear classifier, then
-            ``loading``, whose names are those of the columns, largest (over the column's standard
-            deviation) first: ``summary().loc["loading"].groupby("factor").head(5)`` are the five
-            columns that make each factor.  For more than two classes the name of an
-            intercept or coefficient is its class.
+            Indexed by parameter, factor and name: mean, sd, lower, upper; for samplers also r_hat
+            and ess.  Parameters are ``intercept`` and ``coef`` of a linear classifier, then
+            ``loading`` with column names, sorted by size relative to the column's standard
+            deviation, largest first: ``summary().loc["loading"].groupby("factor").head(5)`` gives
+            the five most important columns of each factor.  For more than two classes the name of
+            an intercept or coefficient is its class.
         """
         self._fitted()
         machines = self.machines_
@@ -406,7 +405,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
 @dataclass(frozen=True)
 class Settings:
-    """Parameters of the estimator, names and numbers replaced by objects."""
+    """Checked parameters of the estimator, with objects for names and numbers."""
 
     params: dict[str, Any]
     scheme: Any
@@ -423,7 +422,7 @@ class Settings:
 
 
 def prepare(params: dict[str, Any]) -> Settings:
-    """The settings, and everything that can be checked before data are seen."""
+    """The settings, after all checks that need no data."""
     classifier, kernel, nu = params["classifier"], params["kernel"], params["nu"]
     if isinstance(kernel, str) and kernel == "precomputed":
         raise ValueError(
@@ -469,7 +468,7 @@ def prepare(params: dict[str, Any]) -> Settings:
 
 
 class Learned(NamedTuple):
-    """Machines, the factor models they belong to and their columns, moments at rows left out."""
+    """Binary models, their factor models and columns, and cross-validated moments."""
 
     machines: list[Any]
     parts: list[Any]
@@ -480,7 +479,7 @@ class Learned(NamedTuple):
 def learn_table(
     settings: Settings, run: Run, data: Training, m: int | None, names: Sequence[str] = ()
 ) -> Learned:
-    """The model of all columns, or of the m that are most related to the labels."""
+    """The model of all columns, or of the m columns most related to the labels."""
     params, scheme, likelihood, c = settings.params, settings.scheme, settings.likelihood, data.c
     columns = ColumnScale.of(data.X, data.copies, params["standardize"], names)
     sheet = Sheet.of(columns.scaled(data.X), data.copies)
@@ -491,7 +490,7 @@ def learn_table(
     prior, K, joint = FactorPrior(params["nu"]), params["n_factors"], params["joint"]
     if isinstance(K, str):  # "auto"
         K = choose_size(prior, sheet)
-    # variational EM stops before factors have converged that had not when it began
+    # factors must have converged when variational EM starts, or it stops too early
     rough = settings.is_drawn or (settings.is_linear and joint)
     passes, tol = (20, 1e-4) if rough else (500, 1e-6)
     q, scores, _ = learn(prior, sheet, min(int(K), rank(sheet)), passes, tol)
@@ -506,7 +505,7 @@ def learn_table(
         store = run.checkpoint(lambda: [sheet.table(), sheet.c, data.codes, c])
         found = fit_kernel(problem, (q, scores), scheme, link, rng, n_jobs, run, store)
         return Learned(found, [found[0].fitted], columns, None)
-    # scores are a design with latent entries
+    # scores are a design matrix with latent entries
     design: Any = FactorScores(prior, q) if joint else ProjectedScores(q)
     terms = (
         Term("intercept", Intercept(), Fixed(settings.level)),
@@ -516,7 +515,7 @@ def learn_table(
     model = Model(terms, likelihood).sized(float(c.sum()))
     linear = Problem(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
     machines, moments, _ = run.fit(linear, data.codes, data.n_classes, scheme)
-    if settings.is_drawn:  # chains are compared by their fit: factors turn without changing it
+    if settings.is_drawn:  # compare chains by their fit: factors can rotate without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
         pairs = zip(machines, worst, strict=True)
         machines = [replace(m, converged=chains_agree(r), change=r) for m, r in pairs]
@@ -532,20 +531,20 @@ def relation(sheet: Sheet, codes: Array, c: Array, classes: int) -> Array:
 
 
 def merged(data: Training) -> Training:
-    """Equal rows of equal class as one, in an order that depends on their values only.
+    """Merge equal rows of equal class, in an order that depends only on their values.
 
-    Scores at a point have local optima, and rounding can decide which of them a fit finds: the
-    same data have to be the same arrays.
+    With point-estimated scores the objective has local optima, and rounding can decide which one
+    a fit finds: equal data must give equal arrays.
     """
     X, holes = data.X, np.isnan(data.X)
     values = np.hstack([np.where(holes, 0.0, X), holes]) if holes.any() else X
     found = merge(values, data.codes, data.copies)
-    one = np.unique(found.back, return_index=True)[1]  # a row for every merged one
+    one = np.unique(found.back, return_index=True)[1]  # one row for each merged one
     return data.take(one)._replace(c=np.bincount(found.back, data.c), copies=found.c)
 
 
 def repeated(data: Training) -> Training:
-    """A row for each copy: the scores of each are drawn."""
+    """One row for each copy, because each copy has its own scores in a sampler."""
     at = np.repeat(np.arange(len(data.c)), whole(data.copies))
     data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
     return data.take(at)
@@ -555,25 +554,25 @@ def repeated(data: Training) -> Training:
 
 
 class Choice(NamedTuple):
-    """How many columns, or ``None`` for all; and held-out predictions, where numbers were tried."""
+    """The chosen number of columns (``None`` for all), with held-out predictions if any."""
 
     m: int | None
-    losses: Mapping[int, float]  # mean log loss by number of columns; 0: the shares of the classes
-    moments: LooMoments | None  # of f at held-out rows, with the number chosen
+    losses: Mapping[int, float]  # mean log loss by number of columns; 0: the class shares
+    moments: LooMoments | None  # of f at held-out rows, for the chosen number
 
 
 def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 10) -> Choice:
-    """The number of columns by cross-validated variational fits.
+    """Choose the number of columns by cross-validated variational fits.
 
-    Columns are chosen anew in each of five folds.  Fewer than all are taken where the held-out log
-    loss is lower by more than a standard error of the difference.  ``"auto"`` takes all where a
-    class has ``fewest`` rows or less.
+    Columns are chosen anew in each of five folds.  Fewer columns are used if they lower the
+    held-out log loss by more than one standard error of the difference.  ``"auto"`` uses all
+    columns if a class has ``fewest`` rows or less.
     """
     d, c, columns = data.X.shape[1], data.c, settings.params["columns"]
     untried = Choice(None if isinstance(columns, str) else int(columns), {}, None)
     least = int(np.bincount(data.codes).min())
-    if np.unique(data.rows).size < data.rows.size:  # soft labels: a row is not left out with its
-        least = 0  # copies
+    if np.unique(data.rows).size < data.rows.size:  # soft labels: all copies of a row belong
+        least = 0  # to the same fold
     sizes: tuple[int, ...] = ()
     if not isinstance(columns, str):
         sizes = (int(columns),) if columns < d and least > 1 else ()
@@ -595,7 +594,7 @@ def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 1
         mean, v = np.empty(Y.shape), np.empty(Y.shape)
         for k, (train, test) in enumerate(folds, 1):
             some = data.take(train)
-            known = ~np.isnan(some.X).all(axis=0)  # columns that were seen in these rows
+            known = ~np.isnan(some.X).all(axis=0)  # columns with an observed cell in these rows
             one = some._replace(X=some.X[:, known])
             fit = learn_table(quick, Run("FactorSVC", plain), one, m if m < d else None)
             new = fit.columns.scaled(data.X[test][:, known])
@@ -605,7 +604,7 @@ def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 1
             if run(Progress("number of columns", done, total, np.nan, np.nan)):
                 return untried
         moments, loss = LooMoments(data.codes, mean, v, effective(c, data.unit)), np.zeros(len(Y))
-        for j, y in enumerate(Y.T):  # of each row, summed over the machines
+        for j, y in enumerate(Y.T):  # of each row, summed over the binary models
             p = CalibratedLink.fit(y, mean[:, j], v[:, j], moments.c).proba(mean[:, j], v[:, j])
             loss -= np.log(np.maximum(np.where(y > 0, p, 1.0 - p), 1e-300))
         found[m] = moments, loss
@@ -621,7 +620,7 @@ def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 1
 
 
 def cross_fitted(settings: Settings, found: Learned, choice: Choice, classes: int) -> Learned:
-    """Links fitted to rows that had no part in the choice of the columns, where one was made."""
+    """Links fitted to rows that were held out of the choice of columns, if one was made."""
     if choice.m is None or choice.moments is None:
         return found
     codes, m, v, c = choice.moments

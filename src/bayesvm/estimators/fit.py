@@ -1,4 +1,4 @@
-"""From rows and a model to a problem, and one fit of it: engine, covariance, seed, checkpoint."""
+"""Build the problem of rows and a model, and fit it: engine, covariance, seed, checkpoint."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from ..predictive.links import ClassLink
 from ..priors import Ridge
 from .options import choose
 
-DUAL_ROWS = 4000  # largest n-sized factor
-DUAL_COLUMNS = 256  # up to here a K-sized factor is as quick
-FULL_COLUMNS = 5000  # largest K-sized factor
-SPARSE_COLUMNS = 1000  # beyond it a dense factor undoes what sparse rows save
+DUAL_ROWS = 4000  # largest matrix with a row and column per observation that is factored
+DUAL_COLUMNS = 256  # up to this size a K-sized factor is as fast
+FULL_COLUMNS = 5000  # largest K-sized matrix that is factored
+SPARSE_COLUMNS = 1000  # beyond it a dense factor costs more than sparse rows save
 
 # ---------------------------------------------------------------------------------------------
 # From rows and a model to a problem
 
 
 def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
-    """The engine for rows and models of K columns; ``"auto"`` follows the rows."""
+    """The engine for rows and models of K columns; ``"auto"`` depends on the type of the rows."""
     if not (isinstance(value, str) and value == "auto"):
         table = {"serial": Serial(), "threads": Threads(n_jobs), "gpu": Gpu(), "dask": Dask()}
         engine = choose("engine", value, table, Serial)
@@ -65,9 +65,9 @@ def choose_engine(value: Any, X: Any, K: int, n_jobs: int | None) -> Any:
 def in_blocks(
     engine: Any, X: Any, K: int, n_jobs: int | None, scheme: Any, wide: int = 0
 ) -> tuple[Any, Any]:
-    """The engine of a fit, and the rows in blocks where the engine works.
+    """The engine of a fit, and the rows in blocks on the engine's device.
 
-    Models have K columns; with those of groups, which are not held in blocks, they have ``wide``.
+    Models have K columns, or ``wide`` with the columns of groups, which are not stored in blocks.
     """
     engine = choose_engine(engine, X, max(K, wide), n_jobs)
     if isinstance(X, DaskRows):
@@ -86,20 +86,20 @@ def in_blocks(
     if engine.on_device and not is_source(X):
         rows = arrays.inner(X)
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
-            X = engine.place(X)  # else block by block
+            X = engine.place(X)  # else moved block by block
     return engine, cut(X, block_rows(K, wide, engine.block_bytes))
 
 
 def covariance_form(
     model: Model, n: int, scheme: Any, covariance: str = "auto", is_sparse: bool = False
 ) -> str:
-    """How the covariance of the coefficients is held, from the structure of their Gram matrix.
+    """The form of the coefficients' covariance, chosen by the structure of the Gram matrix.
 
-    ``"arrow"`` with groups; ``"factored"`` by an n-sized factor where columns outnumber rows;
-    ``"diagonal"`` where columns are too many, or on request; else ``"dense"``.
+    ``"arrow"`` with groups; ``"factored"`` by an n-sized factor if columns outnumber rows;
+    ``"diagonal"`` for too many columns, or on request; else ``"dense"``.
     """
     if model.grouped:
-        *others, widest = (model.terms[k] for k in model.grouped)  # by their widths
+        *others, widest = (model.terms[k] for k in model.grouped)  # ordered by size
         dense = model.width - widest.design.width
         if dense > FULL_COLUMNS:
             named = ", ".join(f"{t.name!r} {t.design.width}" for t in others) or "none"
@@ -146,9 +146,9 @@ def build_problem(
     unit: Any = 1.0,
     covariance: str = "auto",
 ) -> Problem:
-    """The problem of a model and its rows: form of the covariance, bound and precision of numbers.
+    """The problem of a model and its rows: covariance form, bound and floating-point precision.
 
-    Weights of rows are ``c``, in which those of their classes are ``unit``; labels follow later.
+    ``c`` are the row weights, of which ``unit`` are the class weights; labels follow later.
     """
     is_sparse = bool(sparse.issparse(blocks.X))
     if model.has_gates:
@@ -159,8 +159,8 @@ def build_problem(
     if bound == "tight" and special:
         what = "missing='model' is" if model.is_latent else "selection priors are"
         raise ValueError(f"{what} fitted with the augmented bound. Use VB(bound='augmented').")
-    # Leave-one-out predictions under the tight bound choose an open prior variance. It is learned
-    # in the fit where there are none. Under the augmented bound variances of groups are too small.
+    # Leave-one-out predictions under the tight bound choose an open prior variance; without them it
+    # is learned in the fit. Under the augmented bound variances of groups are too small.
     able = likelihood.implements("tight") and not likelihood.is_learned
     able = able and not (model.is_latent or model.has_gates)
     by_draws = isinstance(scheme, Gibbs) or (isinstance(scheme, EM) and scheme.learn == "mode")
@@ -171,7 +171,7 @@ def build_problem(
     by_groups = bool(model.grouped) and able and likelihood.normalised
     if bound == "tight" or (bound == "auto" and (is_open or by_groups)):
         model = replace(model, likelihood=likelihood.tightened())
-    # columns that are more than multiplied and summed are held in double precision
+    # columns that are inverted or factored, not only multiplied and summed, are in double precision
     if engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent:
         model = replace(model, dtype="float32")
     if form == "factored":
@@ -181,13 +181,13 @@ def build_problem(
     if arrays.is_foreign(blocks.X):
         c, unit = engine.place(c), engine.place(unit)
     problem = Problem(model, blocks, engine, np.empty(0), c, unit, form=form)
-    # the factored form keeps its columns; sparse columns are joined with the intercept's once
+    # the factored form stores its columns; join sparse columns with the intercept once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem
 
 
 def closed(model: Model) -> Model:
-    """The model with variances that are learned in the fit in place of open ones."""
+    """The model with open variances replaced by variances that are learned in the fit."""
     return model.with_priors([Ridge() if prior.is_open else prior for prior in model.priors])
 
 
@@ -196,7 +196,7 @@ def closed(model: Model) -> Model:
 
 
 def generator(seed: Any) -> np.random.Generator:
-    """A NumPy generator from scikit-learn's kind of ``random_state``."""
+    """A NumPy generator from scikit-learn's ``random_state``."""
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
@@ -205,7 +205,7 @@ def generator(seed: Any) -> np.random.Generator:
 class Run(Reporter):
     """One fit of an estimator while it runs: its progress, seed and checkpoint.
 
-    After a callback has returned ``True`` it is ``stopped``, and every later part of the fit ends
+    After a callback has returned ``True`` it is ``stopped``, and the remaining parts of the fit end
     at once.  ``params`` are the estimator's, ``get_params(deep=False)``.
     """
 
@@ -214,7 +214,7 @@ class Run(Reporter):
         self.name, self.params = name, params
         self.path, self.seed = params["checkpoint"], params["random_state"]
         if self.path is not None and not isinstance(self.seed, Integral):
-            # the seed of the fit that began the checkpoint: its draws are then the same
+            # resume with the seed of the checkpoint, so that draws are the same
             held = seed_in(self.path)
             self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
 
@@ -225,16 +225,16 @@ class Run(Reporter):
         return stream(int(check_random_state(self.seed).randint(2**31 - 1)), purpose)
 
     def checkpoint(self, data: Callable[[], Iterable[Any]]) -> Checkpoint | None:
-        """The checkpoint, if there is one; it belongs to a fit of equal parameters and ``data``.
+        """The checkpoint, if any; it belongs to a fit with equal parameters and ``data``.
 
-        After a stop there is none: the rest of the fit is not what it would have been.
+        After a stop there is none, because the rest of the fit is cut short.
         """
         if self.path is None or self.stopped:
             return None
-        # the seed is held apart; other parameters that do not change the result are left out
+        # the seed is stored separately; parameters that do not change the result are left out
         no_matter = {"verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine"}
         given = {k: self.params[k] for k in self.params.keys() - no_matter - {"random_state"}}
-        given["dtype"] = getattr(self.params.get("engine"), "dtype", None)  # the last digits
+        given["dtype"] = getattr(self.params.get("engine"), "dtype", None)  # changes the rounding
         about = {
             "estimator": self.name,
             "parameters": fingerprint(dict(sorted(given.items()))),
@@ -252,19 +252,19 @@ class Run(Reporter):
         starts: Sequence[State | None] = (),
         joint: bool = False,
     ) -> tuple[list[BinaryModel], LooMoments | None, ClassLink | None]:
-        """Models of classes ``y``, their leave-one-out moments, and the link of a joint fit.
+        """Binary models for classes ``y``, leave-one-out moments, and the link of a joint fit.
 
-        One binary model for two classes, else one for each against the rest, or with ``joint`` by
-        the likelihood of all classes where there is one.
+        One binary model for two classes, else one for each class against the rest; with ``joint``
+        all classes are fitted by their joint likelihood if there is one.
         """
         probability, rng = self.params["probability"], self.generator("machines")
         options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
         store = self.checkpoint(lambda: content(problem, y, starts))
         place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
-        # A probit link is one of each class against the rest: of classes that are all likelier
-        # than the mean of the classes it does not determine which is the likeliest.
+        # A probit link is binary, each class against the rest: for classes that are all more
+        # probable than the average class it does not determine the most probable one.
         if joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme):
-            # the bound is a guide to penalties
+            # the bound helps to choose penalties
             problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
             watch = Monitor(self, store and store.part("classes"))
             machines, link, moments = fit_classes(
@@ -292,7 +292,7 @@ def fit_terms(
     starts: Sequence[State | None] = (),
     limit: float | None = None,
 ) -> Fit:
-    """The fit of a sum of terms to training rows; links hold up to a variance ``limit`` of f."""
+    """Fit a sum of terms to training rows; links are valid up to a variance ``limit`` of f."""
     machines, moments, link = run.fit(
         problem, data.codes, data.n_classes, scheme, starts, joint=True
     )
@@ -301,10 +301,10 @@ def fit_terms(
 
 
 def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterator[Any]:
-    """What data are made of: arrays by every number, sources by 1,000 rows all over them."""
+    """Arrays that identify the data: all numbers of arrays, 1,000 spread rows of a source."""
     X = problem.blocks.X
     yield X.shape
-    if is_source(X):  # to read all of it would cost as much as a pass
+    if is_source(X):  # reading all of it would cost as much as a pass
         rows = np.unique(np.linspace(0, X.shape[0] - 1, 1000).astype(np.intp))
         X = problem.blocks.take(rows).X
     numbers = arrays.inner(X)
@@ -319,10 +319,10 @@ def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterato
 
 
 def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State | None]:
-    """States of the last fit to start from, ``None`` where the problem has another shape.
+    """States of the last fit to start from; ``None`` if the problem has another shape.
 
-    Empty without a fit of as many classes, or without ``warm_start``.  Hyperparameters are kept
-    only where the prior is the same.
+    Empty without ``warm_start``, without a previous fit, or if the number of classes has changed.
+    Hyperparameters are reused only if the prior is the same.
     """
     fit = estimator.__dict__.get("fit_") if estimator.warm_start else None
     if fit is None or (n_classes > 1 and len(fit.classes) != n_classes):

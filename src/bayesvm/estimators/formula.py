@@ -24,7 +24,7 @@ CENTRED = ("center", "scale", "standardize")
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """A column of numbers, perhaps centred and scaled as in training."""
+    """A column of numbers, centred and scaled with the constants of the training data if asked."""
 
     column: str
     center: float = 0.0
@@ -37,7 +37,7 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """A column of labels, each of which has a row of contrasts."""
+    """A column of labels, each coded by a row of contrasts."""
 
     column: str
     levels: tuple[Any, ...]
@@ -58,20 +58,20 @@ class Contrasts:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """Columns of a formula without functions: products of its parts, as plain data."""
+    """Columns of a formula without function calls: products of its factors, as plain data."""
 
     terms: tuple[tuple[Number | Contrasts, ...], ...]
 
     @property
     def reads(self) -> dict[str, tuple[Any, ...] | None]:
-        """Columns that are read, and levels of those of labels."""
+        """The columns that are read, with the levels of label columns."""
         parts = [part for term in self.terms for part in term]
         labels = {part.column: part.levels for part in parts if isinstance(part, Contrasts)}
         return {part.column: labels.get(part.column) for part in parts}
 
     @classmethod
     def of(cls, common: Any) -> Recipe | None:
-        """The recipe of formulae's matrix; ``None`` if that is computed otherwise."""
+        """The recipe of formulae's matrix; ``None`` if it is not a product of plain columns."""
         terms = []
         for name, term in common.terms.items():
             if name == INTERCEPT:
@@ -85,7 +85,7 @@ class Recipe:
         return found if made.shape == wanted.shape and np.allclose(made, wanted) else None
 
     def columns(self, data: Any) -> Array:
-        # products of columns, those of the second factor running fastest
+        # products of columns; the index of the second factor varies fastest
         products = (
             reduce(lambda a, b: khatri_rao(a.T, b.T).T, (part.values(data) for part in term))
             for term in self.terms
@@ -95,7 +95,7 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """Columns of a formula that calls functions, which only formulae can compute."""
+    """Columns of a formula with function calls, which only formulae can compute."""
 
     text: str
     frame: Any  # the columns of the training data that the formula names
@@ -103,7 +103,7 @@ class Code:
 
     @property
     def reads(self) -> dict[str, tuple[Any, ...] | None]:
-        """Columns that are read."""
+        """The columns that are read."""
         every = (name for term in self.common.terms.values() for name in term.var_names)
         return dict.fromkeys(name for name in every if name in self.frame)
 
@@ -112,7 +112,7 @@ class Code:
             return _without_intercept(self.common.evaluate_new_data(data))
 
     def __reduce__(self) -> Any:
-        # formulae's matrices hold modules, which cannot be pickled; they are made again
+        # formulae's matrices contain modules, which cannot be pickled; they are rebuilt
         return Code.learned, (self.text, self.frame)
 
     @staticmethod
@@ -125,10 +125,10 @@ class Code:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """A formula and the design learned from training data, which is applied to new frames."""
+    """A formula with the design learned from training data, which is applied to new frames."""
 
     text: str
-    design: Recipe | Code  # the columns that all groups share
+    design: Recipe | Code  # the columns of the fixed effects
     names: tuple[str, ...]
     response: str
     fit_intercept: bool
@@ -137,7 +137,7 @@ class Formula:
 
     @classmethod
     def learn(cls, text: str, data: Any, y: Any = None) -> Formula:
-        """Read a formula; with labels ``y`` its left side need not be a column of the data."""
+        """Parse a formula; with labels ``y`` its left side need not be a column of the data."""
         left = str(described(text, data).response.term.name)
         if y is not None and left not in data:
             data = data.assign(**{left: np.asarray(y)})
@@ -166,7 +166,7 @@ class Formula:
         return cls(text, made, names, response, INTERCEPT in labels, factors, random)
 
     def check(self, random: Any, fit_intercept: bool) -> None:
-        """Refuse parameters of an estimator that the formula determines."""
+        """Refuse estimator parameters that the formula determines."""
         if not (isinstance(random, str) and random == "intercept"):
             raise ValueError(
                 f"the formula determines the effects of groups; got random={random!r} beside it. "
@@ -179,13 +179,13 @@ class Formula:
             )
 
     def rows(self, data: Any) -> tuple[Array, dict[str, Array] | None]:
-        """Columns and groups of a frame; a factor whose columns are absent has no labels."""
+        """Columns and groups of a frame; a factor whose columns are missing has no labels."""
         X = self.design.columns(data)
         groups = {name: _labels(data, columns) for name, columns in self.factors.items()}
         return X, groups or None
 
     def new_rows(self, data: Any, groups: Any) -> tuple[Any, Any]:
-        """Rows to predict and their groups; an array has the columns of the formula."""
+        """Rows to predict with their groups; an array has the columns of the formula."""
         if not hasattr(data, "columns"):
             return data, groups
         if groups is not None:
@@ -199,7 +199,7 @@ class Formula:
 def _random(
     text: str, group: Any, names: tuple[str, ...], data: Any
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, Effects]]:
-    """Columns of each grouping factor, and the effects of its groups."""
+    """Columns of each grouping factor, and the random effects of its groups."""
     factors: dict[str, tuple[str, ...]] = {}
     parts: dict[str, list[str]] = {}
     for term in () if group is None else group.terms.values():
@@ -234,10 +234,10 @@ def _random(
 
 @contextmanager
 def explained(text: str, data: Any) -> Iterator[None]:
-    """Explain what formulae refuses: its grammar, and unknown columns or functions."""
+    """Explain errors of formulae: grammar, and unknown columns or functions."""
     try:
         yield
-    except Exception as error:  # formulae's errors have no common type; others pass on
+    except Exception as error:  # formulae's errors have no common type; others are re-raised
         name = str(error.args[0]) if isinstance(error, KeyError) else ""
         if name == "s":
             why = (
@@ -271,7 +271,7 @@ def explained(text: str, data: Any) -> Iterator[None]:
 
 
 def _part(component: Any) -> Number | Contrasts | None:
-    """A component of a term as plain data: a column, its contrasts, or its standard form."""
+    """A component of a term as plain data: a column, its contrasts, or its standardised form."""
     column, call = component.name, getattr(component, "call", None)
     state = getattr(call, "stateful_transform", None)
     if call is not None:
@@ -290,7 +290,7 @@ def _part(component: Any) -> Number | Contrasts | None:
 
 
 def _without_intercept(common: Any) -> Array:
-    """The columns of formulae's matrix but the constant, which comes first."""
+    """The columns of formulae's matrix without the constant, which comes first."""
     matrix = np.asarray(common.design_matrix, dtype=float)
     return matrix[:, 1:] if INTERCEPT in common.terms else matrix
 
@@ -304,7 +304,7 @@ def _column(data: Any, name: str) -> Any:
 
 
 def _labels(data: Any, columns: tuple[str, ...]) -> Array:
-    """Labels of a factor: those of a column, or of several joined by colons."""
+    """Labels of a factor: the values of a column, or of several columns joined by colons."""
     if any(c not in data for c in columns):
         return np.full(len(data), None)
     if len(columns) == 1:
@@ -317,7 +317,7 @@ def _labels(data: Any, columns: tuple[str, ...]) -> Array:
 
 
 def described(text: str, data: Any) -> Any:
-    """What formulae reads in the text of a formula, before it looks at data."""
+    """The parsed text of a formula, before formulae looks at data."""
     if not hasattr(data, "columns"):
         raise ValueError(
             f"the formula {text!r} reads a pandas data frame; got {type(data).__name__}."
@@ -332,7 +332,7 @@ def described(text: str, data: Any) -> Any:
 
 
 def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str]]:
-    """The response of a formula, the terms that it describes, and the columns that they read."""
+    """The response of a formula, its terms, and the columns that they read."""
     found = described(text, data)
     response = str(found.response.term.name)
     terms: list[tuple[str, Any]] = []
@@ -375,5 +375,5 @@ def terms_of(text: str, data: Any) -> tuple[str, list[tuple[str, Any]], list[str
         terms.append((factor, Groups(factor, slopes, len(slopes) < len(each))))
         used += [factor, *slopes]
     for name in [response, *used]:
-        _column(data, name)  # which refuses unknown columns
+        _column(data, name)  # raises an error for unknown columns
     return response, terms, list(dict.fromkeys(used))

@@ -1,4 +1,4 @@
-"""The kernel support vector machine: a Gaussian process under a soft hinge."""
+"""Kernel support vector machine: Gaussian process classification with a soft hinge."""
 
 from __future__ import annotations
 
@@ -41,96 +41,96 @@ class BayesianSVC(BayesianClassifier):
         L(y_i \mid f_i) = e^{-(u_i + \sqrt{u_i^2 + 1})}, \quad u_i = 1 - y_i f_i .
 
     One fit learns the kernel's parameters, the posterior of *f* and calibrated probabilities; it
-    replaces a grid search over ``C`` and ``gamma`` followed by Platt's method.  With
+    replaces a grid search over ``C`` and ``gamma`` followed by Platt scaling.  With
     ``likelihood="hinge"``, :math:`e^{-2\max(0,\, u_i)}`, the mode is ``sklearn.svm.SVC`` with ``C``
-    twice the variance of the kernel.
+    equal to twice the variance of the kernel.
 
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="auto"
-        ``"auto"``: a Gaussian kernel, with a local part where that adds evidence; ``"rbf"``,
-        ``"matern"``, ``"linear"``, ``"poly"``; a kernel object, the start of the search; a function
-        of two arrays of rows; or ``"precomputed"``: X has kernel values with the training rows.
+        ``"auto"``: a Gaussian kernel, plus a local one if this adds evidence; ``"rbf"``,
+        ``"matern"``, ``"linear"``, ``"poly"``; a kernel object, where the search starts; a function
+        of two arrays of rows; or ``"precomputed"``: X is the kernel matrix with the training rows.
     n_inducing : int, "auto" or None, default="auto"
-        Number of inducing points.  ``None`` takes every distinct row: the exact process.
-        ``"auto"`` does so up to 1,000 rows; beyond, 128 points are doubled until they cost the
-        bound at most 0.01 nats a row; if a quarter of the rows is too few for that, every row is a
-        point, up to 5,000.
+        Number of inducing points.  ``None`` uses every distinct row: the exact process.  ``"auto"``
+        does so up to 1,000 rows; beyond, it doubles 128 points until they cost the bound at most
+        0.01 nats a row; if this needs more than a quarter of the rows, every row is a point, up to
+        5,000.
     inducing : {"kmeans", "optimise", "random"} or array of shape (m, n_features), default="kmeans"
-        Where the points are.  With ``"optimise"`` they start at k-means and maximise the bound of
-        at most 10,000 rows by its gradient, together with a kernel that is tuned.
+        Location of the points.  ``"optimise"`` starts at k-means and maximises the bound of at most
+        10,000 rows by its gradient, jointly with the kernel if it is tuned.
     approximation : {"variational", "fitc"}, default="variational"
-        The variance that inducing points do not explain: with ``"variational"`` ``elbo_`` is a
-        bound on the evidence of the exact process; with ``"fitc"`` that variance is independent
-        between rows, and the bound is for that process.
+        ``"variational"``: ``elbo_`` is a bound on the evidence of the exact process.  ``"fitc"``:
+        the variance that inducing points do not explain is independent noise of each row, and the
+        bound is for this modified process.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` is ``VB(bound="tight")``; the augmented bound of the
-        papers makes standard deviations 20 to 40 % too small.
+        Inference scheme.  ``"vb"`` is ``VB(bound="tight")``; the augmented bound of the papers
+        makes standard deviations 20 to 40 % too small.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="auto"
         The likelihood of a label given f: ``"soft_hinge"``, ``"hinge"`` (as in the papers),
         ``"logistic"``, ``"probit"`` or ``"skewed_laplace"``.  ``"auto"`` is the soft hinge, and the
-        logistic beyond 50,000 rows and for rows read in blocks.
+        logistic beyond 50,000 rows and for sources read in blocks.
     tune : bool, {"evidence", "cv", "bound", "sample"} or KernelSearch, default=True
         How the kernel is learned: by the evidence (``True``), see
         :class:`~bayesvm.gp.kernel_search.KernelSearch`; by cross-validation; by the bound, as in
-        the papers; or drawn together with f under Gibbs.  ``False`` takes the kernel as it is.
+        the papers; or sampled jointly with f under Gibbs.  ``False`` keeps the kernel unchanged.
     intercept_scale : float, optional
-        Prior standard deviation of the level of f; 3 if not given.
+        Prior standard deviation of the intercept, the level of f; 3 by default.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories: columns of text, categories or booleans, and the listed ones.
-        ``"error"`` refuses columns that are not numeric.  Two levels of a column are at a fixed
-        distance; a level not seen in training lies between them.
+        Categorical columns: text, categories or booleans, and the listed columns.  ``"error"``
+        refuses columns that are not numeric.  All pairs of levels have the same distance; an unseen
+        level lies between the levels.
     missing : {"auto", "error"}, default="auto"
-        Missing cells are replaced by the mean of the column, with an indicator where 1 % or more
-        of the training rows miss it, and are a level of a category; or refused.
+        ``"auto"`` replaces missing cells by the column mean, and adds an indicator if 1 % or more
+        of the training rows miss it; a missing category is a level.  ``"error"`` raises an error.
     standardize : bool, default=True
-        Centre and scale columns inside.  For a kernel given by name and rows in memory, columns far
-        from Gaussian are transformed towards their ranks, and columns of 3 to 10 different values
-        have indicators too.
+        Centre and scale columns internally.  For a kernel given by name and rows in memory,
+        strongly non-Gaussian columns are transformed towards their ranks, and columns of 3 to 10
+        distinct values also get indicators.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: fitted to leave-one-out moments (three parameters; for
         more than two classes a softmax), the pseudo-likelihood normalised over labels, or
         :math:`\Phi(m/\sqrt{1+v})`.
     covariance : {"robust", "model"}, default="robust"
-        Standard deviations, intervals and draws by the robust (sandwich) covariance, corrected for
-        shrinkage and calibration (:doc:`/intervals`), or by the posterior.  Predictions are the
-        same.
+        Covariance of standard deviations, intervals and draws: robust (sandwich), corrected for
+        shrinkage and calibration (:doc:`/intervals`), or the posterior covariance.  Predictions are
+        the same.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, multiplied by ``sample_weight``.
+        Class weights, multiplied by ``sample_weight``.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        What computes the sums over rows: see :mod:`bayesvm.data`.  ``"auto"`` follows the input.
+        Backend of the sums over rows: see :mod:`bayesvm.data`.  ``"auto"`` follows the input.
         Beyond 50,000 rows, columns are float32 (float64 under EM) unless the engine has a
-        ``dtype``, and are kept if its ``memory`` allows.
+        ``dtype``, and are stored if its ``memory`` allows.
     max_iter, tol : int and float, optional
-        Override the values of the inference scheme.
+        Override the settings of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None
         Seed of samplers, stochastic steps and ``inducing="random"``.  The kernel search and k-means
-        depend on the data alone.
+        are deterministic.
     n_jobs : int, optional
         Threads (or processes of the sampler).
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
         Called with a :class:`~bayesvm.inference.Progress` after every iteration and every kernel
-        tried; ``True`` ends the fit with the best so far.
+        tried; a return value of ``True`` ends the fit with the best result so far.
     checkpoint : str or path, optional
         File with the state of a long fit, from which a later fit resumes.
 
     Attributes
     ----------
     kernel_ : object of :mod:`bayesvm.kernels`
-        The kernel with its learned parameters, on the standardised scale; with the means of their
-        logarithms if they were drawn.
+        The kernel with its learned parameters, on the standardised scale; if they were sampled,
+        with the means of their logarithms.
     kernel_draws_ : array of shape (chains, draws, k), or a list of them by class
         With ``tune="sample"``: log parameters in the order of ``kernel_.names``.
     feature_importances_ : array of shape (n_features,)
-        Root mean square slope of f along each column, in units of the column's spread, as shares
-        of the sum; for a column of categories the largest of its indicators.
+        Root mean square slope of f along each column, per standard deviation of the column, as
+        shares of the sum; for a categorical column the largest of its indicators.
     inducing_points_ : array of shape (m, n_features)
-        On the scale of the input; numbers of training rows if precomputed.
+        On the scale of the input; positions of training rows if precomputed.
     support_ : array of int
-        Rows whose margin is more likely violated than not (under EM: rows with a positive dual);
-        not defined for fits to more than 50,000 rows.
+        Rows that violate the margin with probability above one half (under EM: rows with a positive
+        dual); not defined for fits to more than 50,000 rows.
     support_proba_ : array of shape (n,) or (n, n_classes)
         Posterior probability that :math:`y_i f_i < 1`; not defined under EM.
     elbo_, elbo_path_ : float and array
@@ -141,14 +141,14 @@ class BayesianSVC(BayesianClassifier):
     classes_ : array of shape (n_classes,)
         Labels.
     offset_ : array of shape (1,) or (n_classes,)
-        Shift of f by the calibration, before the sign is taken.
+        Shift of f by the calibration, applied before the sign is taken.
     n_iter_, converged_ : int, bool
         Number of iterations, and whether the stopping rule was met.
 
     See Also
     --------
-    sklearn.svm.SVC : the mode, without probabilities.
-    BayesianLinearSVC : the linear classifier, for very many columns or rows.
+    sklearn.svm.SVC : the posterior mode, without probabilities.
+    BayesianLinearSVC : the linear classifier, for large numbers of columns or rows.
 
     References
     ----------
@@ -221,11 +221,10 @@ class BayesianSVC(BayesianClassifier):
         Parameters
         ----------
         X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.data`
-            Rows; NumPy, pandas or polars, or files that are read in blocks; of shape (n, n) if
-            precomputed.
-        y : array-like of shape (n,) or (n, n_classes)
-            Labels, two or more distinct, or probabilities of the classes; not needed where the
-            source has them.
+            Observations; NumPy, pandas or polars, or files that are read in blocks; of shape (n, n)
+            if precomputed.
+            Labels, two or more distinct, or probabilities of the classes; not needed if the source
+            has them.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -255,7 +254,7 @@ class BayesianSVC(BayesianClassifier):
         return scheme
 
     def _settings(self, scheme: Any, likelihood: Any) -> Settings:
-        """Objects for the parameters; the likelihood is the one that ``"auto"`` means."""
+        """Objects for the parameters; ``likelihood`` is the default for ``"auto"``."""
         likelihood = check.choose_likelihood(self.likelihood, scheme, {"auto": likelihood})
         rule = check.choose_tuning(self.tune, scheme)
         scale = 3.0 if self.intercept_scale is None else self.intercept_scale
@@ -289,13 +288,13 @@ class BayesianSVC(BayesianClassifier):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, buffer: int = 2000
     ) -> BayesianSVC:
-        """Learn from the next rows of a stream, as :meth:`BayesianLinearSVC.partial_fit` does.
+        """Learn from the next rows of a stream, as :meth:`BayesianLinearSVC.partial_fit`.
 
-        Up to ``buffer`` rows a call is a fit to all rows so far (of more than two classes, each
-        with a covariance of its own), for which kernel and inducing points are chosen anew.  Later
-        they stay as they are, and so they do from the first call if ``fit`` came before.
+        Up to ``buffer`` rows, a call refits all rows so far (with more than two classes, each class
+        has its own covariance) and chooses the kernel and inducing points anew.  Later, or from the
+        first call after ``fit``, they stay fixed.
 
-        Parameters and the returned estimator are as there.
+        Parameters and the returned estimator are as for that method.
         """
         scheme = variational(self._scheme(), "tight")
         softmax = self.probability == "calibrated"
@@ -303,7 +302,7 @@ class BayesianSVC(BayesianClassifier):
         return advance(self, setup, X, y, classes, sample_weight, buffer)
 
     def _problem(self, scheme: VB, data: Training) -> Problem:
-        """The problem of the rows of a stream."""
+        """The problem of rows of a stream."""
         settings = replace(self._settings(scheme, SoftHinge()), fitc=False)
         rows = merge(data.X, data.codes, data.c, data.unit)
         inputs = input_columns(settings, rows)
@@ -332,16 +331,16 @@ class BayesianSVC(BayesianClassifier):
         n : int, default=1000
             Number of draws.
         X : array-like of shape (rows, n_features), optional
-            Where; by default at the inducing points, which is all that is known of a precomputed
-            kernel.  At rows of a source or of a Dask collection (lazily) f given the inducing
-            points is drawn jointly for a thousand neighbouring rows, no more.
+            Rows; by default the inducing points, the only choice for a precomputed kernel.  For a
+            source or (lazily) a Dask collection, the part of f beyond the inducing points is drawn
+            jointly for a thousand neighbouring rows, but independently between them.
         random_state : int, RandomState, Generator or None
             Seed; by default the estimator's.
 
         Returns
         -------
         draws : array of shape (n, rows)
-            One more axis, of classes, after the first when there are more than two.
+            With more than two classes, the second axis is the class.
         """
         if X is not None:
             return draw_f(self, n, X, random_state)
@@ -367,7 +366,7 @@ class BayesianSVC(BayesianClassifier):
         """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
 
         Root mean square of the slope of f at the points, times the standard deviation of the
-        column, averaged over classes.  Not for precomputed, drawn and other functions as kernels.
+        column, averaged over classes.  Not for precomputed or sampled kernels, or functions.
         """
         return self._report.importances(self.encoding_.made)
 
@@ -381,7 +380,7 @@ class BayesianSVC(BayesianClassifier):
 
     @property
     def inducing_points_(self) -> Array:
-        """Inducing points on the scale of the input; numbers of training rows if precomputed."""
+        """Inducing points on the scale of the input; positions of training rows if precomputed."""
         return self._report.points
 
     def _support(self) -> Array:
@@ -394,7 +393,7 @@ class BayesianSVC(BayesianClassifier):
 
     @property
     def support_(self) -> Array:
-        """Rows whose margin is more likely violated than not."""
+        """Rows that violate the margin with probability above one half."""
         return np.flatnonzero(self._support().max(axis=1) > 0.5)
 
     @property
@@ -406,18 +405,18 @@ class BayesianSVC(BayesianClassifier):
         return support[:, 0] if support.shape[1] == 1 else support
 
     def summary(self, level: float = 0.9) -> Any:
-        """Parameters of the kernel, as a data frame.
+        """Kernel parameters, as a data frame.
 
         Parameters
         ----------
         level : float, default=0.9
-            Posterior mass of the interval, where parameters were drawn.
+            Probability of the credible interval, if parameters were sampled.
 
         Returns
         -------
         frame : pandas.DataFrame
-            Indexed by name: the value that was learned or given; with ``tune="sample"`` mean, sd,
-            lower, upper, r_hat and ess of the draws (class and name, for more than two classes).
+            Indexed by name (class and name, for more than two classes): the value; with
+            ``tune="sample"`` mean, sd, lower, upper, r_hat and ess of the draws.
         """
         return self._report.summary(level)
 

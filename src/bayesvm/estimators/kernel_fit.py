@@ -1,4 +1,4 @@
-"""Parameters of the kernel machine as objects, and its fits to rows in memory and in blocks."""
+"""Parameters of the kernel classifier as objects, and fits to rows in memory and in blocks."""
 
 from __future__ import annotations
 
@@ -44,45 +44,45 @@ from ..predictive.links import SoftmaxLink
 from . import options as check
 from .fit import Run, choose_engine, in_blocks
 
-DISTANCES = ("auto", "rbf", "matern")  # kernels of the distance
-CV_AMPLITUDES = tuple(4.0**k for k in range(-3, 5))  # of tune="cv", times the kernel's
+DISTANCES = ("auto", "rbf", "matern")  # stationary kernels
+CV_AMPLITUDES = tuple(4.0**k for k in range(-3, 5))  # tune="cv" multiplies the kernel's
 CV_FACTORS = (2.0, 1.41, 1.0, 0.7, 0.5)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Parameters of the estimator, names and numbers replaced by objects."""
+    """Checked parameters of the estimator, with objects for names and numbers."""
 
     params: dict[str, Any]
     scheme: Any
     likelihood: Any
-    rule: str | None  # by which the kernel is learned
+    rule: str | None  # how the kernel is learned
     search: KernelSearch
     fitc: bool
-    level: float  # prior variance of the level of f
+    level: float  # prior variance of the intercept of f
     groups: tuple[int, ...] | None  # columns that share a length scale
-    units: Array | None  # scales of columns that are indicators, NaN for others
+    units: Array | None  # scales of indicator columns, NaN for others
 
     @property
     def by_sites(self) -> bool:
-        """Whether a fit to rows in memory is one of sites at the points, by the tight bound."""
+        """Whether rows in memory are fitted by sites at the points, under the tight bound."""
         return self.scheme.is_tight and not self.likelihood.is_learned
 
     def model(self, design: Whitened) -> Model:
-        """The process as a linear model, with the likelihood whose bound is maximised."""
+        """The process as a linear model, with the likelihood of the maximised bound."""
         likelihood = self.likelihood.tightened(self.scheme.is_tight)
         model = whitened_model(design, self.level, likelihood)
         single = getattr(self.params["engine"], "dtype", "auto") == "float32"
         return replace(model, dtype="float32") if single else model
 
     def link(self, moments: LooMoments) -> SoftmaxLink | None:
-        """The link over more than two classes, unless each has its own."""
+        """The link over more than two classes, unless each class has its own."""
         fitted = self.params["probability"] == "calibrated" and moments.m.shape[1] > 1
         return SoftmaxLink.fit(*moments) if fitted else None
 
 
 def input_columns(settings: Settings, data: Distinct) -> Standardised:
-    """Columns of distinct rows on a common scale, transformed if the form of distances is open."""
+    """Columns of distinct rows on a common scale, transformed for ``"auto"`` stationary kernels."""
     rows = Blocks(data.X[data.at], block_rows(data.X.shape[1]))
     standardize, kernel = settings.params["standardize"], settings.params["kernel"]
     inputs = fit_columns(rows, data.c, Serial(), standardize, distances=True)
@@ -104,8 +104,8 @@ def learn_design(
 ) -> Whitened:
     """The kernel learned from distinct rows, and inducing points, for a fit to ``n`` rows.
 
-    ``points`` are the rows in the columns of ``inputs``.  All of them are inducing points up to
-    ``every``.
+    ``points`` are the rows in the columns of ``inputs``.  Up to ``every`` rows, all of them are
+    inducing points.
     """
     params, likelihood, search = settings.params, settings.likelihood, settings.search
     name, inducing, n_inducing = params["kernel"], params["inducing"], params["n_inducing"]
@@ -119,7 +119,7 @@ def learn_design(
     if rule is not None and not isinstance(kernel, Scaled):
         kernel = Scaled(1.0, kernel)
     if rule in ("evidence", "sample"):
-        # points whose number is given are too few for a local part
+        # a given number of points is too small for a local component
         local = named and name == "auto" and (n_inducing is None or isinstance(n_inducing, str))
         kernel = search_kernel(kernel, seen, likelihood, search, named, local, monitor)
     elif rule == "cv":
@@ -134,7 +134,7 @@ def learn_design(
     Z = inducing_points(inducing, n_inducing, points, kernel, inputs, rng, enough)
     process = Process(kernel, settings.level, None if Z is points else Z, settings.fitc)
 
-    if rule == "bound":  # of the fit itself (Wenzel et al., section 4.3)
+    if rule == "bound":  # the bound of the fit itself (Wenzel et al., section 4.3)
         some = seen.subset(search.rows if process.Z is None else 20_000)
         prior = parameter_prior(kernel, extent, amplitude=4.0)
         score = Evidence(process, some, site, prior)
@@ -143,7 +143,7 @@ def learn_design(
     if several and moves and process.Z is not None:
         process = move_points(process, seen.subset(10_000), likelihood, site, rule, monitor)
     design = Whitened(process.kernel, Z if process.Z is None else process.Z, inputs)
-    _ = design.L  # raises where the kernel matrix of the points has no factor
+    _ = design.L  # raises an error if the kernel matrix cannot be factored
     return design
 
 
@@ -155,14 +155,14 @@ def move_points(
     rule: str | None,
     monitor: Monitor,
 ) -> Process:
-    """Inducing points moved up the bound: with the kernel, if it is learned, then alone."""
+    """Inducing points that increase the bound: moved with the kernel if learned, then alone."""
     if rule == "evidence":
         guide = likelihood if likelihood.normalised else Logistic()
         prior = parameter_prior(process.kernel, data.extent)
         score = Evidence(process, data.search_data(), guide.tight, prior, moves=True)
         place, _ = maximise(score, score.start(), score.step, monitor, 60, 1e-5, "points")
         amplitude, process = process.kernel.weight, score.at(place)
-        if not likelihood.normalised:  # whose amplitude cross-validation has chosen
+        if not likelihood.normalised:  # cross-validation has chosen its amplitude
             process = replace(process, kernel=Scaled(amplitude, process.kernel.kernel))
     if monitor.stopped:
         return process
@@ -175,30 +175,30 @@ class Prepared(NamedTuple):
 
     data: Distinct
     points: Array  # distinct rows, on the scale of the kernel
-    labels: Labels  # of all machines
+    labels: Labels  # of all binary models
     design: Whitened
     exact: bool  # every distinct row is an inducing point
 
 
 def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are all in memory."""
-    X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # few: on the host
-    choose_engine(settings.params["engine"], X, X.shape[1], 1)  # refuses names that are not known
+    X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # copied to the host
+    choose_engine(settings.params["engine"], X, X.shape[1], 1)  # refuses unknown names
     kept, name, rng = np.flatnonzero(data.c > 0), settings.params["kernel"], run.generator("places")
     unit = np.broadcast_to(data.unit, data.c.shape)[kept]
     rows = merge(X[kept], data.codes[kept], data.c[kept], unit)
     if isinstance(name, str) and name == "precomputed":
         K, inputs = check_gram(X), Standardised(np.zeros(1), np.ones(1))
-        # rows with the same kernel values are the same row; from here on a row is its number
+        # rows with the same kernel values are one row; from here on a row is its position
         first = kept[np.unique(rows.at[rows.back], return_index=True)[1]]
         points, own = first[:, None].astype(float), float(np.diag(K)[first].mean())
-        # a kernel whose weight is learned is brought to unit variance first
+        # first scale a kernel with a learned variance to unit variance
         kernel = Precomputed(K, own if settings.rule is not None and own > 0 else 1.0)
         settings = replace(settings, params=settings.params | {"kernel": kernel})
     else:
         inputs = input_columns(settings, rows)
         points = np.asarray(inputs.columns(rows.X))
-    with one_blas_thread():  # matrices are of a thousand rows at most
+    with one_blas_thread():  # matrices have at most a thousand rows
         every = settings.search.rows
         design = learn_design(settings, rows, inputs, points, rng, run, every)
     Y = np.stack(list(arrays.one_against_rest(rows.codes, len(data.classes))), axis=1)
@@ -225,7 +225,7 @@ Machines = tuple[list[BinaryModel], TrainingMoments]
 
 
 def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> Machines:
-    """Variational fits by sites at the points, exact or through inducing points."""
+    """Variational fits with sites at the points, exact or through inducing points."""
     design, params = ready.design, settings.params
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
     store = run.checkpoint(lambda: about)
@@ -236,7 +236,7 @@ def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> M
         how = (settings.level, settings.fitc)
         process = InducingProcess.of(design.kernel, design.Z, ready.points, *how)
     watch = Monitor(run, None if store is None or run.stopped else store.part("machine0"))
-    # a pass gains about a thousand times what the next leaves undone in coefficients
+    # gain of a pass is about a thousand times the remaining error in the coefficients
     until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
     site = model.likelihood.expected
     fit = fit_sites(process, ready.labels, site, **until, watch=watch)
@@ -247,7 +247,7 @@ def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> M
 def _fit_chains(
     ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
 ) -> Machines:
-    """Gibbs sampling with FITC, or of the kernel too."""
+    """Gibbs sampling with FITC, or jointly with the kernel."""
     if run.path is not None:
         raise ValueError(
             "checkpoint= is not kept for approximation='fitc' or tune='sample' with "
@@ -279,15 +279,15 @@ def _fit_chains(
 
 
 def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) -> Machines:
-    """Fits of the linear model of whitened columns, by any scheme."""
+    """Fit the linear model of whitened columns, by any scheme."""
     data, scheme, n, K = ready.data, settings.scheme, ready.data.c.size, model.width
-    # as many coefficients as rows: an n-sized factor is the smaller one
+    # as many coefficients as rows: an n-sized factor is smaller
     dual = ready.exact and n < K and not isinstance(scheme, SVI)
     if ready.exact:
         rows = Rows(columns_at_points(ready.design)[data.at])
     else:
         rows = model.rows(data.X[data.at])
-        # points and draws are of the low-rank function
+        # points and draws belong to the low-rank function
         rows = rows if isinstance(scheme, VB | SVI) else Rows(rows.C)
     size = n if dual else block_rows(K)
     blocks, form = Blocks(data.X, size).assembled(rows), "factored" if dual else "dense"
@@ -300,7 +300,7 @@ def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) ->
     support = []
     for machine, y in zip(machines, ready.labels.Y.T, strict=True):
         weights = machine.dual
-        if weights is not None and weights.size == n:  # only the hinge has one for each row
+        if weights is not None and weights.size == n:  # only the hinge has one dual for each row
             support.append(weights > 1e-8 * data.c)
         else:
             m, v = machine.posterior.moments(rows.C)
@@ -317,8 +317,8 @@ def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) ->
 def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are read in blocks.
 
-    Scaling takes one pass; kernel parameters and inducing points come from a sample; the posterior
-    takes a few passes more.
+    Scaling takes one pass; kernel parameters and inducing points are learned from a sample; the
+    posterior takes a few more passes.
     """
     params, scheme = settings.params, settings.scheme
     if settings.rule == "sample" or settings.fitc:
@@ -336,14 +336,14 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         )
     engine, blocks = in_blocks(params["engine"], data.X, p, params["n_jobs"], scheme)
     few = rows_of_all_classes(data.codes, 20_000, np.random.default_rng(0))
-    with one_blas_thread():  # more would wait for each other in the many small products
+    with one_blas_thread():  # more would block each other in the many small products
         inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
         inputs = inputs.with_units(settings.units)
         X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
         sample = merge(X, data.codes[few], data.c[few], units[few])
         points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
         design = learn_design(settings, sample, inputs, points, rng, run, n=n)
-    # an exact mode needs more than a posterior
+    # an exact mode needs more iterations than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype
     model = replace(settings.model(design), dtype=dtype)

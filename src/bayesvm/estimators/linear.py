@@ -1,4 +1,4 @@
-"""Linear predictors: their reports, the base of their classifiers, and the linear classifier."""
+"""Linear predictors: their reports, the base class of their classifiers, the linear classifier."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .streaming import Setup, advance, streamable, variational
 
 
 class LinearReports:
-    """Reports of a linear predictor, as methods and properties of the estimators that have one."""
+    """Reports of a linear predictor, as methods and properties of the estimators with one."""
 
     _fitted: Callable[[], Fit]
     _names: Callable[[], list[str]]
@@ -52,15 +52,15 @@ class LinearReports:
         return Coefficients(fit.machines, self._names(), fit.classes, levels=self.encoding_.levels)
 
     def _as_reported(self, values: Array) -> Any:
-        """Values by machine in the shape that users are given; a regression has one machine."""
+        """Values by binary model in the reported shape; a regression has a single model."""
         return values
 
     @property
     def coef_(self) -> Any:
-        """Posterior means (the estimate itself under EM), on the scale of the input.
+        """Posterior means (the point estimate under EM), on the scale of the input.
 
-        They depend on the units of the columns.  ``SelectFromModel`` and ``RFE`` of scikit-learn
-        should be given ``importance_getter="feature_importances_"``.
+        They depend on the units of the columns.  For scikit-learn's ``SelectFromModel`` and ``RFE``
+        use ``importance_getter="feature_importances_"``.
         """
         return self._as_reported(self._coefficients.coef)
 
@@ -85,7 +85,7 @@ class LinearReports:
         Parameters
         ----------
         level : float, default=0.9
-            Posterior mass inside, in (0, 1).
+            Posterior probability of the interval, in (0, 1).
 
         Returns
         -------
@@ -102,12 +102,12 @@ class LinearReports:
 
     @property
     def kkt_residual_(self) -> float:
-        """EM with a hinge: largest violation of the optimality conditions, relative."""
+        """EM with a hinge: largest relative violation of the optimality conditions."""
         return self._certified("kkt")
 
     @property
     def duality_gap_(self) -> float:
-        """EM with a hinge: gap between primal and dual objective, relative."""
+        """EM with a hinge: relative gap between primal and dual objective."""
         return self._certified("gap")
 
     def _certified(self, name: str) -> float:
@@ -126,7 +126,7 @@ class LinearReports:
         n : int, default=1000
             Number of draws.
         X : array-like or sparse of shape (rows, n_features), optional
-            Give draws of f at these rows instead, lazily for those of a Dask collection.
+            If given, draw f at these rows; lazily for a Dask collection.
         random_state : int, RandomState, Generator or None
             Seed; by default the estimator's.
         return_intercept : bool, default=False
@@ -135,7 +135,7 @@ class LinearReports:
         Returns
         -------
         draws : array of shape (n, n_features), or (n, rows) with ``X``
-            One more axis, of classes, after the first when there are more than two.
+            With more than two classes, the second axis is the class.
         intercept : array of shape (n,) or (n, n_classes)
             Only with ``return_intercept``.
         """
@@ -150,23 +150,23 @@ class LinearReports:
         Parameters
         ----------
         level : float, default=0.9
-            Posterior mass of the interval.
+            Probability of the credible interval.
 
         Returns
         -------
         frame : pandas.DataFrame
-            Indexed by name (class and name for more than two classes): mean, sd, lower, upper, and
-            r_hat and ess where drawn; under EM the estimate alone.  A selection prior adds
-            ``inclusion``, the probability to matter, and ``positive``, of a positive sign then;
-            intervals are given inclusion.  Levels of a category are differences to its first level.
-            ``frame.attrs["note"]`` may hold a note on the standard deviations.
+            Indexed by name (class and name for more than two classes): mean, sd, lower, upper; for
+            samplers also r_hat and ess; under EM only the estimate.  A selection prior adds
+            ``inclusion``, a probability, and given inclusion the intervals and ``positive``, the
+            probability of a positive sign.  Levels of a category are differences to its first
+            level.  ``frame.attrs["note"]`` may contain a note on the standard deviations.
         """
         return self._with_note(self._coefficients.summary(level))
 
 
 @dataclass(eq=False, repr=False)
 class LinearClassifier(LinearReports, BayesianClassifier):
-    """Base of the classifiers with a linear predictor: formulas, missing cells and importances."""
+    """Base class of linear classifiers: formulas, missing cells and importances."""
 
     prior: Any = "auto"
     inference: Any = "vb"
@@ -192,8 +192,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     checkpoint: Any = None
 
     _has_imputer = True
-    _no_cells = NO_CELLS  # the error where no cells have a distribution
-    _unread = ()  # columns of numbers of which nothing is known
+    _no_cells = NO_CELLS  # the error if no cells have a distribution
+    _unread = ()  # numeric columns without any information
 
     # ----- formulas
 
@@ -208,7 +208,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         return found or dict.fromkeys(range(len(names)))  # an array has the columns of the formula
 
     def _read_formula(self, X: Any, y: Any, random: Any = "intercept") -> tuple[Any, ...]:
-        """Rows, labels, groups and effects of groups that the formula reads from a data frame."""
+        """Rows, labels, groups and random effects that the formula reads from a data frame."""
         self._formula = formula = Formula.learn(str(self.formula), X, y)
         formula.check(random, self.fit_intercept)
         rows, groups = formula.rows(X)
@@ -220,18 +220,18 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     ) -> Any:
         """Fit a formula such as ``"y ~ visit * treat"`` to a data frame.
 
-        The model is the estimator with this ``formula``, fitted to the frame, so that it can be
-        cloned and cross-validated on data frames.
+        The model is the estimator with this ``formula``, fitted to the frame; it can be cloned and
+        cross-validated on data frames.
 
         Parameters
         ----------
         formula : str
-            As the package formulae reads it: columns (in backquotes where the name is no
+            In the syntax of the package formulae: columns (in backquotes if the name is not an
             identifier), operators, and functions such as ``C(x)``, ``scale(x)``, ``bs(x, df=4)``
-            and ``np.log(x)``.  Of :class:`~bayesvm.MixedSVC` also effects of groups: ``(1 | g)``,
+            and ``np.log(x)``.  :class:`~bayesvm.MixedSVC` also accepts random effects: ``(1 | g)``,
             ``(1 + x | g)``, crossed ``(1 | a) + (1 | b)`` and nested ``(1 | a/b)``.
         data : pandas.DataFrame
-            Holds the columns that the formula names, without missing values.
+            Data frame with the columns that the formula names, without missing values.
         sample_weight : array-like of shape (n,), optional
             Weights of rows.
         **params
@@ -240,7 +240,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         Returns
         -------
         model : estimator
-            Fitted; ``predict`` and the others take a data frame with the same columns.
+            The fitted model; its methods take a data frame with the same columns.
         """
         for name in ("random", "fit_intercept"):
             if name in params:
@@ -252,9 +252,9 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     # ----- fitting
 
     def _fitting_rows(self, X: Any, y: Any, sample_weight: Any, scheme: Any) -> Training:
-        """Training rows of positive weight.
+        """Training rows with positive weight.
 
-        Where missing cells have a distribution, a sampler draws the cells of each copy of a row.
+        If missing cells have a distribution, a sampler draws the cells of each copy of a row.
         """
         data = self._read_training(X, y, sample_weight).weighted()
         if not self._models_missing:
@@ -279,7 +279,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         return data.repeated() if isinstance(scheme, Gibbs) else data
 
     def _problem(self, data: Training, parts: check.Parts, effects: Sequence[Any] = ()) -> Problem:
-        """The problem of training rows, with ``effects`` of groups."""
+        """The problem of training rows, with random ``effects`` of groups."""
         K = total = data.X.shape[1] + bool(self.fit_intercept)
         for part in effects:
             total += part.size * part.effects.r
@@ -299,15 +299,15 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     # ----- missing cells
 
     def _latent(self, columns: Any, blocks: Any, engine: Any, c: Array, copies: Array) -> Any:
-        """Columns with a distribution for cells that are missing."""
+        """Columns with a distribution of missing cells."""
         seen = fit_columns(blocks, c, engine, standardize=True, distances=True)
         imputer = check.choose_imputer(self.missing, blocks.n, columns.width)
         return incomplete(columns, seen, imputer, blocks.X, copies)
 
     def _with_cells(self, fit: Fit, problem: Problem, X: Any) -> Fit:
-        """The fit to complete rows ``X`` with the distribution of their cells.
+        """The fit to complete rows ``X``, with a distribution for missing cells of new rows.
 
-        With no cell missing in training, neither depends on the other.
+        Without missing cells in training, the fit does not depend on this distribution.
         """
         columns = problem.model.find("coef")[0].design
         if columns.is_incomplete:
@@ -336,19 +336,19 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         return replace(fit, machines=machines)
 
     def impute(self, X: Any) -> tuple[Array, Array]:
-        """Missing cells of rows without labels, from the other cells of each row.
+        """Impute missing cells of rows without labels, from the other cells of each row.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Rows, with NaN where cells are missing.
+            Rows, with NaN for missing cells.
 
         Returns
         -------
         mean, std : arrays of shape (n, n_features)
-            Expected value and standard deviation of each cell; 0 for observed ones.  Training
-            cells, given the labels too, are in ``imputed_``.  Of :class:`~bayesvm.AdditiveSVC`
-            columns that name groups are left out, and those that no term reads are NaN.
+            Expected value and standard deviation of each cell; 0 for observed cells.  For training
+            cells given the labels too, see ``imputed_``.  :class:`~bayesvm.AdditiveSVC` omits group
+            columns and returns NaN for columns that no term reads.
         """
         report = ImputedCells(self._fitted().machines, self._no_cells)
         return report.at(self._read_new(X), self._unread)
@@ -365,8 +365,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     def feature_importances_(self) -> Array:
         """Importance of each column of the input, independent of its unit, ``(n_features_in_,)``.
 
-        Under a selection prior its posterior probability to matter, else the size of its
-        coefficient on the scale of the fit, averaged over classes; of a category the largest.
+        The inclusion probability under a selection prior, else the absolute coefficient on the
+        scale of the fit, averaged over classes; for a category the largest of its indicators.
         """
         each = self._coefficients.importances
         return np.array([each[list(made)].max() for made in self.encoding_.made])
@@ -385,55 +385,55 @@ class BayesianLinearSVC(LinearClassifier):
         \beta_j \sim N(0, \sigma^2), \quad \sigma^2 \text{ chosen by leave-one-out.}
 
     One fit gives coefficients with intervals, a penalty, and calibrated probabilities without
-    cross-validation.  ``likelihood="hinge"`` is the loss of a support vector machine; its log loss
-    is higher, and its intervals are too narrow.
+    cross-validation.  ``likelihood="hinge"`` is the loss of a support vector machine; it has a
+    higher log loss and intervals that are too narrow.
 
     Parameters
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
         ``"auto"`` chooses the ridge penalty by evidence and leave-one-out log loss; ``"ridge"``
-        learns it in the fit, as Gibbs does; ``"fixed"`` has precision 1.  ``"lasso"`` and
+        learns it in the fit, as with Gibbs; ``"fixed"`` has precision 1.  ``"lasso"`` and
         ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
-        each column a probability of inclusion.
+        each column an inclusion probability.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` maximises the tight bound if the prior is ``"auto"``,
-        else the augmented one, whose standard deviations are too small.
+        Inference scheme.  ``"vb"`` maximises the tight bound if the prior is ``"auto"``, else the
+        augmented bound, which underestimates standard deviations.
     likelihood : str or an object of :mod:`bayesvm.likelihoods`, default="logistic"
         Distribution (or pseudo-likelihood) of a label given f: ``"logistic"`` (and ``"auto"``),
         ``"probit"``, ``"hinge"``, ``"soft_hinge"`` or ``"skewed_laplace"``.  More than two classes
-        have the multinomial likelihood under ``"logistic"``, else a binary model each against the
-        rest.
+        have the multinomial likelihood under ``"logistic"``, else one binary model for each class
+        against the rest.
     formula : str, optional
-        Such as ``"y ~ age * sex + np.log(dose)"``: X is a data frame then, from which columns are
-        read, see :meth:`from_formula`.  ``fit_intercept`` must be False where it has no intercept.
+        Such as ``"y ~ age * sex + np.log(dose)"``, for a data frame X; see :meth:`from_formula`.
+        ``fit_intercept`` must be False if the formula has no intercept.
     fit_intercept : bool, default=True
-        Add an intercept, with a wide prior.  Without one f is ``X @ coef_``: columns are
-        scaled and not centred.
+        Add an intercept, with a wide prior.  Without it f is ``X @ coef_``, and columns are scaled
+        but not centred.
     categorical : {"auto", "error"} or list of names or positions, default="auto"
-        Columns of categories, each level of which becomes an indicator: columns of text, categories
-        or booleans, and the listed ones.  ``"error"`` refuses columns that are not numeric.
+        Categorical columns, each level of which becomes an indicator: text, categories or booleans,
+        and the listed columns.  ``"error"`` refuses columns that are not numeric.
     missing : {"auto", "error", "model"} or an object, default="auto"
-        Missing cells are replaced by the mean of the column, with an indicator where 1 % or more
-        are missing; refused; or given a distribution that is learned with the coefficients,
-        ``"model"`` or an object of :mod:`bayesvm.designs` (:doc:`/missing`).
+        ``"auto"`` replaces missing cells by the column mean, and adds an indicator if 1 % or more
+        are missing; ``"error"`` raises an error; ``"model"`` or an object of :mod:`bayesvm.designs`
+        is a distribution that is learned with the coefficients (:doc:`/missing`).
     standardize : bool, default=True
-        Centre and scale columns inside; sparse ones are only scaled, by the standard deviation over
-        the square root of the share of entries that are not zero.
+        Centre and scale columns internally; sparse columns are only scaled, by the standard
+        deviation over the square root of the share of nonzero entries.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities: fitted to leave-one-out moments, the pseudo-likelihood
         normalised over labels, or :math:`\Phi(m/\sqrt{1+v})`.
     covariance : {"robust", "model"}, default="robust"
-        Standard deviations and intervals by the robust covariance, corrected for shrinkage and
-        calibration (:doc:`/intervals`), or by the posterior.  Predictions are the same.
+        Covariance of standard deviations and intervals: robust, corrected for shrinkage and
+        calibration (:doc:`/intervals`), or the posterior covariance.  Predictions are the same.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, multiplied by ``sample_weight``.
+        Class weights, multiplied by ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the intercept; 100 by default, ``inf`` for a flat prior.
     engine : {"auto", "serial", "threads", "dask", "gpu"} or an object, default="auto"
-        What computes the sums over rows, and in which precision: see :mod:`bayesvm.data`.
+        Backend of the sums over rows, and their floating-point precision: see :mod:`bayesvm.data`.
         ``"auto"`` follows the input.
     max_iter, tol : int and float, optional
-        Override the values of the inference scheme.
+        Override the settings of the inference scheme.
     random_state : int, RandomState, Generator or None, default=None
         Seed of all random numbers.
     n_jobs : int, optional
@@ -441,8 +441,8 @@ class BayesianLinearSVC(LinearClassifier):
     verbose : int, default=0
         1 shows progress.
     callbacks : list of callables, optional
-        Called with a :class:`~bayesvm.inference.Progress` after every iteration; ``True`` ends the
-        fit.
+        Called with a :class:`~bayesvm.inference.Progress` after every iteration; a return value of
+        ``True`` ends the fit.
     warm_start : bool, default=False
         Start from the previous fit if the shapes agree.
     checkpoint : str or path, optional
@@ -451,24 +451,24 @@ class BayesianLinearSVC(LinearClassifier):
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
-        Posterior means (the estimate itself under EM), on the scale of the input; under the
-        multinomial likelihood differences to the mean of the classes.
+        Posterior means (the point estimate under EM), on the scale of the input; for the
+        multinomial likelihood, differences to the mean over classes.
     feature_importances_ : array of shape (n_features,)
-        ``inclusion_proba_`` under a selection prior, else sizes of standardised coefficients; of
-        a column of categories the largest of its indicators.
+        ``inclusion_proba_`` under a selection prior, else absolute standardised coefficients; for a
+        categorical column the largest of its indicators.
     inclusion_proba_ : array of shape (n_features,)
-        Selection priors: posterior probability that a column matters (to any class).
+        Selection priors: posterior inclusion probability (for any class).
     elbo_, elbo_path_ : float and array
         Lower bound on the log evidence under VB and SVI, summed over binary models, and its history
-        (a list where classes were fitted one by one).
+        (a list if classes were fitted one by one).
     log_posterior_, log_posterior_path_, log_likelihood_path_
         The log posterior density under EM; the log pseudo-likelihood of the draws under Gibbs.
     kkt_residual_, duality_gap_ : float
-        EM with the hinge: how far from optimal, relative.
+        EM with the hinge: relative distance from the optimum.
     classes_ : array of shape (n_classes,)
         Labels.
     offset_ : array of shape (1,) or (n_classes,)
-        Shift of f by the calibration, before the sign is taken.
+        Shift of f by the calibration, applied before the sign is taken.
     n_iter_, converged_ : int, bool
         Number of iterations, and whether the stopping rule was met.
 
@@ -509,10 +509,10 @@ class BayesianLinearSVC(LinearClassifier):
         ----------
         X : array-like or sparse of shape (n, n_features), or a source of :mod:`bayesvm.data`
             Rows; NumPy, SciPy sparse, pandas or polars, or files that are read in blocks.  With
-            ``formula``, a pandas data frame that it is applied to.
+            ``formula``, a pandas data frame with its columns.
         y : array-like of shape (n,) or (n, n_classes)
-            Labels, two or more distinct, or probabilities of the classes; not needed where the
-            source has them, nor where the formula's left side is a column of the frame.
+            Labels, two or more distinct, or probabilities of the classes; not needed if the source
+            has them, or if the formula's left side is a column of the frame.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -551,13 +551,13 @@ class BayesianLinearSVC(LinearClassifier):
     ) -> BayesianLinearSVC:
         """Learn from the next rows of a stream.
 
-        Up to ``buffer`` rows a call is a fit to all rows so far.  Then, or after ``fit`` from the
-        first call, the posterior of the coefficients becomes the prior of the next rows (streaming
-        variational Bayes); the penalty and the scaling of columns stay as they are.
+        Up to ``buffer`` rows, a call refits all rows so far.  Afterwards, or from the first call
+        after ``fit``, the posterior of the coefficients becomes the prior of the next rows
+        (streaming variational Bayes); the penalty and the scaling of columns stay fixed.
         Probabilities are calibrated by leave-one-out predictions of the most recent rows.
 
-        More than two classes have a binary model each against the rest, and one link.  Callbacks
-        are called once a call and class.  There is no ``checkpoint``: save the model.
+        More than two classes have one binary model each against the rest, and one link.  Callbacks
+        are called once per call and class.  There is no ``checkpoint``: save the model.
 
         Parameters
         ----------
@@ -570,8 +570,8 @@ class BayesianLinearSVC(LinearClassifier):
         sample_weight : array-like of shape (n,), optional
             Weights.
         buffer : int, default=2000
-            Number of rows up to which all are held; of longer streams the most recent rows of
-            each class are, equally many.
+            Number of rows to store: all rows of shorter streams; for longer ones the most recent
+            rows, equally many of each class.
 
         Returns
         -------
@@ -585,7 +585,7 @@ class BayesianLinearSVC(LinearClassifier):
         parts = check.choose_parts(self)
         parts = parts._replace(scheme=variational(parts.scheme))
 
-        # f of other likelihoods differ in scale between classes
+        # under other likelihoods the scale of f differs between classes
         softmax = parts.likelihood.is_logit and self.probability == "calibrated"
         setup = Setup(parts.scheme, partial(self._problem, parts=parts), softmax)
         return advance(self, setup, X, y, classes, sample_weight, buffer)

@@ -1,4 +1,4 @@
-"""The linear classifier with effects of groups, and the reports of these effects."""
+"""The linear mixed classifier, and reports of the random effects."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from . import options as check
 from .fit import fit_terms, warm_starts
 from .linear import LinearClassifier
 
-# Of the few coefficients that all groups share: a learned variance would shrink those of unequal
-# size by a third.  Normal(0, 2.5) on standardised columns, as in rstanarm.
+# Prior of the fixed effects, which are few: a learned variance would shrink coefficients of
+# unequal size by a third.  Normal(0, 2.5) on standardised columns, as in rstanarm.
 WEAK = Fixed(2.5**-2)
 
 
 class GroupPart(NamedTuple):
-    """The groups of one factor: its place, name, number of groups, their effects and prior."""
+    """The groups of one factor: its position, name, number of groups, random effects and prior."""
 
     factor: int
     name: str
@@ -43,7 +43,7 @@ class GroupPart(NamedTuple):
     prior: Any
 
     def term(self, columns: Any) -> Term:
-        """The term of the effects; slopes are in ``columns``, on their scale."""
+        """The term of the random effects; slopes are in ``columns``, on their scale."""
         j = np.array(self.effects.slopes, dtype=int)
         design = Grouped(
             self.factor, self.size, j, columns.center[j], columns.scale[j], self.effects.intercept
@@ -54,7 +54,7 @@ class GroupPart(NamedTuple):
 def parts_of(
     levels: Levels, random: Any, random_prior: Any, layout: Layout, scheme: Any
 ) -> list[GroupPart]:
-    """Effects of each factor's groups, from ``random`` and ``random_prior``: values or dicts."""
+    """Random effects of each factor, from ``random`` and ``random_prior``: values or dicts."""
     for argument, given in (("random", random), ("random_prior", random_prior)):
         unknown = set(given).difference(levels.names) if isinstance(given, Mapping) else ()
         if unknown:
@@ -68,7 +68,7 @@ def parts_of(
         prior = by_factor(random_prior, name, "auto")
         prior = choose_group_prior(prior, effects.r, name, scheme)
         parts.append(GroupPart(k, name, labels.size, effects, prior))
-    if not parts and not isinstance(random, Mapping):  # wrong values are refused all the same
+    if not parts and not isinstance(random, Mapping):  # invalid values are refused in any case
         effects = effects_of(layout, random)
         if not isinstance(random_prior, Mapping):
             choose_group_prior(random_prior, effects.r, "group", scheme)
@@ -76,12 +76,12 @@ def parts_of(
 
 
 def by_factor(value: Any, factor: str, default: str) -> Any:
-    """The value for a factor, where there may be a value for each."""
+    """The value for a factor; ``value`` may be a dict by factor."""
     return value.get(factor, default) if isinstance(value, Mapping) else value
 
 
 def effects_of(layout: Layout, random: Any) -> Effects:
-    """The effects of each group, from the argument ``random``; ``layout`` has the columns."""
+    """The random effects of each group, from ``random``; ``layout`` has the columns."""
     if isinstance(random, Effects):
         return random
     if is_among(random, ("intercept",)):
@@ -101,7 +101,7 @@ def effects_of(layout: Layout, random: Any) -> Effects:
 
 
 def choose_group_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
-    """The prior of a factor's effects, r for each group."""
+    """The prior of a factor's random effects, r for each group."""
     if is_among(value, ("auto",)):
         return Ridge(half_cauchy=1.0) if r == 1 else InverseWishart(r)
     prior = check.choose_prior(value, scheme, "random_prior")
@@ -126,7 +126,7 @@ def choose_group_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
 
 
 class GroupReports:
-    """Reports of effects of groups, as properties of the estimators that have them."""
+    """Reports of random effects, as properties of the estimators with groups."""
 
     _group_effects: GroupEffects
     _fitted: Callable[[], Fit]
@@ -144,7 +144,7 @@ class GroupReports:
         return self._group_effects
 
     def _with_effects(self, draws: Draws, thetas: Sequence[Array]) -> Draws:
-        """Draws by name for ArviZ, and those of the effects of groups."""
+        """Named draws for ArviZ, including the random effects."""
         group, dims, coords = self._effects.group(thetas)
         return draws[0] | group, draws[1] | dims, draws[2] | coords
 
@@ -160,7 +160,7 @@ class GroupReports:
 
     @property
     def random_effects_(self) -> Any:
-        """Effects of every group, as a data frame.
+        """Random effects of all groups, as a data frame.
 
         Indexed by factor, level and effect (and class, for more than two): mean, sd, and the lower
         and upper ends of 90 % intervals; under EM only the estimate.
@@ -168,50 +168,49 @@ class GroupReports:
         return self._effects.random_effects()
 
     def random_effects_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of the intervals of ``random_effects_`` with mass ``level``."""
+        """Lower and upper ends of ``random_effects_`` intervals with probability ``level``."""
         return self._effects.interval(self._effects.random_effects(level))
 
     @property
     def variance_components_(self) -> Any:
-        """Variances and correlations of the effects of groups, as a data frame.
+        """Variances and correlations of the random effects, as a data frame.
 
         Indexed by factor and component (and class, for more than two): mean, and the lower and
-        upper ends of 90 % intervals, under EM those of the variational fit that learned them.
-        Where one factor has up to three effects for each group, VB integrates them out by
-        quadrature.  Other variances that are learned and not drawn are too small; a column ``note``
-        marks them.
+        upper ends of 90 % intervals, under EM from the variational fit that learned them.  With a
+        single factor of up to three effects per group, VB integrates the effects out by quadrature.
+        Other learned variances, unless sampled, are biased downwards; a column ``note`` marks them.
         """
         return self._effects.variance_components()
 
     def variance_components_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of the intervals of ``variance_components_`` with mass ``level``."""
+        """Lower and upper ends of ``variance_components_`` intervals with probability ``level``."""
         return self._effects.interval(self._effects.variance_components(level))
 
     @property
     def intraclass_share_(self) -> Any:
-        r"""Share of the groups in the variance that the columns leave, as a data frame.
+        r"""Intraclass correlation: the groups' share of the residual variance, as a data frame.
 
         .. math::
 
             \frac{\bar v_b}{\sum_k \bar v_k + \pi^2 / 3a^2}, \qquad
             \bar v_b = \frac{\sum_i c_i z_{bi}^\top \Sigma_b z_{bi}}{\sum_i c_i},
 
-        with the variance of a factor's effects averaged over the training rows, and that of a
-        logistic variable on the scale of f: *a* is the slope of the log odds at f = 0 under the
-        link.  For the logistic likelihood with ``probability="normalised"`` a = 1.
-        Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and a
-        ``note`` where the variances are biased, see ``variance_components_``.
+        with the variance of a factor's effects averaged over the training rows.  The last summand
+        is the variance of a logistic variable on the scale of f: *a* is the slope of the log odds
+        at f = 0 under the link.  For the logistic likelihood with ``probability="normalised"`` a =
+        1.  Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and
+        a ``note`` if the variances are biased, see ``variance_components_``.
         """
         return self._effects.intraclass_share()
 
     def intraclass_share_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of the intervals of ``intraclass_share_`` with mass ``level``."""
+        """Lower and upper ends of ``intraclass_share_`` intervals with probability ``level``."""
         return self._effects.interval(self._effects.intraclass_share(level))
 
 
 @dataclass(eq=False, repr=False)
 class MixedSVC(GroupReports, LinearClassifier):
-    r"""Linear mixed classifier: effects of columns and of groups, with their posterior.
+    r"""Linear mixed classifier: fixed effects of columns and random effects of groups.
 
     .. math::
 
@@ -223,38 +222,38 @@ class MixedSVC(GroupReports, LinearClassifier):
     training use their effects; for other groups the variance :math:`z^\top E[\Sigma_b] z` is added.
 
     The cost is linear in the number of groups: a million rows in a hundred thousand groups take
-    seconds.  Of several factors (crossed, or nested with labels that are unique over all) the
-    effects of the widest are eliminated, those of the others are solved for densely.
+    seconds.  With several factors (crossed, or nested with labels unique across groups), the
+    effects of the largest factor are eliminated, and a dense system is solved for the others.
 
     Parameters
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
-        Prior of the columns' coefficients, as in :class:`~bayesvm.BayesianLinearSVC`.  ``"auto"``
-        is weak: normal with standard deviation 2.5 for standardised columns, ``Fixed(0.16)``.  Use
+        Prior of the fixed effects, as in :class:`~bayesvm.BayesianLinearSVC`.  ``"auto"`` is weak:
+        normal with standard deviation 2.5 for standardised columns, ``Fixed(0.16)``.  Use
         ``"ridge"`` for many columns.
     inference, likelihood
         As in :class:`~bayesvm.BayesianLinearSVC`.  ``"vb"`` maximises the tight bound of a
-        normalised likelihood; the augmented bound makes variances of groups too small.
+        normalised likelihood; the augmented bound underestimates variances of groups.
     formula : str, optional
-        Such as ``"y ~ visit * treat + (1 + visit | patient)"``: X is a data frame then, from which
-        columns, groups and their effects are read, see :meth:`from_formula`.
+        Such as ``"y ~ visit * treat + (1 + visit | patient)"``, for a data frame X with the columns
+        and groups; see :meth:`from_formula`.
     fit_intercept, categorical, missing, standardize
-        As in :class:`~bayesvm.BayesianLinearSVC`.  With ``missing="model"`` columns with slopes
-        must be complete.
+        As in :class:`~bayesvm.BayesianLinearSVC`.  With ``missing="model"`` columns with random
+        slopes must be complete.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
         The link from f to probabilities.  For a normalised likelihood ``"calibrated"`` is
-        ``"normalised"``; else the link is fitted to leave-one-out moments, half of the weight being
-        on rows treated as those of new groups.
+        ``"normalised"``; else the link is fitted to leave-one-out moments, with half of the weight
+        on rows treated as rows of new groups.
     covariance, class_weight, intercept_scale, engine, max_iter, tol, random_state, n_jobs, verbose
         As in :class:`~bayesvm.BayesianLinearSVC`.
     callbacks, warm_start, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.
     random : {"intercept", "slope"}, list or dict, default="intercept"
-        Effects of each group: an intercept; an intercept and a slope in every column; an
-        intercept and slopes in the columns listed (names or numbers); or a dict of these by factor.
+        Random effects of each group: an intercept; an intercept and a slope in every column; an
+        intercept and slopes in the listed columns (names or positions); or a dict by factor.
     random_prior : "auto", an object of :mod:`bayesvm.priors`, or dict, default="auto"
-        Prior of the groups' effects, for all factors or by factor.  ``"auto"`` is
-        ``Ridge(half_cauchy=1)`` for one effect of a group and
+        Prior of the random effects, for all factors or by factor.  ``"auto"`` is
+        ``Ridge(half_cauchy=1)`` for one effect per group and
         :class:`~bayesvm.priors.InverseWishart` for several.
 
     Attributes
@@ -262,9 +261,9 @@ class MixedSVC(GroupReports, LinearClassifier):
     factors_, levels_ : list of str, dict
         Names of the grouping factors, and labels of the groups of each.
     coef_, intercept_ : arrays of shape (1, n_features) and (1,), or one row per class
-        Posterior means of the part that all groups share, on the scale of the input.
+        Posterior means of the fixed effects, on the scale of the input.
     random_effects_, variance_components_, intraclass_share_ : pandas.DataFrame
-        Effects of groups, their variances, and the groups' share, with intervals.
+        Random effects, their variances, and the intraclass correlation, with intervals.
     classes_, elbo_, elbo_path_, n_iter_, converged_, offset_
         As in :class:`~bayesvm.BayesianLinearSVC`.
 
@@ -296,7 +295,7 @@ class MixedSVC(GroupReports, LinearClassifier):
     # ----- reading
 
     def _layout(self) -> Layout:
-        """Columns of the input, and those that each becomes."""
+        """Columns of the input, with the encoded columns of each."""
         names = tuple(self._input_names() if self._formula is None else self._formula.names)
         made = self.encoding_.made if self._formula is None else None
         return Layout(names, len(names), (), made)
@@ -306,7 +305,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         if self._formula is not None:
             X, groups = self._formula.new_rows(X, groups)
         X = super()._read_new(X)
-        if self._models_missing and isinstance(X, np.ndarray):  # others are complete
+        if self._models_missing and isinstance(X, np.ndarray):  # other formats are complete
             model = self.machines_[0].model
             for k in model.grouped:
                 tables.check_complete(X, model.terms[k].design.slopes, self._names())
@@ -322,16 +321,16 @@ class MixedSVC(GroupReports, LinearClassifier):
         Parameters
         ----------
         X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.data`
-            Rows: NumPy, pandas or polars, a Dask array or data frame, a tensor, or files that are
-            read in blocks.  With ``formula``, a pandas data frame that it is applied to.
+            Observations: NumPy, pandas or polars, a Dask array or data frame, a tensor, or files
+            that are read in blocks.  With ``formula``, a pandas data frame with its columns.
         y : array-like of shape (n,) or (n, n_classes)
-            Labels, two or more distinct, or probabilities of the classes; not needed where the
-            source has them, nor where the formula's left side is a column of the frame.
+            Labels, two or more distinct, or probabilities of the classes; not needed if the source
+            has them, or if the formula's left side is a column of the frame.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
         groups : array-like of shape (n,) or (n, n_factors), or data frame, optional
-            Labels of groups, of any kind; a column for each factor; Dask's where X is.  Without it
-            groups are those of the source; if it has none there are no effects of groups.
+            Labels of groups, of any type, with one column for each factor; a Dask collection if X
+            is one.  Default: the groups of the source; if it has none, there are no random effects.
 
         Returns
         -------
@@ -382,15 +381,15 @@ class MixedSVC(GroupReports, LinearClassifier):
     def decision_function(self, X: Any, return_std: bool = False, groups: Any = None) -> Any:
         """Decision values of rows in ``groups``: :meth:`BayesianLinearSVC.decision_function`.
 
-        A group that was not seen, is missing (NaN, ``None``) or is not given at all is averaged
-        over.
+        Groups that were not seen in training, are missing (NaN, ``None``) or are not given are
+        averaged over.
         """
         if return_std:
             return predictions.at_rows(self, predictions.moments_of_f, X, groups, is_pair=True)
         return predictions.at_rows(self, predictions.decision, X, groups)
 
     def predict_proba(self, X: Any, groups: Any = None, *, prevalence: Any = None) -> Array:
-        """Class probabilities of rows in ``groups``, or averaged over them."""
+        """Class probabilities of rows in ``groups``, or averaged over unknown groups."""
         P: Array = predictions.at_rows(self, predictions.proba, X, groups, prevalence=prevalence)
         return P
 
@@ -403,7 +402,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         abstain: Any = None,
         prevalence: Any = None,
     ) -> Any:
-        """The most probable class of each row, in ``groups`` or averaged over them."""
+        """The most probable class of each row in ``groups``; unknown groups are averaged over."""
         return predictions.at_rows(
             self, predictions.labels, X, groups, costs=costs, abstain=abstain, prevalence=prevalence
         )
@@ -411,7 +410,7 @@ class MixedSVC(GroupReports, LinearClassifier):
     def predict_interval(
         self, X: Any, level: float = 0.9, groups: Any = None
     ) -> tuple[Array, Array]:
-        """Lower and upper class probabilities; wider for groups not seen or not given."""
+        """Lower and upper class probabilities; wider for unseen or unknown groups."""
         low, high = predictions.at_rows(
             self, predictions.interval, X, groups, is_pair=True, level=level
         )
@@ -420,7 +419,7 @@ class MixedSVC(GroupReports, LinearClassifier):
     def score(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> float:
-        """Accuracy of ``predict``; labels ``y`` are not needed where a source has them."""
+        """Accuracy of ``predict``; labels ``y`` are not needed if a source has them."""
         return predictions.accuracy(self, X, y, sample_weight, groups)
 
     def sample_posterior(
@@ -431,10 +430,10 @@ class MixedSVC(GroupReports, LinearClassifier):
         return_intercept: bool = False,
         groups: Any = None,
     ) -> Any:
-        """Draws of the coefficients that all groups share, or of f at rows ``X`` in ``groups``.
+        """Draws of the fixed effects, or of f at rows ``X`` in ``groups``.
 
-        They have the shapes of :meth:`BayesianLinearSVC.sample_posterior`.  Effects of groups that
-        were not seen or are not given are drawn too, for each row.
+        The shapes are those of :meth:`BayesianLinearSVC.sample_posterior`.  Random effects of
+        unseen or unknown groups are drawn too, separately for each row.
         """
         if X is not None:
             return predictions.draw_f(self, n, X, random_state, groups)
@@ -450,18 +449,17 @@ class MixedSVC(GroupReports, LinearClassifier):
     ) -> Any:
         """Average change of a probability when one column changes, of rows in ``groups``.
 
-        As :meth:`BayesianLinearSVC.average_effects`; groups that were not seen or are not given are
-        averaged over.
+        As :meth:`BayesianLinearSVC.average_effects`; unseen or unknown groups are averaged over.
         """
         return average.average_effects(self, X, columns, change, level, groups)
 
     # ----- reports
 
     def summary(self, level: float = 0.9) -> Any:
-        """Coefficients that all groups share, as :meth:`BayesianLinearSVC.summary` reports them.
+        """Fixed effects, as in :meth:`BayesianLinearSVC.summary`.
 
-        ``frame.attrs["prior"]`` is the prior of the coefficients.  Where the variances in
-        ``variance_components_`` are known to be biased, ``frame.attrs["note"]`` has a note.
+        ``frame.attrs["prior"]`` is the prior of the coefficients.  If variances in
+        ``variance_components_`` are known to be biased, ``frame.attrs["note"]`` contains a note.
         """
         frame = self._effects.cautioned(self._coefficients.summary(level))
         frame.attrs["prior"] = repr(self.machines_[0].model.find("coef")[0].prior)

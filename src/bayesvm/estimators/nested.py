@@ -1,7 +1,6 @@
-"""Parameters of components, named as scikit-learn names those of nested estimators.
+"""Parameters of components, with the names of scikit-learn's nested parameters.
 
-Components are values that are never changed: setting ``prior__precision`` puts another prior in the
-place of the one that is there.
+Components are immutable: setting ``prior__precision`` replaces the prior by a new one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """What a component is made of, by name; nothing for other values."""
+    """The parameters of a component, by name; empty for other values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
     if isinstance(value, Mapping):
@@ -26,8 +25,8 @@ def _parts(value: Any) -> dict[str, Any]:
 
 
 def _is_term(value: Any) -> bool:
-    """Whether it is (name, part) or (name, part, prior), as an additive machine takes them."""
-    from ..terms import Part  # where it is needed: terms import Gaussian processes
+    """Whether the value is (name, part) or (name, part, prior), as in an additive model."""
+    from ..terms import Part  # imported here because terms import Gaussian processes
 
     if not isinstance(value, list | tuple) or len(value) not in (2, 3):
         return False
@@ -35,7 +34,7 @@ def _is_term(value: Any) -> bool:
 
 
 def flat(name: str, value: Any) -> dict[str, Any]:
-    """Parts of a component, and parts of these, by their full names."""
+    """Parameters of components, at all levels of nesting, by their full names."""
     out: dict[str, Any] = {}
     for key, part in _parts(value).items():
         out |= {f"{name}__{key}": part} | flat(f"{name}__{key}", part)
@@ -43,7 +42,7 @@ def flat(name: str, value: Any) -> dict[str, Any]:
 
 
 def changed(name: str, value: Any, path: str, new: Any) -> Any:
-    """A component with another part, or with a part of a part changed, where ``path`` leads."""
+    """A copy of the component with a new value of the parameter at ``path``."""
     known = _parts(value)
     head, _, rest = path.partition("__")
     if not known:

@@ -1,4 +1,4 @@
-"""Names and numbers from users, checked once at ``fit``."""
+"""User options (names and numbers), checked once at ``fit``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LIKELIHOODS: Mapping[str, Any] = {
     "logistic": Logistic(),
     "probit": Probit(),
 }
-AUTO: Mapping[str, Any] = {"auto": Logistic()}  # the likelihood that most estimators choose
+AUTO: Mapping[str, Any] = {"auto": Logistic()}  # the likelihood of most estimators
 SCHEMES: Mapping[str, Any] = {"vb": VB(), "em": EM(), "svi": SVI(), "gibbs": Gibbs()}
 KERNELS: Mapping[str, Any] = {"rbf": RBF, "matern": Matern, "linear": Linear, "poly": Polynomial}
-AUTO_KERNELS = {"auto": RBF, **KERNELS}  # with a local part, where the evidence supports it
+AUTO_KERNELS = {"auto": RBF, **KERNELS}  # plus a local component, if the evidence supports it
 TUNING = ("evidence", "cv", "bound", "sample")
 
 PRIORS: Mapping[str, Any] = {
@@ -40,12 +40,12 @@ PRIORS: Mapping[str, Any] = {
     "spike_slab": SpikeSlab(),
     "laplace_zero": LaplaceZero(),
 }
-# A chain explores the tail of the prior, so it needs one that falls; see the notes of Ridge.
+# A chain explores the tail of the prior, which must decrease; see the notes of Ridge.
 DRAWN = {**PRIORS, **dict.fromkeys(("auto", "ridge"), Ridge(a=2.0, b=1.0))}
 
 
 def choose(name: str, value: Any, table: Mapping[str, Any], *kinds: type) -> Any:
-    """A component from its short name, or the object itself if it is of the right kind."""
+    """A component from its short name, or the object itself if it has the right type."""
     if isinstance(value, str) and value in table:
         return table[value]
     if isinstance(value, kinds):
@@ -63,7 +63,7 @@ def choose(name: str, value: Any, table: Mapping[str, Any], *kinds: type) -> Any
 def choose_scheme(
     value: Any, max_iter: int | None, tol: float | None, bound: str = "auto"
 ) -> VB | EM | SVI | Gibbs:
-    """The inference scheme with the estimator's ``max_iter``, ``tol`` and default bound."""
+    """The inference scheme with ``max_iter``, ``tol`` and the default bound of the estimator."""
     scheme: VB | EM | SVI | Gibbs = choose("inference", value, SCHEMES, VB, EM, SVI, Gibbs)
     if isinstance(scheme, Gibbs):
         return scheme
@@ -76,7 +76,7 @@ def choose_scheme(
 
 
 def check_full(scheme: Any, model: str) -> None:
-    """Refuse a covariance that only the linear machine can do without."""
+    """Refuse options of the scheme that only linear models support."""
     if isinstance(scheme, Gibbs) and scheme.rao_blackwell:
         raise ValueError(
             "Gibbs(rao_blackwell=True) is for BayesianLinearSVC and BayesianSVR; leave it out of "
@@ -89,7 +89,7 @@ def check_full(scheme: Any, model: str) -> None:
 
 
 class Parts(NamedTuple):
-    """Objects that the parameters of a linear machine name."""
+    """Objects for the parameters of a linear model."""
 
     scheme: Any
     prior: Any
@@ -110,7 +110,7 @@ def choose_parts(estimator: Any, inference: Any = None) -> Parts:
 
 
 def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
-    """The prior; ``"auto"`` and ``"ridge"`` mean the variant that suits the scheme."""
+    """The prior; ``"auto"`` and ``"ridge"`` select the variant for the scheme."""
     drawn = isinstance(scheme, Gibbs)
     prior = choose(parameter, value, DRAWN if drawn else PRIORS, Prior)
     name = repr(value) if isinstance(value, str) else type(prior).__name__
@@ -136,7 +136,7 @@ def choose_prior(value: Any, scheme: Any, parameter: str = "prior") -> Any:
 
 
 def choose_likelihood(value: Any, scheme: Any, more: Mapping[str, Any] = AUTO) -> Any:
-    """The likelihood; ``more`` are names of one estimator only."""
+    """The likelihood; ``more`` are names specific to one estimator."""
     likelihood = choose("likelihood", value, {**more, **LIKELIHOODS}, Likelihood)
     if isinstance(likelihood, SoftHinge) and likelihood.softness == 0:
         likelihood = Hinge()
@@ -168,7 +168,7 @@ def check_streamed(likelihood: Any) -> None:
 
 
 def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
-    """Whether what inducing points leave is FITC's, and whether that can be fitted."""
+    """Whether to use FITC; raises an error if the scheme or likelihood does not support it."""
     if value == "fitc" and not isinstance(scheme, VB | Gibbs):
         raise ValueError(
             f"approximation='fitc' needs inference='vb' or 'gibbs'; {type(scheme).__name__} has no "
@@ -183,7 +183,7 @@ def check_approximation(value: str, scheme: Any, likelihood: Any) -> bool:
 
 
 def choose_tuning(value: Any, scheme: Any) -> str | None:
-    """The rule by which kernel parameters are learned; ``None`` for none."""
+    """How kernel parameters are learned; ``None`` for fixed parameters."""
     if isinstance(value, str) and value == "sample" and not isinstance(scheme, Gibbs):
         raise ValueError(
             f"tune='sample' draws kernel parameters and needs inference='gibbs'; "
@@ -200,9 +200,9 @@ def choose_tuning(value: Any, scheme: Any) -> str | None:
 def choose_kernel(
     value: Any, extent: float, names: Mapping[str, Any] = KERNELS
 ) -> tuple[Any, bool]:
-    """The kernel to start from, and whether its form was left to us by giving a name only.
+    """The initial kernel, and whether only a name was given, so that its form is free.
 
-    Two rows are about ``sqrt(2 extent)`` apart; standardised columns have an extent of one each.
+    Two rows are about ``sqrt(2 extent)`` apart; each standardised column adds one to the extent.
     """
     if isinstance(value, str) and value in names:
         return Scaled(4.0, names[value](length_scale=float(np.sqrt(extent)))), True
@@ -212,7 +212,7 @@ def choose_kernel(
 
 
 def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf) -> None:
-    """Refuse all but positive numbers with which something can be computed."""
+    """Refuse values that are not positive numbers between ``low`` and ``high``."""
     if not (is_number(value) and value > 0):
         raise ValueError(f"{name} must be a positive number; got {value!r}.")
     if not low <= float(value) <= high:
@@ -220,7 +220,7 @@ def check_positive(name: str, value: Any, low: float = 0.0, high: float = np.inf
 
 
 def check_missing(value: Any, scheme: Any, checkpoint: Any) -> None:
-    """Refuse a distribution of missing cells without a meaning, or which cannot be fitted."""
+    """Refuse options for missing cells that are unknown or that cannot be fitted."""
     if isinstance(value, str) and value != "model":
         raise ValueError(
             f"missing={value!r} is not known; choose 'auto', 'error', which refuses "
@@ -245,7 +245,7 @@ def check_missing(value: Any, scheme: Any, checkpoint: Any) -> None:
 
 
 def choose_imputer(value: Any, n: int, d: int, most_columns: int = 100) -> Any:
-    """The distribution of rows with missing cells: any covariance, or few factors if wide."""
+    """The distribution of rows with missing cells: full covariance, or a few factors if wide."""
     wide = d > most_columns or (d > 10 and n < 3 * d)
     table = {"model": Factors() if wide else Unstructured()}
     return choose("missing", value, table, Factors, Unstructured)

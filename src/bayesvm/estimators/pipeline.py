@@ -1,4 +1,4 @@
-"""Pipelines that keep what their last step can do: intervals, sets, summaries, exports."""
+"""Pipelines with the methods of their last step: intervals, sets, summaries, exports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _last_has(name: str) -> Callable[[Any], bool]:
 
 
 def _at_rows_of_last(name: str, doc: str) -> Any:
-    """A method that passes rows of the user through the steps to the last one's method."""
+    """A method that transforms rows by the steps and calls the last step's method."""
 
     def method(self: Any, X: Any, *args: Any, **params: Any) -> Any:
         inside = Inside.fitted(self)
@@ -34,11 +34,11 @@ def _at_rows_of_last(name: str, doc: str) -> Any:
 class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     """scikit-learn's :class:`~sklearn.pipeline.Pipeline`, with the methods of its last step.
 
-    Rows that these are given go through the steps before.  The last step has the names of the
-    columns that it is given, where all steps have ``get_feature_names_out``: so summaries, displays
-    and exports name columns, and terms of :class:`~bayesvm.AdditiveSVC` may.  Everything else is
-    scikit-learn's: cloning, searches, caching, ``set_output``, metadata.  Displays and
-    :func:`bayesvm.save` take pipelines of either kind.
+    Rows given to these methods pass through the earlier steps.  If all steps have
+    ``get_feature_names_out``, the last step knows the names of its columns: summaries, displays and
+    exports show them, and terms of :class:`~bayesvm.AdditiveSVC` can refer to them.  Everything
+    else is scikit-learn's: cloning, searches, caching, ``set_output``, metadata.  Displays and
+    :func:`bayesvm.save` accept pipelines of either kind.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
 
     See Also
     --------
-    make_pipeline : the same with names of steps made up.
+    make_pipeline : the same with generated step names.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
     """
 
     def _fit(self, *args: Any, **params: Any) -> Any:
-        """Fit the steps but the last, which is given the names of its columns."""
+        """Fit all steps; the last one receives the names of its columns."""
         Xt = super()._fit(*args, **params)
         last = self.steps[-1][1]
         if hasattr(last, "_given_names"):
@@ -99,28 +99,28 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
 
     @available_if(_last_has("summary"))
     def summary(self, level: float = 0.9) -> Any:
-        """The summary of the last step, on the scale of the columns that it is given."""
+        """The summary of the last step, on the scale of its columns."""
         return Inside.fitted(self).model.summary(level)
 
     @available_if(_last_has("to_arviz"))
     def to_arviz(self, X: Any = None, *args: Any, **params: Any) -> Any:
-        """Draws for ArviZ, as of the last step."""
+        """Draws for ArviZ, as for the last step."""
         inside = Inside.fitted(self)
         rows = () if X is None else (inside.rows(X),)
         return inside.model.to_arviz(*rows, *args, **params)
 
     @property
     def feature_importances_(self) -> Array:
-        """Importances of the columns that the last step is given, independent of their units.
+        """Importances of the last step's columns, independent of their units.
 
-        They are what selectors such as :class:`sklearn.feature_selection.SelectFromModel` find.
+        Selectors such as :class:`sklearn.feature_selection.SelectFromModel` use them.
         """
         found: Array = Inside.of(self).model.feature_importances_
         return found
 
 
 def make_pipeline(*steps: Any, **params: Any) -> Pipeline:
-    """Make a :class:`Pipeline`, with names of steps made up from their types.
+    """Make a :class:`Pipeline` whose step names are generated from their types.
 
     Parameters
     ----------
@@ -132,6 +132,6 @@ def make_pipeline(*steps: Any, **params: Any) -> Pipeline:
     Returns
     -------
     pipeline : Pipeline
-        Not yet fitted.
+        The unfitted pipeline.
     """
     return Pipeline(pipeline.make_pipeline(*steps).steps, **params)

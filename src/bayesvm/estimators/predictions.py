@@ -1,7 +1,7 @@
-"""Predictions of a fitted estimator at rows, with the groups of an estimator that has them.
+"""Predictions of a fitted estimator at new rows, with groups if the estimator has them.
 
 Each is a function of the estimator, rows in memory (or read in blocks) and groups.  :func:`at_rows`
-calls it, for Dask collections lazily on each partition.
+calls it; for Dask collections lazily on each partition.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def at_rows(
     numbered: bool = False,
     **options: Any,
 ) -> Any:
-    """What ``work(model, X, groups, **options)`` finds, in the array library of X.
+    """The result of ``work(model, X, groups, **options)``, in the array library of X.
 
     Lazily for a Dask collection: ``work`` is called for each partition, with its ``number`` if
     ``numbered``.  It returns an array, or a pair of them if ``is_pair``.
@@ -71,26 +71,26 @@ def at_rows(
 def by_blocks(
     model: Any, X: Any, visit: Callable[[Any], tuple[Array, ...]], on_host: bool = False
 ) -> list[Array]:
-    """Arrays with an entry for each row that was read, by a function of blocks of rows.
+    """Arrays with one entry per row, computed by a function of blocks of rows.
 
-    ``on_host`` where the function is of NumPy arrays only.
+    ``on_host`` for functions of NumPy arrays only.
     """
     first, how = model.machines_[0], model.engine
-    if not isinstance(first, BinaryModel):  # factor models have their rows in memory
+    if not isinstance(first, BinaryModel):  # rows of factor models are in memory
         return list(visit(X))
     if on_host or not model._on_device():  # draws and exact processes are evaluated on the host
         X = arrays.to_numpy(X)
         how = "auto" if is_among(how, ("gpu",)) or isinstance(how, Gpu) else how
     engine = choose_engine(how, X, first.model.width, model.n_jobs)
     size = block_rows(first.model.width, 0, engine.block_bytes)
-    # few enough rows in a block to share them between cores
+    # blocks small enough that all cores share the rows
     blocks = cut(X, size if engine.on_device else min(size, 2**14))
     parts = engine.collect(lambda b: visit(b.X), blocks)
     return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
 def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> list[Array]:
-    """Mean and variance of each machine's f at new rows, ``(n, machines)`` each."""
+    """Mean and variance of each binary model's f at new rows, ``(n, machines)`` each."""
 
     def visit(X: Any) -> tuple[Array, ...]:
         return _moments_at(model.fit_, X, reported)
@@ -99,7 +99,7 @@ def moments(model: Any, X: Any, groups: Any = None, reported: bool = False) -> l
 
 
 def _moments_at(fit: Any, X: Any, reported: bool = False) -> tuple[Array, ...]:
-    """Mean and variance of each machine's f at a block of rows, on the host."""
+    """Mean and variance of each binary model's f at a block of rows, on the host."""
     pairs = zip(*fit.moments_at(X, reported), strict=True)
     return tuple(np.stack([arrays.to_numpy(x) for x in part], axis=1) for part in pairs)
 
@@ -116,7 +116,7 @@ def decision(model: Any, X: Any, groups: Any = None) -> Array:
 
 
 def moments_of_f(model: Any, X: Any, groups: Any = None) -> tuple[Array, Array]:
-    """Mean and standard deviation of f, moved by the offset of the link."""
+    """Mean (shifted by the offset of the link) and standard deviation of f."""
     m, v = moments(model, X, groups, reported=True)
     model._need_spread()
     mean, std = m + model.offset_, np.sqrt(v)
@@ -136,7 +136,7 @@ def proba(model: Any, X: Any, groups: Any = None, prevalence: Any = None) -> Arr
 
 
 def logs(P: Any) -> Any:
-    """Natural logarithms of probabilities of any kind of array; those of zero stay finite."""
+    """Natural logarithms of probabilities in any array type; the logarithm of 0 stays finite."""
     if is_dask(P):
         return P.map_blocks(logs, dtype=float)
     xp = arrays.of(P)
@@ -152,7 +152,7 @@ def labels(
     abstain: Any = None,
     prevalence: Any = None,
 ) -> Array:
-    """Labels of least expected cost, by default the most probable classes."""
+    """Labels with the lowest expected cost, by default the most probable classes."""
     decision = Decision.read(costs, abstain, model.classes_)
     found: Array = decision.labels(proba(model, X, groups, prevalence), model.classes_)
     return found
@@ -166,25 +166,25 @@ def prediction_set(
     by_class: bool = False,
     allow_empty: bool = True,
 ) -> Array:
-    """Labels that cannot be excluded, as truth values."""
+    """Membership of each label in the prediction sets, as booleans."""
     coverage = check_share("coverage", coverage)
     left_out = _left_out(model, "predict_set")
     return left_out.sets(proba(model, X, groups), coverage, bool(by_class), bool(allow_empty))
 
 
 def novelty(model: Any, X: Any, groups: Any = None) -> Array:
-    """Share of the training rows at which f is more certain, each left out."""
+    """Share of training rows with a smaller leave-one-out variance of f."""
     left_out = _left_out(model, "novelty")
     model._need_spread()
     share = left_out.percentile(moments(model, X, groups)[1].mean(axis=1))
     encoding = model.encoding_
     if encoding.fill is not None and not encoding.flagged and kind_of(X) == "memory":
-        share[blank_rows(X)] = 1.0  # no training row lacks cells, and the mean row is not known
+        share[blank_rows(X)] = 1.0  # training rows have observed cells
     return share
 
 
 def _left_out(model: Any, method: str) -> LooPredictions:
-    """What the fit has kept of its training rows."""
+    """The stored leave-one-out predictions of the training rows."""
     left_out: LooPredictions | None = model._fitted().left_out
     if left_out is None:
         raise ValueError(
@@ -203,7 +203,7 @@ def interval(model: Any, X: Any, groups: Any = None, level: float = 0.9) -> list
 
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> float:
-    """Share of rows predicted right."""
+    """Share of correct predictions."""
     found = arrays.to_numpy(computed(at_rows(model, labels, X, groups)))
     return float(accuracy_score(labels_of(X, y), found, sample_weight=computed(sample_weight)))
 
@@ -215,8 +215,8 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None)
 def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) -> Any:
     """Draws of f at rows, ``(n, rows)`` or ``(n, classes, rows)``.
 
-    Of a source or a Dask collection coefficients are drawn once, for all rows.  Variation outside
-    of them is drawn jointly for neighbouring rows, with a generator for each thousand.
+    For a source or a Dask collection, coefficients are drawn once for all rows.  Other variation
+    is drawn jointly for neighbouring rows, with one generator per thousand rows.
     """
     fit, rng = model._fitted(), model._generator(random_state, n)
     thetas = fit.thetas(n, rng)
@@ -233,7 +233,7 @@ def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) ->
 def _draws_of_rows(
     model: Any, X: Any, groups: Any, thetas: list[Array], seed: int, number: int = 0
 ) -> Array:
-    """Draws of f, a row for each row: ``(rows, draws * machines)``."""
+    """Draws of f with one line per row: ``(rows, draws * machines)``."""
     parts = []
     for k, rows in enumerate(pieces(model._read_new(X, groups), 1000)):
         f = model._draws_at(rows, thetas, stream(seed, "rows of f", number, k))

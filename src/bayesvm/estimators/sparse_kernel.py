@@ -49,22 +49,22 @@ from .predictions import draw_f
 
 
 class VectorData(NamedTuple):
-    """The rows of a fit, and the kernel to begin with; no inputs if kernel values are given."""
+    """The rows of a fit and the initial kernel; without inputs if kernel values are given."""
 
     rows: MergedRows
-    first: Array  # (rows,) where each merged row first occurs in the training rows
+    first: Array  # (rows,) index of the first training row of each merged row
     inputs: Standardised | None
     kernel: Any
     per_column: bool  # whether columns may have separate length scales
 
 
 class VectorClassifier(BayesianClassifier):
-    """Base of the sparse kernel machines."""
+    """Base class of the sparse kernel classifiers."""
 
     _accept_sparse = False
     _knows_novelty = False
-    _by_label = True  # whether a point that occurs with two labels is two candidates
-    _maximised: str  # name of what is maximised
+    _by_label = True  # whether a point with two labels gives two candidates
+    _maximised: str  # name of the objective
     _likelihood: Any
 
     kernel: Any
@@ -86,14 +86,14 @@ class VectorClassifier(BayesianClassifier):
 
     @abstractmethod
     def _check(self) -> Any:
-        """The settings of the solver, checked."""
+        """The checked settings of the solver."""
 
     @abstractmethod
     def _solve(
         self, settings: Any, rows: MergedRows, kernel: tuple[Any, float | None],
         journal: Journal, rng: np.random.Generator,
     ) -> Result:  # fmt: skip
-        """The machines for a tuned kernel, with its amplitude."""
+        """The binary models for a tuned kernel, with its amplitude."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows ``X`` with labels ``y``.
@@ -101,7 +101,7 @@ class VectorClassifier(BayesianClassifier):
         Parameters
         ----------
         X : array-like of shape (n, n_features), or (n, n) if precomputed
-            Rows.
+            Observations.
         y : array-like of shape (n,) or (n, n_classes)
             Labels, two or more distinct, or probabilities of the classes.
         sample_weight : array-like of shape (n,), optional
@@ -137,10 +137,10 @@ class VectorClassifier(BayesianClassifier):
 
     @property
     def _bias_precision(self) -> float:
-        return max(float(self._bias.precision), 1e-24)  # the evidence needs a proper prior
+        return max(float(self._bias.precision), 1e-24)  # the evidence requires a proper prior
 
     def _merge(self, training: Training, rng: np.random.Generator) -> VectorData:
-        """Merge equal rows, choose candidates and the first kernel."""
+        """Merge equal rows; choose candidates and the initial kernel."""
         codes, c = training.codes, training.c
         unit = np.broadcast_to(training.unit, c.shape)
         inputs, kernel, named = None, None, False
@@ -156,7 +156,7 @@ class VectorClassifier(BayesianClassifier):
                 data = Distinct(values.astype(float), each, codes, c, each, unit)
             else:
                 # Rows with the same kernel values are the same row.  Points are ordered by their
-                # values with each other, which do not change when rows are repeated.
+                # kernel values with each other, which do not change when rows are repeated.
                 _, first, at = np.unique(values, axis=0, return_index=True, return_inverse=True)
                 data = merge(values[np.ix_(first[at.reshape(-1)], first)], codes, c, unit)
                 first = np.unique(data.at[data.back], return_index=True)[1]
@@ -245,8 +245,8 @@ class VectorClassifier(BayesianClassifier):
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the weights, ``(n, n_vectors)``, or of f at rows ``X``.
 
-        They have the shapes of :meth:`BayesianLinearSVC.sample_posterior`, and are of the Gaussian
-        approximation of the posterior, which does not respect signs.
+        The shapes are those of :meth:`BayesianLinearSVC.sample_posterior`.  Draws are from the
+        Gaussian approximation of the posterior, which ignores sign constraints.
         """
         if X is None:
             return self._report().draws(n, self._generator(random_state, n))
@@ -261,21 +261,21 @@ class VectorClassifier(BayesianClassifier):
         Parameters
         ----------
         level : float, default=0.9
-            Posterior mass of the interval.
+            Probability of the credible interval.
 
         Returns
         -------
         frame : pandas.DataFrame
-            One line per vector, largest weight first, indexed by its row in the training data:
-            weight, sd, and the ends of the interval, lower and upper, of the Gaussian approximation
-            (such columns for every class when there are more than two).
+            One row per vector, largest weight first, indexed by its training row: weight, sd, and
+            the ends of the interval, lower and upper, by the Gaussian approximation (with more than
+            two classes, these columns for every class).
         """
         return self._report().summary(level)
 
 
 @dataclass(eq=False, repr=False)
 class PCVC(VectorClassifier):
-    r"""Probabilistic classification vector machine: sparse, each weight on its label's side.
+    r"""Probabilistic classification vector machine: sparse, each weight has its label's sign.
 
     .. math::
 
@@ -293,50 +293,50 @@ class PCVC(VectorClassifier):
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
         ``"rbf"``, ``"matern"``, ``"linear"`` or ``"poly"``, with one length scale or one per
         column; a kernel object, where tuning starts; a function of two arrays; or
-        ``"precomputed"``: X has kernel values with the training rows (if they are not symmetric
+        ``"precomputed"``: X is the kernel matrix with the training rows (if it is not symmetric
         there is no norm, as with ``norm_penalty=0``).
     weight_prior : "laplace", "power" or bayesvm.sparse_kernel.Power, default="laplace"
         The one-sided prior of weights.  ``"power"`` is ``Power()``, the paper's
         :math:`p(w) \propto |w|^{-(2c+1)}`: sparser, with local maxima, so several starts are tried.
-        The object also has the paper's Student prior and its prior of the bias.
+        The object also offers the paper's Student prior and its prior of the bias.
     rate : float, optional
-        The rate :math:`\tau`, by which vectors are left out; chosen if not given.
+        The rate :math:`\tau`, which controls sparsity; chosen by default.
     norm_penalty : float, optional
-        The penalty :math:`\lambda` of the squared norm of f; chosen by leave-one-out log loss if
-        not given.  At 0 the rate alone regularises f and is chosen by cross-validation.
+        The penalty :math:`\lambda` of the squared norm of f; by default chosen by leave-one-out log
+        loss.  At 0 only the rate regularises f; it is then chosen by cross-validation.
     tune : bool, default=True
-        Learn the length scales, by the evidence of a logistic Gaussian process with the same
-        kernel.  Under ``"power"`` they then move with the weights, by Gauss-Newton steps.
+        Learn the length scales by the evidence of a logistic Gaussian process with the same kernel.
+        Under ``"power"`` Gauss-Newton steps then update them together with the weights.
     selection : {"best", "one_standard_error"}, default="best"
-        Leave vectors out while f is close to the Gaussian process; or, for fewer vectors, while the
-        leave-one-out log loss is within one standard error.
+        Remove vectors while f is close to the Gaussian process (``"best"``) or, for fewer vectors,
+        while the leave-one-out log loss is within one standard error of the lowest.
     n_folds : int, default=5
-        Folds, under the power prior and where ``norm_penalty=0``.
+        Number of folds, for the power prior and for ``norm_penalty=0``.
     n_candidates : int or "auto", default="auto"
-        Rows that may become vectors, drawn from every class; ``"auto"`` is at most 3000, and fewer
-        beyond 10,000 rows (1,000 of 30,000; at least 500).
+        Number of rows that may become vectors, drawn from every class; ``"auto"`` is at most 3000,
+        and fewer beyond 10,000 rows (1,000 of 30,000; at least 500).
     categorical, missing
         As in :class:`~bayesvm.BayesianSVC`.
     standardize : bool, default=True
-        Centre and scale columns inside; length scales are then in units of a column's spread.
+        Centre and scale columns internally; length scales are then in standard deviations.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
-        The link from f to probabilities: fitted to held-out rows, or the model's own
-        :math:`\Phi(m/\sqrt{1+v})`, by either of the other names.
+        The link from f to probabilities: fitted to held-out rows, or, by either of the other names,
+        the model's own :math:`\Phi(m/\sqrt{1+v})`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, multiplied by ``sample_weight``.
+        Class weights, multiplied by ``sample_weight``.
     intercept_scale : float, optional
         Prior standard deviation of the bias; 1e4, nearly flat, by default.
     engine : {"auto", "serial", "threads"} or an object, default="auto"
-        What computes predictions: see :mod:`bayesvm.data`.
+        Backend of the predictions: see :mod:`bayesvm.data`.
     max_iter, tol : int and float, optional
-        Under the power prior: most iterations, 500 by default, and the relative change of weights
-        that ends them, 1e-5 by default.
+        Under the power prior: maximum number of iterations, by default 500, and the relative change
+        of weights below which to stop, by default 1e-5.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the rows that choose the norm (beyond 1,000) and of candidates (beyond 3,000).
         ``None`` is one fixed seed: equal data give equal fits.
     n_jobs, verbose, callbacks, warm_start, checkpoint
-        As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the last
-        fit.
+        As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the
+        previous fit.
 
     Attributes
     ----------
@@ -349,18 +349,17 @@ class PCVC(VectorClassifier):
     kernel_ : object of :mod:`bayesvm.kernels`
         The kernel with its learned length scale, on the standardised scale.
     rate_, norm_penalty_ : arrays of shape (1,) or (n_classes,)
-        Rates at which vectors were chosen, and penalties of the norm; not defined under the power
-        prior.
+        Rates used to choose vectors, and penalties of the norm; not defined under the power prior.
     empty_ : bool
-        Whether a binary model was left without vectors.
+        Whether a binary model has no vectors.
     log_posterior_, log_posterior_path_ : float and array
         Log posterior density up to a constant (summed over binary models), and its history.
     classes_, offset_, n_iter_, converged_
-        As of :class:`~bayesvm.BayesianSVC`.
+        As for :class:`~bayesvm.BayesianSVC`.
 
     See Also
     --------
-    RVC : the relevance vector machine, whose weights have either sign.
+    RVC : the relevance vector machine, whose weights can have either sign.
 
     References
     ----------
@@ -430,7 +429,7 @@ class PCVC(VectorClassifier):
         return idle
 
     def _check(self) -> Any:
-        """The settings of the solver of the prior."""
+        """The checked settings of the prior's solver."""
         check_rule("tune", self.tune, SWITCH)
         power, bias = self._power(), self._bias_precision
         if self.norm_penalty:
@@ -447,7 +446,7 @@ class PCVC(VectorClassifier):
         self, settings: Any, rows: MergedRows, kernel: tuple[Any, float | None],
         journal: Journal, rng: np.random.Generator,
     ) -> Result:  # fmt: skip
-        for name in ("rate_", "norm_penalty_"):  # of an earlier fit under another prior
+        for name in ("rate_", "norm_penalty_"):  # left by an earlier fit under another prior
             self.__dict__.pop(name, None)
         if isinstance(settings, pcvm.Settings):
             return pcvm.fit_machines(kernel[0], rows, journal, settings)
@@ -468,26 +467,25 @@ class RVC(VectorClassifier):
         f(x) = \sum_j w_j k(x, x_j) + b, \qquad p(y \mid f) = \Phi(yf), \qquad
         w_j \sim N(0, 1/\alpha_j),
 
-    with every :math:`\alpha_j` at the maximum of the evidence, where most are infinite: few vectors
-    are left.
+    where each :math:`\alpha_j` maximises the evidence.  Most become infinite, which removes their
+    vectors.
 
     Parameters
     ----------
     kernel : str, object of :mod:`bayesvm.kernels`, callable or "precomputed", default="rbf"
-        As in :class:`~bayesvm.PCVC`.  It need be neither positive nor symmetric; a matrix that is
-        not symmetric gives a warning.
+        As in :class:`~bayesvm.PCVC`.  It need be neither positive definite nor symmetric; a matrix
+        that is not symmetric gives a warning.
     solver : {"sequential", "em"}, default="sequential"
         ``"sequential"`` adds, re-estimates and deletes one vector at a time (Tipping & Faul 2003),
-        from two starts of which the one with more evidence is kept; ``"em"`` begins with all and
-        prunes (Tipping 2001), as in the comparisons of Chen et al.
+        from two starts, and returns the result with more evidence; ``"em"`` starts with all vectors
+        and prunes (Tipping 2001), as in the comparisons of Chen et al.
     likelihood : {"auto", "probit", "logistic"} or an object of these, default="probit"
-        :math:`\Phi(yf)`, which Chen et al. use and ``"auto"`` means, or Tipping's
+        :math:`\Phi(yf)` (also ``"auto"``), as in Chen et al., or Tipping's
         :math:`1/(1 + e^{-yf})`; they differ little.
     tune : bool, default=True
-        Learn the length scales, by the evidence of a logistic Gaussian process with the same
-        kernel.
+        Learn the length scales by the evidence of a logistic Gaussian process with the same kernel.
     n_folds : int, default=5
-        Folds that calibrate the probabilities if the kernel is tuned.
+        Number of folds for calibrating the probabilities if the kernel is tuned.
     n_candidates, categorical, missing, standardize
         As in :class:`~bayesvm.PCVC`.
     probability : {"calibrated", "normalised", "probit"}, default="calibrated"
@@ -496,23 +494,23 @@ class RVC(VectorClassifier):
     class_weight, intercept_scale, engine
         As in :class:`~bayesvm.PCVC`.
     max_iter, tol : int and float, optional
-        Most rounds, 1000 by default, and the gain in log evidence (of ten rounds under ``"em"``)
-        below which to stop, 1e-3 by default.
+        Maximum number of rounds, by default 1000, and the gain in log evidence (over ten rounds
+        under ``"em"``) below which to stop, by default 1e-3.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of candidates, where these are drawn.  ``None`` is one fixed seed: equal data give
-        equal fits.
+        Seed of the random choice of candidates.  ``None`` is one fixed seed: equal data give equal
+        fits.
     n_jobs, verbose, callbacks, warm_start, checkpoint
-        As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the last
-        fit.
+        As in :class:`~bayesvm.BayesianLinearSVC`.  A warm start begins at the kernel of the
+        previous fit.
 
     Attributes
     ----------
     vectors_, support_, dual_coef_, intercept_, n_vectors_, kernel_, empty_
-        As of :class:`~bayesvm.PCVC`; weights and bias are posterior means.
+        As for :class:`~bayesvm.PCVC`; weights and bias are posterior means.
     log_evidence_, log_evidence_path_ : float and array
         Log evidence by Laplace's approximation (summed over binary models), and its history.
     classes_, offset_, n_iter_, converged_
-        As of :class:`~bayesvm.BayesianSVC`.
+        As for :class:`~bayesvm.BayesianSVC`.
 
     References
     ----------
@@ -584,10 +582,10 @@ class RVC(VectorClassifier):
 
     @property
     def log_evidence_(self) -> float:
-        """Log evidence by Laplace's approximation, summed over machines."""
+        """Log evidence by Laplace's approximation, summed over binary models."""
         return self._fitted().bound
 
     @property
     def log_evidence_path_(self) -> Any:
-        """History of ``log_evidence_``; a list of them for more than two classes."""
+        """History of ``log_evidence_``; for more than two classes, a list of histories."""
         return self._fitted().path

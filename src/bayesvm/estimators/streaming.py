@@ -1,9 +1,9 @@
 """Learning from a stream: ``partial_fit``.
 
-While a stream is short all of its rows are held, and a call is a fit to them.  Then the posterior
-of each machine becomes the prior of the rows that follow (:mod:`bayesvm.inference.streaming`).
-The most recent rows of each class stay: leave-one-out predictions of them calibrate probabilities,
-and a class that appears late is first fitted to them.
+For a short stream all rows are stored, and a call refits them.  Later the posterior of each binary
+model becomes the prior of the next rows (:mod:`bayesvm.inference.streaming`).  The most recent rows
+of each class are stored: their leave-one-out predictions calibrate probabilities, and a class that
+appears late is first fitted to them.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Setup(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """What ``partial_fit`` keeps beside the fit."""
+    """The state of ``partial_fit`` beside the fit."""
 
-    rows: Training | None  # all of them, or the most recent ones
+    rows: Training | None  # all rows, or the most recent rows
     rng: np.random.Generator
-    sequential: tuple[bool, ...]  # machines whose posterior is the prior of the next rows
-    fitted: float = 0.0  # weight of the rows that ``fit`` has seen, which are not held
+    sequential: tuple[bool, ...]  # models whose posterior is the prior of the next rows
+    fitted: float = 0.0  # weight of the rows of ``fit``, which are not stored
     calls: int = 0
 
 
@@ -79,7 +79,7 @@ def advance(
         fit = against_rest(fit)
     X, y = estimator._read(X, y, reset=fit is None, weights=sample_weight)
     if classes is not None:
-        with warnings.catch_warnings():  # each label may be given once
+        with warnings.catch_warnings():  # warn once per label
             warnings.filterwarnings("ignore", "The number of unique classes")
             given = np.unique(plain_labels(classes, "classes"))
     elif fit is None:
@@ -117,7 +117,7 @@ def advance(
 def learn(
     stream: Stream, fit: Fit, new: Training, buffer: int, setup: Setup, run: Run
 ) -> tuple[Stream, Fit]:
-    """The stream and the fit after more rows, all of positive weight."""
+    """The updated stream and fit after new rows, all with positive weight."""
     n_classes, rows = new.n_classes, new if stream.rows is None else joined(stream.rows, new)
     probability, n_jobs = run.params["probability"], run.params["n_jobs"]
     seen = fit.masses + new.masses
@@ -125,7 +125,7 @@ def learn(
     held = recent(rows, buffer) if is_full else rows
     share = held.masses / np.maximum(seen, 1e-300)
     posed = None
-    if not any(stream.sequential):  # the model is made anew from all rows
+    if not any(stream.sequential):  # refit the model to all rows
         posed = setup.pose(rows)
         if posed.engine.on_device:
             posed = problem_of(rows, posed.model, rows.codes, n_jobs)
@@ -149,14 +149,14 @@ def learn(
                 machine = find_posterior(problem, scheme, stream.rng).machine
             else:
                 machine = unmet(problem)
-        # rows that are held represent all rows of their class
+        # stored rows represent all rows of their class
         weighted = problem_of(held, machine.model, y_held, n_jobs)
         weighted = replace(weighted, c=held.c / share[held.codes])
         if met[j]:
             codes = held.codes if n_classes > 2 else None
             learned = PosteriorFit(machine, weighted)
             machine, own = with_link(learned, probability, "model", codes)
-        else:  # the mean of f is zero: the link gives the shares of the labels
+        else:  # the mean of f is zero: the link gives the class shares
             c = effective(weighted.c, weighted.unit)
             own = LooMoments(y_held, *weighted.moments(machine.state.coef), c)
             positive, negative = masses(y_held, c) + 0.5
@@ -186,7 +186,7 @@ def learn(
 
 
 def joined(old: Training, new: Training) -> Training:
-    """Rows and more rows, in the format of the first: dense or sparse."""
+    """Concatenate rows, in the format of the first: dense or sparse."""
     if sparse.issparse(old.X):
         X: Any = sparse.csr_array(sparse.vstack([old.X, sparse.csr_array(new.X)]))
     else:
@@ -196,14 +196,14 @@ def joined(old: Training, new: Training) -> Training:
 
 
 def recent(rows: Training, most: int) -> Training:
-    """At most so many rows: the last ones of each class, equally many."""
+    """At most ``most`` rows: the most recent of each class, equally many."""
     each = max(1, most // rows.n_classes)
     last = [np.flatnonzero(rows.codes == k)[-each:] for k in range(rows.n_classes)]
     return rows.take(np.sort(np.concatenate(last)))
 
 
 def problem_of(rows: Training, model: Model, y: Array, n_jobs: int | None) -> Problem:
-    """Rows with labels as the data of a model."""
+    """The problem of rows with labels ``y`` for a model."""
     engine = choose_engine("auto", rows.X, model.width, n_jobs)
     blocks = Blocks(rows.X, block_rows(model.width))
     return Problem(model, blocks, engine, y, rows.c, rows.unit)
@@ -212,7 +212,7 @@ def problem_of(rows: Training, model: Model, y: Array, n_jobs: int | None) -> Pr
 def updated(
     machine: BinaryModel, problem: Problem, scheme: VB, rng: np.random.Generator
 ) -> BinaryModel:
-    """A machine after new rows, for which its posterior is the prior."""
+    """A binary model after new rows, with its posterior as their prior."""
     post: Any = machine.posterior
     bound = machine.bound if isinstance(post, GaussianPosterior) else np.nan
     if isinstance(post, PointPosterior):
@@ -230,10 +230,10 @@ def updated(
 
 
 def unmet(problem: Problem) -> BinaryModel:
-    """A machine whose labels are all alike: its coefficients have their prior."""
+    """A binary model whose labels are all equal: its coefficients have their prior."""
     model = problem.model
     P: Any = model.precision(model.init())
-    cov = DiagonalCovariance(1.0 / np.maximum(P, 1e-8))  # flat priors have a precision of zero
+    cov = DiagonalCovariance(1.0 / np.maximum(P, 1e-8))  # the precision of a flat prior is zero
     state = State(Coef(np.zeros(model.width), cov), model.init())
     bound = bound_of(problem, state)
     return BinaryModel(
@@ -247,7 +247,7 @@ def variational(scheme: Any, bound: str = "auto") -> VB:
 
 
 def streamable(estimator: Any) -> bool:
-    """Whether ``partial_fit`` exists: where ``_check_stream`` of the estimator raises nothing."""
+    """Whether ``partial_fit`` is available: ``_check_stream`` of the estimator raises no error."""
     try:
         estimator._check_stream()
     except ValueError as error:

@@ -53,39 +53,38 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         Half the width of the tube, in the unit of y.  ``"auto"`` maximises the likelihood of the
         leave-one-out residuals of a first fit without a tube.
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
-        ``"auto"`` and ``"ridge"`` are :class:`~bayesvm.priors.Ridge`, whose variance the bound
-        learns; with Gibbs ``Ridge(a=2, b=1)``.  Others are as in
+        ``"auto"`` and ``"ridge"`` are :class:`~bayesvm.priors.Ridge`, whose variance is learned by
+        maximising the bound; with Gibbs ``Ridge(a=2, b=1)``.  Other priors are as in
         :class:`~bayesvm.BayesianLinearSVC`.
     inference : {"vb", "em", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
-        How the posterior is found.  ``"vb"`` maximises the tight bound, with selection priors the
-        augmented one.  ``"em"`` is the estimate of a support vector machine.
+        Inference scheme.  ``"vb"`` maximises the tight bound, with selection priors the augmented
+        bound.  ``"em"`` is the point estimate of a support vector machine.
     scale : float, optional
         The scale *s*, in the unit of y: the mean distance from the tube of targets outside of it.
-        By default it is learned.
+        Learned by default.
     fit_intercept, categorical, missing
         As in :class:`~bayesvm.BayesianLinearSVC`, without ``missing="model"``.
     standardize : bool, default=True
-        Centre and scale columns and y inside, so that units do not matter; without an intercept
+        Centre and scale columns and y internally, so that units do not matter; without an intercept
         they are only scaled.
     covariance : {"robust", "model"}, default="robust"
         As in :class:`~bayesvm.BayesianLinearSVC`.
     intercept_scale : float, optional
-        Prior standard deviation of the intercept, on the scale on which the model is fitted; 100
-        by default, ``inf`` for a flat prior.
+        Prior standard deviation of the intercept, on the scale of the fit; 100 by default, ``inf``
+        for a flat prior.
     engine, max_iter, tol, random_state, n_jobs, verbose, callbacks, warm_start, checkpoint
         As in :class:`~bayesvm.BayesianLinearSVC`.
 
     Attributes
     ----------
     coef_, intercept_ : array of shape (n_features,) and float
-        Posterior means (the estimate itself under EM), in the units of the input.
+        Posterior means (the point estimate under EM), in the units of the input.
     epsilon_, scale_ : floats
         Half the width of the tube and the scale outside of it, in the unit of y.
     elbo_, elbo_path_ : float and array
-        Lower bound on the log evidence of y under VB, on the scale on which the model is fitted,
-        and its history.
+        Lower bound on the log evidence of y under VB, on the scale of the fit, and its history.
     log_posterior_, log_posterior_path_, log_likelihood_path_, kkt_residual_, duality_gap_
-        Under EM and Gibbs, as of :class:`~bayesvm.BayesianLinearSVC`.
+        Under EM and Gibbs, as for :class:`~bayesvm.BayesianLinearSVC`.
     n_iter_, converged_ : int, bool
         Number of iterations, and whether the stopping rule was met.
 
@@ -137,14 +136,14 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     # ----- fitting
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesianSVR:
-        """Fit to rows ``X`` with numbers ``y``.
+        """Fit to rows ``X`` with targets ``y``.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
-            Rows in memory; NumPy, SciPy sparse, pandas or polars.
+            Observations in memory; NumPy, SciPy sparse, pandas or polars.
         y : array-like of shape (n,)
-            Numbers to predict.
+            Targets.
         sample_weight : array-like of shape (n,), optional
             A weight of 2 equals the row twice; 0 leaves it out.
 
@@ -191,8 +190,8 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         return self
 
     def _problem(self, data: Numbered, scheme: Any, prior: Any) -> tuple[Problem, Unit]:
-        """The problem of training rows, and the unit of y; without a tube that is to be chosen."""
-        # the level and scale of y, as of a column
+        """The problem of training rows, and the unit of y; without a tube if it is to be chosen."""
+        # mean and scale of y, as for a column
         target, centred = cut(data.y[:, None], data.y.size), self.fit_intercept
         own = fit_columns(target, data.c, Serial(), self.standardize, centred)
         unit = Unit(float(own.center[0]), float(own.scale[0]))
@@ -211,42 +210,42 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     # ----- predictions
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted numbers: the posterior mean of f.
+        """Predicted targets: the posterior mean of f.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Also return standard deviations of the numbers.
+            Also return standard deviations of new targets.
 
         Returns
         -------
         y : array of shape (n,)
             Predictions.
         std : array of shape (n,)
-            Only with ``return_std``.  Standard deviations of new numbers: the posterior variance of
-            f (none under EM) and the variance of the noise under the likelihood.
+            Only with ``return_std``.  Square root of the posterior variance of f (zero under EM)
+            plus the variance of the noise under the likelihood.
         """
         m, v = (x[:, 0] for x in moments(self, X))
         mean = self.fit_.unit.back(m)
         return (mean, self.fit_.std(v)) if return_std else mean
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """Intervals of new numbers, from training rows that were each left out.
+        """Prediction intervals for new targets, from leave-one-out residuals.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n, n_features)
             Rows.
         level : float, default=0.9
-            Share of numbers inside, in (0, 1); as many are below as above.
+            Coverage, in (0, 1), with equal probability below and above.
 
         Returns
         -------
         lower, upper : arrays of shape (n,)
-            Ends of the intervals.  They are quantiles of residuals of training rows left out of the
-            one fit, in standard deviations of the prediction.
+            Ends of the intervals: the prediction plus its standard deviation times quantiles of the
+            standardised leave-one-out residuals of the training rows.
         """
         ends = tails(level)
         m, v = (x[:, 0] for x in moments(self, X))
@@ -261,7 +260,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
 
     @property
     def scale_(self) -> float:
-        """Mean distance from the tube of numbers outside of it, in the unit of y."""
+        """Mean distance from the tube of targets outside of it, in the unit of y."""
         return float(0.5 * self.fit_.unit.scale / self.fit_.noise.scale)
 
     @property
