@@ -1,8 +1,8 @@
 r"""Evidence of a kernel: the bound of a fit as a function of the kernel's log parameters.
 
-At the optimum of the posterior the gradient of the bound at fixed posterior is the whole gradient,
-so one fit gives both; L-BFGS maximises their sum with a weak log-normal prior.  Inducing points may
-move with the kernel or alone.
+At the optimum of the posterior the gradient of the bound with the posterior fixed equals the total
+gradient, so one fit gives both; L-BFGS maximises the bound plus a weak log-normal prior.  Inducing
+points may be optimised with the kernel or alone.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .sites import Site, Sites, TrainingData, fit_sites
 
 @dataclass(frozen=True, eq=False)
 class LogNormal:
-    """Prior of log parameters: Gaussian with a mean and variances; those of a set share a part.
+    """Gaussian prior of log parameters; parameters of a set share a common component.
 
     The covariance of a set of m parameters is ``v I + 1 1'``, whose inverse and root are known.
     """
 
     mean: Array
-    variance: Array  # of each by itself
-    shared: tuple[Array, ...] = ()  # sets of parameters that share a part of variance one
+    variance: Array  # of each parameter alone
+    shared: tuple[Array, ...] = ()  # sets of parameters with a common component of variance one
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Log density up to a constant, and its gradient."""
@@ -43,7 +43,7 @@ class LogNormal:
         return 0.5 * float(gap @ slope), slope
 
     def step(self, z: Array) -> Array:
-        """Steps in which the prior is round, as steps of the parameters: a symmetric root."""
+        """Map coordinates with a standard normal prior to steps of the parameters."""
         out: Array = np.sqrt(self.variance) * z
         for where in self.shared:
             v, m = self.variance[where[0]], where.size
@@ -61,10 +61,10 @@ def parameter_prior(
 ) -> LogNormal:
     """The prior of a kernel's log parameters, the amplitude first.
 
-    The squared length scales have the size ``extent`` of the cloud of points as mean, a local part
-    a fifth of the length scale and the same amplitude; other parameters have their present values.
-    Logarithms have standard deviation ``spread``, those of length scales 1, and as much have the
-    deviations of columns' own length scales from the common one.
+    The squared length scales have the prior mean ``extent``, the size of the cloud of points; a
+    local component has a fifth of the length scale and the same amplitude; other parameters are
+    centred at their current values.  The standard deviation of the logarithms is ``spread``, and 1
+    for length scales and for the deviations of columns' length scales from the common one.
     """
     mean = kernel.theta.copy()
     mean[0] = np.log(amplitude)
@@ -82,11 +82,11 @@ def parameter_prior(
 
 @dataclass(eq=False)
 class Evidence:
-    """Bounds of the machines plus log prior, and the gradient.
+    """Bounds of the binary models plus the log prior, with the gradient.
 
-    The argument, the place, holds the log parameters of the kernel (without a prior none), and with
-    ``moves`` the coordinates of the inducing points.  Several machines share their rows and
-    precisions, and half of their sum counts.  Each evaluation starts at the sites of the last.
+    The argument ``place`` has the log parameters of the kernel (none without a prior) and, with
+    ``moves``, the inducing points.  Several binary models share rows and precisions, and half of
+    their sum counts.  Each evaluation starts at the sites of the previous one.
     """
 
     process: Process
@@ -103,12 +103,12 @@ class Evidence:
         return 0 if self.prior is None else self.process.kernel.theta.size
 
     def start(self) -> Array:
-        """The place of the process."""
+        """The argument of the current process."""
         theta = self.process.kernel.theta[: self.size]
         return np.append(theta, cast(Array, self.process.Z)) if self.moves else theta
 
     def at(self, place: Array) -> Process:
-        """The process with parameters and points from the argument."""
+        """The process with the parameters and points of the argument."""
         process, k = self.process, self.size
         if k:
             process = replace(process, kernel=process.kernel.with_theta(place[:k]))
@@ -121,16 +121,16 @@ class Evidence:
         fit = fit_sites(at, self.data.labels, self.site, self.sites, self.tol, power=1.0)
         self.sites, share = fit.sites, 1.0 / min(2, fit.M.shape[1])
         value, slope = share * fit.bound, share * at.gradient(fit, self.moves)
-        if self.prior is None:  # the gradient in the points alone
+        if self.prior is None:  # only the gradient in the points
             return value, slope[self.process.kernel.theta.size :]
         log_prior, own = self.prior(place[:k])
         slope[:k] += own
         return value + log_prior, slope
 
     def step(self, z: Array) -> Array:
-        """Steps in which prior and points are round, as steps of the argument.
+        """Map from coordinates with a unit scale to steps of the argument.
 
-        Points move 0.3 length scales as easily as a parameter by the spread of its prior.
+        A unit step is 0.3 length scales of a point, or one prior standard deviation.
         """
         theta = np.empty(0) if self.prior is None else self.prior.step(z[: self.size])
         if not self.moves:
@@ -150,12 +150,12 @@ def maximise(
     stage: str = "kernel",
     farthest: float = 12.0,
 ) -> tuple[Array, float]:
-    """The argument of largest score, by L-BFGS until a step gains a ``small`` share; its score.
+    """The argument that maximises the score, and the score; stop when a step gains little.
 
-    ``step`` is a symmetric map from coordinates in which the prior is round to steps of theta, so
-    that a length scale shared by many columns moves as easily as one column's own.  Parameters stay
-    within ``farthest`` of the start.  Every evaluation is reported to ``monitor``, which may end
-    the ascent there.
+    ``step`` is a symmetric map from coordinates with a standard normal prior to steps of theta, so
+    that a length scale shared by many columns moves as easily as the length scale of one column.
+    Parameters stay within ``farthest`` of the start.  Every evaluation is reported to ``monitor``,
+    which may stop the search.
     """
     unit, best, count = 0.0, (theta, -np.inf), 0
 

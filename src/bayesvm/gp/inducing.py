@@ -1,8 +1,8 @@
-r"""Inducing points: the process as columns at them, where they are, and how many are enough.
+r"""Inducing points: the process as columns of a design matrix, and the choice of the points.
 
 With :math:`K_{mm} + \epsilon I = L L^\top` at *m* points *Z*, a row's whitened columns are
 :math:`c_i = L^{-1} k_m(x_i)` and their coefficients are a priori independent with unit variance.
-The variance of f that the columns leave is :math:`\tilde k_i = k_{ii} - \|c_i\|^2`.  With every
+The columns leave the variance :math:`\tilde k_i = k_{ii} - \|c_i\|^2` of f unexplained.  With every
 distinct row among the points the process is exact.
 """
 
@@ -27,14 +27,14 @@ from .posterior import InducingProcess, kernel_factor
 class Whitened(Design):
     """Whitened kernel values at the points ``Z``, which are on the scale of ``inputs``.
 
-    The factor is computed when it is first needed; files hold the points only.
+    The Cholesky factor is computed on first use; files contain only the points.
     """
 
     has_residual: ClassVar[bool] = True
 
     kernel: Any
     Z: Array
-    inputs: Any  # design of the input itself: centre and scale
+    inputs: Any  # design of the input: centre and scale
 
     def __getstate__(self) -> dict[str, Any]:
         return {"kernel": self.kernel, "Z": self.Z, "inputs": self.inputs}
@@ -54,11 +54,11 @@ class Whitened(Design):
 
     @cached_property
     def inverse(self) -> Array:
-        """L^-1: a product with it is twice as quick as a solve, and L is never worse than 1e4."""
+        """L^-1: multiplying by it is twice as fast as solving; L is never worse than 1e4."""
         return solve_triangular(self.L, np.eye(self.width), lower=True, check_finite=False)
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
-        """In float64 whatever ``out`` holds: L^-1 would amplify the rounding of the kernel."""
+        """In float64 whatever the type of ``out``: L^-1 amplifies rounding errors of the kernel."""
         inputs = self.inputs.columns(X)
         cross = self.kernel(inputs, like(self.Z, inputs))
         C: Columns = cross @ like(self.inverse.T, cross)
@@ -68,45 +68,45 @@ class Whitened(Design):
         return out
 
     def residual(self, X: Any, C: Array) -> Array:
-        """Variance of f that the columns leave."""
+        """Variance of f that the columns do not explain."""
         xp, total = arrays.of(C), self.kernel.diag(self.inputs.columns(X))
         out: Array = xp.clip(total - arrays.double((C * C).sum(axis=1)), 0.0, None)
         return out
 
     def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
-        """f jointly at rows, one draw for each row of coefficients ``theta``.
+        """Joint draws of f at rows, one for each row of coefficients ``theta``.
 
-        The part of f that the columns leave is drawn from its prior.
+        The component of f that the columns do not explain is drawn from its prior.
         """
         C = self.columns(X)
         rest = self.kernel(self.inputs.columns(X)) - C @ C.T
         rest[np.diag_indices_from(rest)] += 1e-6 * float(np.mean(self.kernel.diag(self.Z)))
         try:
             root = cholesky(rest, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:  # nothing but rounding is left
+        except np.linalg.LinAlgError:  # only rounding error is left
             root = np.diag(np.sqrt(np.maximum(np.diag(rest), 0.0)))
         return theta @ C.T + rng.standard_normal((len(theta), C.shape[0])) @ root.T
 
 
 @dataclass(frozen=True, eq=False)
 class Smooth(Whitened):
-    """Whitened kernel values alone: for point estimates, and amplitudes that the prior learns."""
+    """Whitened kernel values without residual variance: point estimates, learned amplitudes."""
 
     has_residual = False
 
 
 # ---------------------------------------------------------------------------------------------
-# Where the points are
+# Choice of the points
 
 
 class Enough(NamedTuple):
-    r"""How many points are enough: the number is doubled until they miss little prior variance.
+    r"""The number of points: doubled until they explain enough of the prior variance.
 
-    The variance :math:`\tilde k` that points leave at the rows ``X``, whose sites have precision
-    *w*, costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  Where a
-    quarter of the rows would not be enough, all of them are points, up to ``limit``.  A fit to *n*
-    rows takes work :math:`nm^2` for *m* points; it may take as much as ``limit`` rows that are all
-    points, but ``least`` points are always allowed.
+    The unexplained variance :math:`\tilde k` at the rows ``X``, whose sites have precision *w*,
+    costs the bound :math:`\tfrac12 w^\top\tilde k`: at most ``tol`` nats a row.  If a quarter of
+    the rows would not suffice, all rows are points, up to ``limit``.  A fit of *m* points to *n*
+    rows costs :math:`nm^2`, at most the cost of ``limit`` rows that are all points; ``least``
+    points are always allowed.
     """
 
     X: Array
@@ -118,7 +118,7 @@ class Enough(NamedTuple):
     limit: int = 5000
 
     def points(self, rows: Array, how: str, kernel: Any, rng: np.random.Generator) -> Array:
-        """Points among distinct rows; ``rows`` itself where every row is one."""
+        """Points among distinct rows; ``rows`` itself if every row is a point."""
         m, most = self.first, max(self.least, int(np.sqrt(self.limit**3 / self.n)))
         while True:
             Z = choose_points(rows, m, how, kernel, rng)
@@ -141,10 +141,10 @@ def inducing_points(
     rng: np.random.Generator,
     enough: Enough | None = None,
 ) -> Array:
-    """Inducing points on the standardised scale; ``X`` itself where every row is one.
+    """Inducing points on the standardised scale; ``X`` itself if every row is a point.
 
-    They are chosen among distinct rows X, or given on the scale of the input, whose map is
-    ``inputs``.  With ``"auto"`` there are ``enough``, or every row is one.
+    They are chosen among distinct rows X, or given on the scale of the input and mapped by
+    ``inputs``.  ``"auto"`` uses the number by ``enough``, or every row.
     """
     if not isinstance(inducing, str):
         return _given_points(inducing, inputs)
@@ -165,7 +165,7 @@ def inducing_points(
 
 
 def _given_points(points: Any, inputs: Any) -> Array:
-    """Inducing points given by the user, distinct and on the scale of the fit."""
+    """Inducing points given by the user, made distinct and mapped to the scale of the fit."""
     try:
         Z = np.asarray(points, dtype=float)
     except (TypeError, ValueError) as error:
@@ -184,16 +184,16 @@ def _given_points(points: Any, inputs: Any) -> Array:
 def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Generator) -> Array:
     """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
 
-    By k-means of at most twenty rows a point, in units of the kernel's length scale along each
-    column, from where points that are optimised start too, or drawn from the rows.  K-means depend
-    on the rows alone.
+    Methods: k-means on at most twenty rows per point, in units of the kernel's length scale along
+    each column (also the start of optimised points); or a random sample of rows.  K-means are
+    deterministic given the rows.
     """
     if len(X) <= m:
         return X
     if how == "random":
         return X[np.sort(rng.choice(len(X), m, replace=False))]
     if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
-        return pivots(kernel, X, m)  # there are no rows to take means of
+        return pivots(kernel, X, m)  # without coordinates there are no means
     reach, most = column_scales(kernel, X.shape[1]), max(2000, 20 * m)
     some = X / reach
     if len(X) > most:
@@ -203,7 +203,7 @@ def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Genera
 
 
 def pivots(kernel: Any, X: Array, m: int) -> Array:
-    """Rows chosen by kernel values alone: pivots of a Cholesky factor, the largest first."""
+    """Rows chosen by kernel values alone: pivots of a Cholesky factor, largest first."""
     own = kernel.diag(X)
     left, C = own.astype(float), np.empty((len(X), 0))
     chosen: list[int] = []

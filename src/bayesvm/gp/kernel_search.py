@@ -1,14 +1,14 @@
 r"""The kernel of a Gaussian process classifier: one search for its parameters.
 
-1. Length scale and amplitude of most evidence, from the best of several starts on some rows.
+1. Maximise the evidence in length scale and amplitude, from several starts on a subset of rows.
 2. A length scale for each column, kept if it adds enough evidence.
-3. A local part, :math:`k = \sigma^2(k(\ell) + q\,k_{\mathrm{Matern}\,1/2}(\ell_q))`, kept if it
-   adds enough evidence where rows have their neighbours.
-4. For likelihoods that are not normalised, whose evidence says nothing of the amplitude, and with
-   many columns too little of the scale: both by the log loss of cross-validation.
+3. A local component, :math:`k = \sigma^2(k(\ell) + q\,k_{\mathrm{Matern}\,1/2}(\ell_q))`, kept if
+   it adds enough evidence on rows together with their nearest neighbours.
+4. For likelihoods that are not normalised, the evidence does not determine the amplitude, nor the
+   scale with many columns: both are chosen by the log loss of cross-validation.
 
-Evidence is that of the likelihood of the fit, or of the logistic where that is not normalised.  The
-search depends on the data alone, whatever the order of their rows.
+The evidence uses the likelihood of the fit, or the logistic likelihood if that is not normalised.
+The search is deterministic and does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from .sites import Site, Sites, TrainingData, fit_sites
 
 @dataclass(frozen=True)
 class KernelSearch:
-    """The search for a kernel, and what it may cost.
+    """Settings of the kernel search, including its cost.
 
     Parameters
     ----------
     rows : int, default=1000
-        Rows whose evidence decides, exactly: a step takes time proportional to their cube.  Of more
-        than ten times as many rows a tenth is used, up to twice this number.
+        Number of rows for the exact evidence: a step takes time proportional to their cube.  If
+        there are more than ten times as many rows, a tenth is used, up to twice this number.
     first_rows : int, default=400
-        Rows of the first ascent.
+        Number of rows in the first maximisation.
     start_scales, start_amplitudes : tuple of float
-        Starts of the first ascent beside the kernel itself, all pairs: length scales in units of
-        the size of the cloud of points, amplitudes in units of their prior mean.
+        Starting points beside the kernel itself, all pairs: length scales in units of the size of
+        the cloud of points, amplitudes in units of their prior mean.
     nats : float, default=4.0
-        Evidence that a local part, and length scales of the columns, must add; these also one nat
-        for each of them.
+        Evidence that a local component, or length scales of the columns, must add; length scales
+        must add one more nat each.
     judge_rows : int, default=600
-        Rows that cross-validation predicts.
+        Number of rows that cross-validation predicts.
     amplitudes, factors : tuple of float
-        Amplitudes in units of that of most evidence, and factors of the length scales, in the order
-        in which cross-validation tries them while the log loss falls.
+        Factors of the amplitude with most evidence, and of the length scales, in the order in which
+        cross-validation tries them while the log loss decreases.
     amplitude_spread, factor_spread : float
-        Standard deviations of the logarithms of amplitude and factor about zero, by which the log
-        loss is penalised: f is of the size of the margin, length scales are those of the evidence.
+        Standard deviations of the logarithms of both factors, in a Gaussian penalty of the log
+        loss: f has about the size of the margin, and length scales stay near the evidence's.
     folds : int, default=10
-        Folds of cross-validation.
+        Number of cross-validation folds.
     """
 
     rows: int = 1000
@@ -81,10 +81,10 @@ def search_kernel(
     local: bool = False,
     watch: Watch = silent,
 ) -> Scaled:
-    """The kernel with its parameters learned.
+    """The kernel with learned parameters.
 
-    ``likelihood`` is that of the fit to come.  Columns may have length scales of their own with
-    ``per_column``, and the kernel a local part with ``local``.
+    ``likelihood`` is the likelihood of the final fit.  ``per_column`` allows a length scale for
+    each column, and ``local`` a local component.
     """
     monitor, p = Monitor.of(watch), data.X.shape[1]
     guide = likelihood if likelihood.normalised else Logistic()
@@ -104,15 +104,15 @@ def search_kernel(
         return kernel.with_theta(theta), value
 
     # 1. Length scale and amplitude.  The evidence has a second maximum where f is nearly constant;
-    # an ascent can end there unless it starts at the best point of a coarse grid.
+    # the search can end there unless it starts at the best point of a coarse grid.
     starts = [kernel, *grid_of_starts(kernel, parameter_prior(kernel, data.extent), search)]
     best = max(starts, key=lambda start: evidence(start, few)(start.theta)[0])
     found, value = ascend(best, few)
     if many is not few:
         found, value = ascend(found, many)
 
-    # 2. A length scale for each column.  The start is half the common scale, because at a long one
-    # the gradients of relevant and irrelevant columns are alike.
+    # 2. A length scale for each column.  Start at half the common scale: at a long one the
+    # gradients of relevant and irrelevant columns are alike.
     own = with_columns(found, p)
     count = int(is_scale(own).sum())
     if per_column and count > 1:
@@ -120,7 +120,7 @@ def search_kernel(
         if own_value - value > max(search.nats, count - 1.0):
             found, value = own, own_value
 
-    # 3. A local part, compared on rows that have their nearest neighbours among them.
+    # 3. A local component, compared on rows together with their nearest neighbours.
     if local:
         near = everything.neighbourhoods(search.rows, 4, column_scales(found, p))
         if near is not many:
@@ -151,7 +151,7 @@ def grid_of_starts(kernel: Scaled, prior: LogNormal, search: KernelSearch) -> li
 
 
 def add_local_part(kernel: Scaled) -> Scaled:
-    """The kernel with twice its length scales, and a rough part with a third of them."""
+    """The kernel with doubled length scales, plus a rough component with a third of them."""
     smooth, scale = kernel.kernel, np.asarray(kernel.kernel.length_scale)
     longer = replace(smooth, length_scale=(2.0 * scale).tolist())
     rough = Matern((scale / 3.0).tolist(), nu=0.5, groups=smooth.groups)
@@ -165,9 +165,9 @@ def add_local_part(kernel: Scaled) -> Scaled:
 def cross_validate(
     kernel: Scaled, data: TrainingData, likelihood: Any, search: KernelSearch, watch: Watch = silent
 ) -> Scaled:
-    """The kernel with the amplitude and the factor of its length scales of least log loss.
+    """The kernel whose amplitude and length-scale factor minimise the cross-validated log loss.
 
-    Amplitudes, factors and again amplitudes are tried in their order while the loss falls.
+    Amplitudes, factors and again amplitudes are tried in order while the loss decreases.
     """
     monitor, scales = Monitor.of(watch), is_scale(kernel)
     score = FoldLoss(data.subset(search.judge_rows), likelihood.tight, search.folds)
@@ -196,7 +196,7 @@ def cross_validate(
 
 
 class FoldLoss:
-    """Log loss of rows left out by folds, copies of a row together, for kernels."""
+    """Cross-validated log loss of a kernel; copies of a row are in the same fold."""
 
     def __init__(self, data: TrainingData, site: Site, folds: int) -> None:
         self.data, self.site, labels = data, site, data.labels
@@ -225,10 +225,10 @@ class FoldLoss:
 
 
 def fold_weights(units: Array, codes: Array, folds: int) -> Array:
-    """How many of the units of each row every fold leaves out, ``(rows, folds)``.
+    """Number of units of each row that every fold leaves out, ``(rows, folds)``.
 
-    Every class has equal parts in the folds, as far as it can; the parts of the next begin where
-    those of one end.  The same data give the same folds.
+    Each class is split as evenly as possible; the larger folds of one class are followed by those
+    of the next.  The folds are deterministic.
     """
     order = np.random.default_rng(0).permutation(units.size)
     offset = np.empty(units.size, dtype=int)

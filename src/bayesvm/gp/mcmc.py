@@ -1,6 +1,6 @@
 r"""Gibbs sampling of a Gaussian process and of its kernel's parameters.
 
-Given the latent weights the rows are Gaussian, of precision *w* and potential *b*, and f can be
+Given the latent weights the rows are Gaussian with precision *w* and potential *b*, and f can be
 integrated out of the density of the kernel's log parameters :math:`\vartheta`:
 
 .. math::
@@ -9,9 +9,9 @@ integrated out of the density of the kernel's log parameters :math:`\vartheta`:
       - \tfrac12\sum_i\log\tau_i + \tfrac12\Big(\tilde b^\top\Phi B^{-1}\Phi^\top\tilde b
       + \sum_i \tilde k_i b_i^2/\tau_i\Big) + \text{const}
 
-in the letters of :mod:`.posterior`.  A sweep draws the weights, then each parameter by a slice
-of that density, then f; and then each parameter again by a slice of the likelihood with the
-*whitened* f held and the weights integrated out, for weights that are given pin the parameters.
+in the notation of :mod:`.posterior`.  A sweep draws the weights; each parameter by slice sampling
+from this density; f; and each parameter again by slice sampling from the likelihood with *whitened*
+f fixed and the weights integrated out, because given weights constrain the parameters strongly.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from .sites import Labels, Sites, fit_sites
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """A process at points, its labels, and the prior of the kernel's parameters.
+    """A process at points, with labels and the prior of the kernel's parameters.
 
-    Without a ``prior`` the kernel stays as it is.
+    Without a ``prior`` the kernel is fixed.
     """
 
     process: Process
@@ -60,7 +60,7 @@ class Sampled:
     prior: LogNormal | None = None
 
     def at(self, theta: Array) -> InducingProcess:
-        """The process at the points; without FITC the low-rank function itself is sampled."""
+        """The process at the points; without FITC, the low-rank approximation is sampled."""
         kernel, how = self.process.kernel.with_theta(theta), self.process
         low = InducingProcess.of(kernel, cast(Array, how.Z), self.X, how.level, how.fitc)
         return replace(low, residual=np.zeros_like(low.d))
@@ -70,33 +70,33 @@ class Sampled:
 
 
 class ChainState(NamedTuple):
-    """The state of a chain: log parameters, whitened coefficients, each row's own, likelihood."""
+    """State of a chain: log parameters, whitened coefficients, residuals of rows, likelihood."""
 
     theta: Array
-    z: Array  # (1 + m,), a priori standard normal; the level's first
-    e: Array  # (points,), likewise
+    z: Array  # (1 + m,), a priori standard normal; the intercept first
+    e: Array  # (points,), a priori standard normal
     likelihood: Any
     process: InducingProcess
 
     def f(self, process: InducingProcess | None = None) -> Array:
-        """The process at the points; of another kernel with the same whitened values."""
+        """f at the points; with another ``process``, for the same whitened values."""
         low = process or self.process
         out: Array = low.C @ self.z
         return out + np.sqrt(low.d) * self.e
 
 
 class Chains(NamedTuple):
-    """Kept draws: kernel parameters, whitened coefficients, scales; f at the rows of some."""
+    """Stored draws: kernel parameters, whitened coefficients, scales; f for a subset of draws."""
 
     theta: Array  # (chains, draws, k)
     z: Array  # (chains, draws, 1 + m)
-    scale: Array  # (chains, draws, k), numbers of the likelihood; empty if not drawn
-    f: Array  # (chains, some, points)
+    scale: Array  # (chains, draws, k), parameters of the likelihood; empty if fixed
+    f: Array  # (chains, subset of draws, points)
     fit: Array  # (chains, draws), log pseudo-likelihood
 
 
 def factor_given(low: InducingProcess, sites: Sites) -> tuple[Array, Array, float]:
-    """Factor of B, mean of the coefficients, and log density of the rows with f integrated out."""
+    """Factor of B, mean of the coefficients, and log marginal density of the rows."""
     q, b = low.given(sites.w), sites.b / (1.0 + low.d * sites.w)
     h = low.C.T @ b
     mean = cho_solve((q.L, True), h, check_finite=False)
@@ -105,7 +105,7 @@ def factor_given(low: InducingProcess, sites: Sites) -> tuple[Array, Array, floa
 
 
 def sweep(target: Sampled, at: ChainState, rng: np.random.Generator) -> ChainState:
-    """Weights, kernel, f, kernel again, and the scale of the likelihood if that is drawn."""
+    """Draw weights, kernel, f, kernel again, and the scale of the likelihood if it is sampled."""
     labels = target.labels
     f = at.f()[labels.at]
     local = at.likelihood.draw(labels.y, f, labels.c, rng)
@@ -116,7 +116,7 @@ def sweep(target: Sampled, at: ChainState, rng: np.random.Generator) -> ChainSta
     noise = rng.standard_normal(mean.size)
     z = mean + solve_triangular(L, noise, lower=True, trans=1, check_finite=False)
     e = at.e
-    if low.fitc:  # f given the coefficients, row by row
+    if low.fitc:  # f given the coefficients, independently for each row
         a, tau = low.C @ z, 1.0 + low.d * sites.w
         own = rng.standard_normal(e.size)
         e = np.sqrt(low.d) * (sites.b - sites.w * a) / tau + own / np.sqrt(tau)
@@ -136,7 +136,7 @@ def _move(
     value: Callable[[InducingProcess], float],
     rng: np.random.Generator,
 ) -> ChainState:
-    """Each parameter in turn, by a slice of ``value`` and the prior."""
+    """Slice-sample each parameter in turn, under ``value`` and the prior."""
     prior = target.prior
     if prior is None:
         return at
@@ -148,7 +148,7 @@ def _move(
             return -np.inf
         try:
             return float(value(target.at(there)) + prior(there)[0])
-        except np.linalg.LinAlgError:  # a kernel that is no longer one in floating point
+        except np.linalg.LinAlgError:  # the matrix is numerically not positive definite
             return -np.inf
 
     for j in range(theta.size):
@@ -159,7 +159,7 @@ def _move(
 def run_chain(
     target: Sampled, scheme: Gibbs, seed: int, start: Array, k: int, watch: Watch = silent
 ) -> tuple[Chains, bool]:
-    """One chain, from coefficients drawn around ``start``'s, and whether a callback stopped it."""
+    """One chain from random coefficients around ``start``, and whether a callback stopped it."""
     rng = stream(seed, "process chain", k)
     theta = target.process.kernel.theta
     low = target.at(theta)
@@ -167,7 +167,7 @@ def run_chain(
     z = start + 0.3 * rng.standard_normal(start.size)
     at = ChainState(theta, z, e, target.likelihood, low)
     total = scheme.burn_in + scheme.draws * scheme.thin
-    every = max(1, -(-scheme.draws * scheme.chains // 1000))  # f at the rows is kept of so many
+    every = max(1, -(-scheme.draws * scheme.chains // 1000))  # thinning of f at the rows
     kept: dict[str, list[Any]] = {name: [] for name in Chains._fields}
     stop = False
     for t in range(total):
@@ -177,7 +177,7 @@ def run_chain(
         progress = Progress(f"gibbs, chain {k + 1}", t + 1, total, value, np.nan)
         stop = watch(progress, at)
         due = t >= scheme.burn_in and (t - scheme.burn_in) % scheme.thin == 0
-        if due or (stop and not kept["z"]):  # of a chain stopped at once, where it stands
+        if due or (stop and not kept["z"]):  # a stopped chain has at least one draw
             if len(kept["z"]) % every == 0:
                 kept["f"].append(now)
             kept["theta"].append(at.theta)
@@ -192,7 +192,7 @@ def run_chain(
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Design):
-    """Draws of a process, each with its own kernel, as columns: the values of f of each draw.
+    """Draws of a process with different kernels, as columns: the values of f in each draw.
 
     One coefficient is one and the others are zero, each with the same probability.
     """
@@ -203,7 +203,7 @@ class Mixture(Design):
     kernel: Any
     Z: Array
     thetas: Array  # (draws, k), log parameters of the kernel
-    values: Array  # (draws, 1 + m): the level, and whitened coefficients
+    values: Array  # (draws, 1 + m): the intercept, and whitened coefficients
 
     @property
     def width(self) -> int:
@@ -220,11 +220,11 @@ class Mixture(Design):
         return out
 
     def residual(self, X: Any, C: Array) -> Array:
-        """Variance of f that a draw's columns leave, on average."""
+        """Residual variance of f given a draw's columns, averaged over draws."""
         return np.mean([d.residual(X, d.columns(X)) for d in self._each()], axis=0)
 
     def joint(self, X: Any, theta: Array, rng: np.random.Generator) -> Array:
-        """f jointly at rows, for each of the draws that rows of ``theta`` point to."""
+        """Joint draws of f at rows, for the draws that rows of ``theta`` select."""
         chosen, out = theta.argmax(axis=1), np.empty((len(theta), X.shape[0]))
         for s, design in enumerate(self._each()):
             mine = np.flatnonzero(chosen == s)
@@ -244,7 +244,7 @@ def machine_from_chains(
     watch: Watch = silent,
     n_jobs: int | None = None,
 ) -> tuple[BinaryModel, TrainingMoments]:
-    """Run chains over f, and over the kernel if it has a prior, from near the variational fit."""
+    """Run chains over f (and the kernel if it has a prior), started near the variational fit."""
     labels, likelihood, level = target.labels, target.likelihood, target.process.level
     process = target.at(target.process.kernel.theta)
     near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
@@ -273,7 +273,7 @@ def machine_from_chains(
         mixture = Mixture(design.inputs, design.kernel, design.Z, thetas[some], z[some] * scale)
         model = Model((Term("gp", mixture, Fixed(1.0)),), likelihood)
         post = DrawsPosterior(np.eye(mixture.width)[None])
-        every = -(-chains.theta.shape[1] // chains.f.shape[1])  # draws whose f was kept
+        every = -(-chains.theta.shape[1] // chains.f.shape[1])  # draws for which f was stored
         beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
         compared = np.concatenate([chains.f, beside], axis=2)
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)

@@ -1,7 +1,7 @@
-"""Fitted machines of a Gaussian process: from sites and from chains, and their predictions.
+"""Fitted binary models of a Gaussian process, from sites or chains, and their predictions.
 
-A machine has the model of whitened columns (:mod:`.inducing`) and a posterior of its coefficients,
-whichever way it was fitted.  One of an exact process predicts from kernel values with the points.
+A binary model has the linear model of whitened columns (:mod:`.inducing`) and a posterior of its
+coefficients, for every inference scheme.  An exact process predicts from kernel values.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from .sites import Labels, SiteFit
 
 @dataclass(frozen=True)
 class KernelFit(Fit):
-    """Fitted machines, and the probability of each training row to violate the margin."""
+    """Fitted binary models, and each training row's probability of violating the margin."""
 
-    support: Array | None = None  # (n, machines), where all rows were in memory
+    support: Array | None = None  # (n, machines), if all rows were in memory
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingMoments:
-    """What a fit knows of the training rows, for each machine."""
+    """Results of a fit at the training rows, for each binary model."""
 
-    support: Array  # (rows, machines), probabilities to violate the margin
+    support: Array  # (rows, machines), probabilities of violating the margin
     m: Array  # (rows, machines), leave-one-out means
     v: Array  # leave-one-out variances
 
 
 def whitened_model(design: Whitened, level: float, likelihood: Any) -> Model:
-    """The process as a linear model: a level of some variance, and whitened columns."""
+    """The process as a linear model: an intercept and whitened columns."""
     terms = Term("level", Intercept(), Fixed(1.0 / level)), Term("gp", design, Fixed(1.0))
     return Model(terms, likelihood)
 
 
 def level_of(model: Model) -> float:
-    """Prior variance of the level of f."""
+    """Prior variance of the intercept of f."""
     return 1.0 / float(model.terms[0].prior.precision)
 
 
 def exact_process(model: Model) -> ExactProcess:
-    """The exact process of a model at its own points, with the jitter of its factor."""
+    """The exact process of a model at its points, with the jitter of its factor."""
     design = model.terms[-1].design
     K = design.kernel(design.Z) + level_of(model)
     K[np.diag_indices_from(K)] += design.factor[1]
@@ -75,7 +75,7 @@ def exact_process(model: Model) -> ExactProcess:
 class ExactCovariance(DualCovariance):
     """Covariance of the coefficients of an exact process, from precisions of sites at its points.
 
-    The columns of the points are computed when they are first needed; files do not hold them.
+    The columns of the points are computed on first use and not saved in files.
     """
 
     def __init__(self, design: Whitened, w: Array, level: float) -> None:
@@ -92,15 +92,14 @@ class ExactCovariance(DualCovariance):
 
 
 def columns_at_points(design: Whitened) -> Array:
-    """Columns of an exact process at its points: the level's, and the rows of the factor."""
+    """Columns of an exact process at its points: the intercept, and the rows of the factor."""
     return np.column_stack([np.ones(design.width), np.tril(design.L)])
 
 
 class ExactVariance:
-    """The variance of f at new rows, which the machines of all classes have in common.
+    """The variance of f at new rows, shared by the binary models of all classes.
 
-    It is computed once for the same rows; its factor when it is first needed, and files do not hold
-    it.
+    The last result is cached.  The factor is computed on first use and not saved in files.
     """
 
     def __init__(self, model: Model, w: Array, R: Array | None = None) -> None:
@@ -115,7 +114,7 @@ class ExactVariance:
 
     @cached_property
     def root(self) -> Array:
-        """An upper triangle F: the sites take ``|F' k|^2`` from the variance."""
+        """An upper triangle F: the sites reduce the variance by ``|F' k|^2``."""
         R = self.R
         if R is None:
             R = dtrtri(factor(exact_process(self.model).K, self.w), lower=1)[0]
@@ -135,13 +134,13 @@ class ExactVariance:
 
 @dataclass(frozen=True)
 class ExactBinaryModel(BinaryModel):
-    """A machine of an exact process: it predicts from kernel values with the points."""
+    """A binary model of an exact process: it predicts from kernel values with the points."""
 
     alpha: Array = field(default_factory=lambda: np.empty(0))
     variance: Any = None
 
     def columns(self, X: Any) -> Rows:
-        """Kernel values of rows with the points, and with themselves."""
+        """Kernel values of rows with the points, and their prior variances."""
         design, level = self.model.terms[-1].design, level_of(self.model)
         inputs = design.inputs.columns(X)
         cross = design.kernel(inputs, like(design.Z, inputs)) + level
@@ -159,7 +158,7 @@ class ExactBinaryModel(BinaryModel):
 
 
 def exact_binary_model(machine: BinaryModel) -> BinaryModel:
-    """A machine fitted with one row for each point of an exact process, without its columns."""
+    """Convert a model fitted with one row per point of an exact process; drop its columns."""
     design, level = machine.model.terms[-1].design, level_of(machine.model)
     post, (mean, cov) = machine.posterior, machine.state.coef
     if isinstance(post, PointPosterior) and isinstance(post.curvature, DualCovariance):
@@ -175,11 +174,11 @@ def exact_binary_model(machine: BinaryModel) -> BinaryModel:
 
 
 # ---------------------------------------------------------------------------------------------
-# Machines from sites
+# Binary models from sites
 
 
 class SharedCovariance(FullCovariance):
-    """The covariance of the coefficients of all classes; computed once for the same rows."""
+    """The covariance of the coefficients of all classes, with the last result cached."""
 
     def quad(self, C: Any) -> Array:
         last = self.__dict__.get("last", (None, np.empty(0)))  # another thread may replace it
@@ -196,12 +195,12 @@ def machines_from_sites(
     probability: str,
     covariance: str,
 ) -> tuple[list[BinaryModel], TrainingMoments]:
-    """The machines of all classes with their links, and moments at the training rows."""
+    """The binary models of all classes with their links, and moments at the training rows."""
     likelihood, site = model.likelihood, model.likelihood.expected
     left_m, left_v = fit.leave_one_out(labels, site)
     M, v = fit.M[labels.at], fit.v[labels.at]
     level, machines = level_of(model), list[BinaryModel]()
-    # means of the whitened coefficients, the level's first; classes share the covariance
+    # means of the whitened coefficients, the intercept first; classes share the covariance
     if isinstance(process, ExactProcess):
         design = model.terms[-1].design
         cov: Any = ExactCovariance(design, fit.w, level)
@@ -235,9 +234,9 @@ def machines_from_sites(
 
 
 def far_variance(machines: Sequence[BinaryModel]) -> float | None:
-    """The variance of f at rows without correlation with any training row, averaged over machines.
+    """The variance of f at rows uncorrelated with all training rows, averaged over binary models.
 
-    Infinity for kernels whose variance grows; ``None`` where draws have a kernel each.
+    Infinite for kernels whose variance grows; ``None`` if each draw has its own kernel.
     """
     model = machines[0].model
     if len(model.terms) == 1:
@@ -258,9 +257,9 @@ def far_variance(machines: Sequence[BinaryModel]) -> float | None:
 
 
 def joint_draws(machine: BinaryModel, X: Any, theta: Array, rng: np.random.Generator) -> Array:
-    """f jointly at rows, for draws of the coefficients."""
+    """Joint draws of f at rows, for draws of the coefficients."""
     model, robust = machine.model, machine.robust_covariance
-    by = 1.0 if robust is None else np.sqrt(robust.by)  # of what is drawn here, too
+    by = 1.0 if robust is None else np.sqrt(robust.by)  # also for the residual draws
     mean = machine.posterior.mean
     theta = mean + (theta - mean) / by
     f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)

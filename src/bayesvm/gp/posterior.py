@@ -1,7 +1,7 @@
 r"""A Gaussian process at points, and its posterior given Gaussian sites.
 
-A site is a Gaussian factor at a point, of precision *w* and potential *b*.  :class:`Process` is the
-prior; ``process.at(X)`` is its distribution at points, exact or through inducing points, and
+A site is a Gaussian factor at a point, with precision *w* and potential *b*.  :class:`Process` is
+the prior; ``process.at(X)`` is its distribution at points, exact or through inducing points, and
 ``.given(w)`` its posterior for site precisions *w*, which several classes may share.  With
 :math:`f \sim N(0, K)`:
 
@@ -13,12 +13,12 @@ prior; ``process.at(X)`` is its distribution at points, exact or through inducin
     2\,\mathrm{KL}(q \,\|\, p) = \log|B| - w^\top v + \alpha^\top m .
 
 Through inducing points *Z* with :math:`K_{mm} + \epsilon I = L L^\top`, the whitened columns of a
-row are :math:`\phi_i = L^{-1} k_m(x_i)`, the level's among them, and leave the variance
+row are :math:`\phi_i = L^{-1} k_m(x_i)`, including the intercept; the residual variance is
 :math:`\tilde k_i = k_{ii} - \|\phi_i\|^2`.  Then :math:`K = \Phi\Phi^\top + \mathrm{diag}(d)`:
 
-- with :math:`d = \tilde k` under FITC, which is another process than the exact one;
+- with :math:`d = \tilde k` under FITC, which is not the exact process;
 - with :math:`d = 0` under the variational approximation; :math:`\tilde k` is added to *v* as a
-  residual that no site reduces; the bound is one on the evidence of the exact process.
+  residual that no site reduces; the bound is a bound on the evidence of the exact process.
 
 With :math:`\tau = 1 + dw`, :math:`\tilde w = w/\tau` and :math:`B = I + \Phi^\top\tilde W\Phi`,
 
@@ -46,7 +46,7 @@ MOST_JITTER = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """A Gaussian process: a kernel, the variance of a level, and inducing points if any."""
+    """A Gaussian process: a kernel, the variance of the intercept, and inducing points if any."""
 
     kernel: Any
     level: float
@@ -88,7 +88,7 @@ def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
 def factor(K: Array, w: Array) -> Array:
     """Lower Cholesky factor of ``B = I + W^1/2 K W^1/2``.
 
-    Very large precisions can leave less of the identity than rounding takes; that much is added.
+    With very large precisions rounding can cancel the identity; about that much is added.
     """
     s = np.sqrt(w)
     B = K * s
@@ -103,12 +103,12 @@ def factor(K: Array, w: Array) -> Array:
 
 
 def inner(A: Array, M: Array) -> Array:
-    """Inner products of the columns of two matrices."""
+    """Inner products of corresponding columns of two matrices."""
     return np.asarray(np.einsum("ij,ij->j", A, M))
 
 
 def gram_of_lower(R: Array) -> Array:
-    """``R' R`` of a lower triangle R with zeros above its diagonal."""
+    """``R' R`` for a lower triangular R with zeros above its diagonal."""
     half = lapack.dlauum(R, lower=1)[0]
     half[np.diag_indices_from(half)] *= 0.5
     return np.asarray(half + half.T)
@@ -120,13 +120,13 @@ def gram_of_lower(R: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ExactProcess:
-    """The process at points by its covariance matrix K; the kernel is needed for gradients."""
+    """The process at points, as a covariance matrix K; the kernel is needed for gradients."""
 
     K: Array
     kernel: Any = None
     X: Array | None = None
 
-    residual = 0.0  # variance that no row can reduce
+    residual = 0.0  # variance that no observation can reduce
 
     @staticmethod
     def of(kernel: Any, X: Array, level: float) -> ExactProcess:
@@ -139,19 +139,19 @@ class ExactProcess:
         return ExactPosterior(self.K, w)
 
     def gradient(self, fit: Any, moves: bool = False) -> Array:
-        """Gradient in the kernel's log parameters of the bounds of a fit, summed over classes."""
+        """Gradient of a fit's bounds in the kernel's log parameters, summed over classes."""
         s = np.sqrt(fit.w)
         G = fit.posterior.inverse * (-s[:, None] * s * fit.A.shape[1])
         G += fit.A @ fit.A.T
         G *= 0.5
-        G[np.diag_indices_from(G)] += JITTER * np.trace(G) / len(G)  # through the jitter
+        G[np.diag_indices_from(G)] += JITTER * np.trace(G) / len(G)  # derivative of the jitter
         return np.asarray(self.kernel.pull(G, self.X))
 
 
 class ExactPosterior:
-    """The posterior of an exact process for site precisions; means have weights alpha.
+    """The posterior of an exact process for site precisions; means are ``K alpha``.
 
-    Means of several classes are columns M, ``(points, classes)``, their weights are columns A.
+    Columns of M are means of classes, ``(points, classes)``; columns of A are their weights.
     """
 
     def __init__(self, K: Array, w: Array) -> None:
@@ -161,7 +161,7 @@ class ExactPosterior:
         # share of the prior variance that the sites remove
         share = 1.0 - np.einsum("ij,ij->j", self.R, self.R)
         self.v = share / np.maximum(w, np.finfo(float).tiny)
-        weak = np.flatnonzero(share < np.sqrt(EPS))  # a difference of near equals
+        weak = np.flatnonzero(share < np.sqrt(EPS))  # differences of nearly equal numbers
         if weak.size:
             T = self.R @ (self.s[:, None] * K[:, weak])
             self.v[weak] = own[weak] - np.einsum("ij,ij->j", T, T)
@@ -178,17 +178,17 @@ class ExactPosterior:
         return np.asarray(self.half_log_det + 0.5 * (inner(A, M) - self.w @ self.v))
 
     def means(self, A: Array) -> Array:
-        """Means at the points, by their weights."""
+        """Means at the points for weights A."""
         return np.asarray(self.K @ A)
 
     def solve(self, x: Array) -> tuple[Array, Array]:
-        """Weights ``(I + WK)^-1 x``, and their means."""
+        """Weights ``(I + WK)^-1 x``, and the means for them."""
         s = self.s[:, None]
         A = x - s * (self.R.T @ (self.R @ (s * (self.K @ x))))
         return A, self.K @ A
 
     def predict(self, cross: Array, own: Array) -> Array:
-        """Variances at other points, from kernel values with these and with themselves."""
+        """Variances at other points, from kernel values with the points and prior variances."""
         T = self.R @ (self.s[:, None] * cross.T)
         return np.asarray(np.maximum(own - np.einsum("ij,ij->j", T, T), 1e-12 * own))
 
@@ -204,10 +204,10 @@ class InducingProcess:
     kernel: Any
     X: Array
     Z: Array
-    L: Array  # factor of the kernel matrix of Z
-    C: Array  # (n, 1 + m), whitened columns, the level's first
-    d: Array  # (n,), variance of each point by itself, which its site informs
-    residual: Array  # (n,), variance that no row can reduce
+    L: Array  # Cholesky factor of the kernel matrix of Z
+    C: Array  # (n, 1 + m), whitened columns, the intercept first
+    d: Array  # (n,), independent variance of each point, which its site reduces
+    residual: Array  # (n,), variance that no observation can reduce
     fitc: bool
 
     @staticmethod
@@ -224,10 +224,10 @@ class InducingProcess:
         return InducingPosterior(self, w)
 
     def gradient(self, fit: Any, moves: bool = False) -> Array:
-        r"""Gradient in the kernel's log parameters, then with ``moves`` in the inducing points.
+        r"""Gradient in the kernel's log parameters and, with ``moves``, in the inducing points.
 
-        With :math:`G = \frac12(\alpha\alpha^\top - K^{-1}) + \mathrm{diag}\,\delta` the gradient in
-        :math:`\Phi\Phi^\top` and :math:`-\delta` that in the diagonal,
+        With :math:`G = \frac12(\alpha\alpha^\top - K^{-1}) + \mathrm{diag}\,\delta` the gradient
+        with respect to :math:`\Phi\Phi^\top` and :math:`-\delta` with respect to the diagonal,
         :math:`\bar K_{nm} = 2 G \Phi L^{-1}` and
         :math:`\bar K_{mm} = -L^{-\top}\Phi^\top G \Phi L^{-1}`.
         """
@@ -270,7 +270,7 @@ class InducingPosterior:
 
     @cached_property
     def informed(self) -> Array:
-        """The part of the variances that sites inform."""
+        """The component of the variances that observations reduce."""
         T = solve_triangular(self.L, self.C.T, lower=True, check_finite=False)
         return np.asarray(np.einsum("ij,ij->j", T, T) / self.tau**2 + self.d / self.tau)
 

@@ -5,8 +5,8 @@ likelihood (:meth:`.Likelihood.tight`), the bound of class *k* is
 
 .. math:: \sum_i c_i\,\ell(y_{ik}, m_{ik}, v_i) - \mathrm{KL}_k .
 
-Classes have means of their own and share the precisions *w*, hence one covariance and one
-factorisation a pass.  With two classes there is one machine, and nothing is shared.
+Classes have separate means and share the precisions *w*, hence one covariance and one factorisation
+per iteration.  Two classes need one binary model, and nothing is shared.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Site = Callable[[Array, Array, Array], Local]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels -1 and +1 of rows, their weights, and the point of each row.
+    """Labels -1 and +1 of rows, with their weights and points.
 
-    ``y`` has shape (rows,), or (rows, classes) for several machines.  ``unit`` is the weight that
-    is left out with a row: see :class:`~bayesvm.core.types.Block`.
+    ``y`` has shape (rows,), or (rows, classes) for several binary models.  Leaving a row out
+    subtracts the weight ``unit``: see :class:`~bayesvm.core.types.Block`.
     """
 
     y: Array
@@ -46,32 +46,32 @@ class Labels:
 
     @property
     def Y(self) -> Array:
-        """Labels of all machines, ``(rows, classes)``."""
+        """Labels of all binary models, ``(rows, classes)``."""
         return self.y if self.y.ndim == 2 else self.y[:, None]
 
     @property
     def effective(self) -> Array:
-        """Weights by which losses are compared; see :func:`.effective`."""
+        """Weights for comparing losses; see :func:`.effective`."""
         return effective(self.c, self.unit)
 
     @cached_property
     def rows_of_points(self) -> Any:
-        """A sparse matrix of ones, ``(points, rows)``."""
+        """The sparse incidence matrix, ``(points, rows)``."""
         n = self.at.size
         return sparse.csr_array((np.ones(n), (self.at, np.arange(n))), (self.points, n))
 
     def total(self, x: Array) -> Array:
-        """Sums over the rows at each point, of a vector or of columns."""
+        """Sums over the rows at each point, for a vector or for columns."""
         return np.asarray(self.rows_of_points @ x)
 
     def take(self, rows: Array) -> tuple[Labels, Array]:
-        """Chosen rows, and the numbers of their points."""
+        """A subset of rows, and the positions of their points."""
         kept, at = np.unique(self.at[rows], return_inverse=True)
         unit = np.broadcast_to(self.unit, self.c.shape)[rows]
         return Labels(self.y[rows], self.c[rows], at, kept.size, unit), kept
 
     def local(self, site: Site, M: Array, v: Array) -> Local:
-        """Contributions of the rows, each counted c times, for moments at the points."""
+        """Contributions of the rows, multiplied by c, for moments at the points."""
         return site(self.Y, M[self.at], v[self.at][:, None]).times(self.c[:, None])
 
 
@@ -82,17 +82,17 @@ class Distinct(NamedTuple):
     at: Array  # (rows,) point of each merged row
     codes: Array  # (rows,) its class
     c: Array  # (rows,) its weight
-    back: Array  # (n,) merged row of each row given
-    unit: Array | float = 1.0  # (rows,) weight of one row, that of its class
+    back: Array  # (n,) merged row of each original row
+    unit: Array | float = 1.0  # (rows,) weight of one row: its class weight
 
     @property
     def copies(self) -> Array:
-        """How often each merged row was copied, ``(rows,)``; one where equal rows are observations.
+        """How often each merged row was copied, ``(rows,)``; one if equal rows are observations.
 
         After a join or a bootstrap, and with weights above one, equal rows (labels included) are
-        one observation that occurs several times.  New rows repeat old ones, too, if most rows
-        occur once, or if columns have few values, so that at least one pair of rows would be equal
-        by chance if columns were independent: then equal rows are observations of their own.
+        copies of one observation.  But equal rows are separate observations if most rows occur
+        once, or if columns have so few distinct values that at least one equal pair would be
+        expected by chance if columns were independent.
         """
         count = self.c / self.unit
         pairs, share = 0.5 * count.sum() ** 2, count / count.sum()
@@ -106,13 +106,12 @@ class Distinct(NamedTuple):
 def merge(X: Array, codes: Array, c: Array, unit: Array | float = 1.0) -> Distinct:
     """Merge equal rows of equal class; points are sorted by their distance from the mean.
 
-    Weights are ``c``, in which class weights are ``unit``.
-    A row of weight two and the row twice are the same data, and become the same arrays.  Another
-    order of the rows, or another unit of a column, leaves the order of points as it is, so that
-    folds stay the same.  Points at the same distance are in the order of their classes, then of
-    their values: another sign of a column exchanges the latter only.
+    Weights are ``c``, including class weights ``unit``.  A row of weight two gives the same arrays
+    as the row twice.  The order of points does not depend on the order of the rows or on the units
+    of columns, so that folds stay the same.  Points at the same distance are ordered by class, then
+    by value; only this last order depends on the signs of columns.
     """
-    X = np.asarray(X, dtype=float) + 0.0  # minus zero is zero
+    X = np.asarray(X, dtype=float) + 0.0  # minus zero becomes zero
     points, at = np.unique(X, axis=0, return_inverse=True)
     gap = np.abs(points - points.mean(axis=0))
     largest = np.max(gap, axis=0, initial=0.0)
@@ -131,28 +130,28 @@ def merge(X: Array, codes: Array, c: Array, unit: Array | float = 1.0) -> Distin
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Distinct points with the labels of all machines, for the choice of a kernel."""
+    """Distinct points with the labels of all binary models, for the choice of a kernel."""
 
     X: Array  # (points, p), on the scale of the kernel
     labels: Labels
-    codes: Array  # (rows,), classes from zero on
-    level: float  # prior variance of the level of f
-    extent: float  # squared size of the cloud of points: one a column, if they are standardised
+    codes: Array  # (rows,), classes from zero
+    level: float  # prior variance of the intercept of f
+    extent: float  # squared size of the cloud of points: one per standardised column
     copies: Array | float = 1.0  # (rows,), see Distinct
 
     @staticmethod
     def of(points: Array, data: Distinct, level: float, extent: float) -> TrainingData:
-        """Classes without rows, as a stream may have, are left out."""
+        """Drops classes without rows, which a stream may have."""
         codes, copies = np.unique(data.codes, return_inverse=True)[1].reshape(-1), data.copies
         Y = np.stack(list(arrays.one_against_rest(codes, int(codes.max()) + 1)), axis=1)
         labels = Labels(Y, data.c, data.at, len(points), data.unit * copies)
         return TrainingData(points, labels, codes, level, extent, copies)
 
     def search_data(self) -> TrainingData:
-        """Labels for the evidence of kernels: copies count once, and classes are binary digits.
+        """Labels for the evidence of kernels: copies count once, classes are binary digits.
 
-        Digits of the classes' numbers, in the order of their size, tell all classes from each
-        other, and are as many as the logarithm of their number.
+        The digits of the class numbers, ordered by size, distinguish all classes, and their number
+        is only the logarithm of the number of classes.
         """
         labels, classes = self.labels, int(self.codes.max()) + 1
         Y = labels.Y
@@ -164,7 +163,7 @@ class TrainingData:
         return replace(self, labels=replace(labels, y=Y, c=labels.c / self.copies))
 
     def take(self, points: Array) -> TrainingData:
-        """Some of the points, in their order, and the rows there."""
+        """A subset of the points, in the given order, and their rows."""
         keep = np.zeros(len(self.X), dtype=bool)
         keep[points] = True
         rows = np.flatnonzero(keep[self.labels.at])
@@ -173,20 +172,20 @@ class TrainingData:
         return replace(self, X=self.X[keep], labels=labels, codes=codes, copies=copies)
 
     def subset(self, most: int) -> TrainingData:
-        """At most ``most`` points of all classes, the same for the same data.
+        """A deterministic subset of at most ``most`` points from all classes.
 
-        Classes in other proportions than they have change the level of the log odds and nothing
-        else (Prentice & Pyke 1979), so rows keep the weights they have.
+        Sampling classes in other proportions changes only the intercept of the log odds (Prentice &
+        Pyke 1979), so rows keep their weights.
         """
         if len(self.X) <= most:
             return self
         return self.take(rows_of_all_classes(self.point_codes, most, np.random.default_rng(0)))
 
     def neighbourhoods(self, most: int, size: int, reach: Array) -> TrainingData:
-        """At most ``most`` points: some of all classes, and the ``size`` nearest to each of them.
+        """At most ``most`` points: a subset of all classes, and the ``size`` nearest to each.
 
-        A few points of many are far apart and show nothing of how f varies between neighbours.
-        ``reach`` is the unit of distance along each column.
+        A random subset of points is too sparse to show how f varies between neighbours.  ``reach``
+        is the unit of distance along each column.
         """
         if len(self.X) <= most:
             return self
@@ -197,7 +196,7 @@ class TrainingData:
 
     @property
     def point_codes(self) -> Array:
-        """The class of each point, the rarest if it has several."""
+        """The class of each point; the rarest if it has several."""
         size = np.bincount(self.codes, self.labels.c)
         out = np.empty(len(self.X), dtype=int)
         order = np.argsort(-size[self.codes], kind="stable")
@@ -206,10 +205,10 @@ class TrainingData:
 
 
 def extent_of(X: Array, standardised: bool, groups: Sequence[int] | None = None) -> float:
-    """Squared size of a cloud of points: the variances of its columns together.
+    """Squared size of a cloud of points: the sum of the variances of its columns.
 
-    Indicators of the levels of one column, which are in a group, together vary as one column does;
-    a constant column has no part in distances.
+    Indicators of one categorical column, which form a group, together count as one column; constant
+    columns do not count.
     """
     if standardised:
         varies = np.flatnonzero(np.ptp(X, axis=0) > 0)
@@ -222,7 +221,7 @@ def extent_of(X: Array, standardised: bool, groups: Sequence[int] | None = None)
 
 
 class Sites(NamedTuple):
-    """Precisions of the points' sites, and potentials, ``(points,)`` or ``(points, classes)``."""
+    """Precisions and potentials of the points' sites, ``(points,)`` or ``(points, classes)``."""
 
     w: Array
     b: Array
@@ -230,14 +229,14 @@ class Sites(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SiteFit:
-    """Moments of f at the points, of all classes, and the bounds."""
+    """Moments of f at the points for all classes, and the bounds."""
 
     w: Array  # (points,), precisions
     M: Array  # (points, classes), means
     A: Array  # (points, classes), weights of the points: M = K A
     posterior: Any
     bounds: Array  # (classes,)
-    residual: Array | float  # part of v that no row can reduce
+    residual: Array | float  # component of v that no observation can reduce
     passes: int = 0
     path: list[Array] = field(default_factory=list)
     converged: bool = True
@@ -257,9 +256,9 @@ class SiteFit:
         return float(self.bounds.sum())
 
     def leave_one_out(self, labels: Labels, site: Site) -> tuple[Array, Array]:
-        """Moments of f at each row without that row, for fixed other sites, ``(rows, classes)``.
+        """Leave-one-out moments of f at each row, with the other sites fixed, ``(rows, classes)``.
 
-        Of a row of large leverage only the precision that is in the posterior can be taken out.
+        Of a row with large leverage, at most the precision in the posterior can be removed.
         """
         rest = np.broadcast_to(self.residual, self.v.shape)[labels.at][:, None]
         m, v = self.M[labels.at], np.broadcast_to(self.v[labels.at][:, None], labels.Y.shape)
@@ -267,13 +266,13 @@ class SiteFit:
         now = labels.total(labels.c[:, None] * local.w)
         share = np.divide(self.w[:, None], now, out=np.ones_like(now), where=now > 0.0)
         local = local._replace(w=local.w * share[labels.at])
-        gone = np.minimum(labels.c, labels.unit)  # what leaving one row out takes from its weight
+        gone = np.minimum(labels.c, labels.unit)  # the weight that leave-one-out subtracts
         m, v = leave_one_out(m, v - rest, local, gone[:, None])
         return m, v + rest
 
 
 def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:
-    """The sites of one machine that touch the bound where f has such moments at the points."""
+    """The sites of one binary model that touch the bound, for these moments of f at the points."""
     local = labels.local(site, m[:, None], v)
     w = labels.total(local.w[:, 0])
     return Sites(w, labels.total(local.g[:, 0]) + w * m)
@@ -289,13 +288,13 @@ def fit_sites(
     power: float = 2.0,
     watch: Watch = silent,
 ) -> SiteFit:
-    """Maximise the bounds in means and precisions by turns until a pass gains ``tol`` a row.
+    """Maximise the bounds alternately in means and precisions; stop at a gain of ``tol`` a row.
 
-    A pass factorises once for the variances, takes the means to their optimum given these, and
-    finds the precisions that touch the bounds there.  A step of the precisions that lowers the
-    bound is halved.  Classes share the power mean of the precisions that they would choose: with
-    ``power`` 1 the sum of the bounds is maximised, and its gradient in the kernel is that at fixed
-    precisions; but where two of many classes meet, the mean is far too small for both.
+    An iteration factorises once for the variances, maximises over the means given the variances,
+    and finds the precisions that touch the bounds there.  A step of the precisions that lowers the
+    bound is halved.  Classes share the power mean of their optimal precisions: with ``power`` 1 the
+    sum of the bounds is maximised, and its gradient in the kernel is the gradient at fixed
+    precisions; but at the boundary of two of many classes the mean is far too small for both.
     """
     K, watch = labels.Y.shape[1], Monitor.of(watch)
     enough = tol * K * float(labels.c.sum())
@@ -319,7 +318,7 @@ def fit_sites(
         change = float(bounds.sum()) - (-np.inf if fit is None else fit.bound)
         fell = change < -1e-11 * abs(bounds.sum()) and (K == 1 or power == 1.0)
         if fit is not None and fell and rate > 1e-3:
-            rate, A = 0.5 * rate, fit.A  # the precisions have moved too far
+            rate, A = 0.5 * rate, fit.A  # the step of the precisions was too large
             w = np.exp((1.0 - rate) * np.log(fit.w) + rate * np.log(wanted))
             continue
         path.append(bounds)
@@ -327,7 +326,7 @@ def fit_sites(
         fit = SiteFit(
             w, M, A, q, bounds, process.residual, passes, path, converged, change,
         )  # fmt: skip
-        if run.converged:  # a finished fit, whose sites were kept
+        if run.converged:  # a finished fit with stored sites
             return replace(fit, passes=run.n_iter)
         run.path.append(float(bounds.sum()))
         stop = watch(Progress("vb", passes, max_iter, fit.bound, change), None)
@@ -335,7 +334,7 @@ def fit_sites(
         if converged or stop:
             break
         W, rate = np.maximum(labels.total(local.w), np.finfo(float).tiny), min(1.0, 2.0 * rate)
-        top = W.max(axis=1)  # powers of single precisions may underflow
+        top = W.max(axis=1)  # powers of single-precision numbers may underflow
         wanted = top * np.mean((W / top[:, None]) ** power, axis=1) ** (1.0 / power)
         w = np.exp((1.0 - rate) * np.log(w) + rate * np.log(wanted))
     assert fit is not None
@@ -345,7 +344,7 @@ def fit_sites(
 
 
 def first_sites(labels: Labels, site: Site) -> Sites:
-    """Sites where f has the signs of the labels, and unit variance."""
+    """Initial sites: f has the signs of the labels and unit variance."""
     weight = labels.total(labels.c)
     M = 2.0 * labels.total(labels.c[:, None] * labels.Y) / weight[:, None]
     local = labels.local(site, M, np.ones(labels.points))
@@ -358,10 +357,10 @@ def maximise_means(
 ) -> tuple[Array, Array, Local]:
     r"""Means that maximise the bounds at fixed variances, their weights, and contributions.
 
-    Conjugate gradients (Polak & Ribière) in the inner product of K, with Newton's length of a step.
-    They are preconditioned by :math:`(I + WK)^{-1}` of the posterior ``q``; the first step is
-    Newton's where W are the curvatures H.  The steps end where the next would gain less than
-    ``enough``, or a hundredth of what all have gained.
+    Conjugate gradients (Polak & Ribière) in the inner product of K, with Newton's step length.  The
+    preconditioner is :math:`(I + WK)^{-1}` of the posterior ``q``; the first step is a Newton step
+    if W are the curvatures H.  The iteration ends when the next step would gain less than
+    ``enough``, or less than a hundredth of the total gain.
     """
 
     def value(A: Array) -> tuple[Array, Local, Array]:

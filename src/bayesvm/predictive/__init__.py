@@ -1,1 +1,1 @@
-"""After the fit: posterior, left-out moments, calibration, diagnostics."""
+"""After the fit: posterior, leave-one-out moments, calibration, diagnostics."""

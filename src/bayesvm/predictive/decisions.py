@@ -1,4 +1,4 @@
-"""Decisions from class probabilities: costs of errors, abstaining, another prevalence."""
+"""Decisions from class probabilities: costs of errors, abstention, class prevalence."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _is_number(value: Any) -> bool:
 
 
 class Decision(NamedTuple):
-    """How a label is chosen: costs ``(true class, label given)`` and the cost of giving none."""
+    """A decision rule: costs ``(true class, predicted label)`` and the cost of abstaining."""
 
     costs: Array | None = None
     abstain: float | None = None
 
     @staticmethod
     def read(costs: Any, abstain: Any, classes: Array) -> Decision:
-        """From the arguments of ``predict``."""
+        """Read the arguments of ``predict``."""
         matrix = None if costs is None else read_costs(costs, classes)
         if abstain is None:
             return Decision(matrix)
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
         return Decision(matrix, float(abstain))
 
     def labels(self, P: Array, classes: Array) -> Array:
-        """Labels of least expected cost; a masked array where ``abstain`` is given."""
+        """Labels with the lowest expected cost; a masked array if ``abstain`` is given."""
         if self.costs is None:
             best, least = P.argmax(axis=1), 1.0 - P.max(axis=1)
         else:
@@ -72,7 +72,7 @@ def read_costs(costs: Any, classes: Array) -> Array:
 
 
 def read_prevalence(prevalence: Any, classes: Array) -> Array:
-    """Shares of the classes, in their order; a dict or a pandas series is read by its labels."""
+    """Class shares in the order of the classes; a dict or a pandas series is read by its labels."""
     if hasattr(prevalence, "index") and hasattr(prevalence, "to_dict"):
         _check_names("the index of prevalence", list(prevalence.index), classes)
         prevalence = prevalence.to_dict()
@@ -93,8 +93,8 @@ def read_prevalence(prevalence: Any, classes: Array) -> Array:
 
 
 def reweighted(P: Array, shares: Array, masses: Array) -> Array:
-    r"""Probabilities where classes have other shares than in training, and rows of a class do not
-    differ: :math:`p_k \pi_k' / \pi_k`, normalised."""
+    r"""Probabilities for other class shares than in training, with unchanged distributions within
+    classes: :math:`p_k \pi_k' / \pi_k`, normalised."""
     if not np.all(masses > 0):
         raise ValueError("prevalence cannot be changed while a class has no training rows.")
     out: Array = P * (shares * masses.sum() / masses)

@@ -20,22 +20,22 @@ def _split(x: Array) -> Array:
 def r_hat(x: Array) -> Array:
     """R-hat of draws ``(chains, draws, ...)``, near 1 when chains agree.
 
-    Chains are split in halves and draws replaced by normal scores of their ranks, for draws without
-    moments; the larger of the values for draws and for their distances from the median (Vehtari et
-    al., 2021).
+    Chains are split in halves, and draws are replaced by normal scores of their ranks, so that
+    moments need not exist; the result is the maximum over draws and distances from the median
+    (Vehtari et al., 2021).
     """
     if x.shape[1] < 4:
-        return np.full(x.shape[2:], np.nan)  # too few draws to judge
+        return np.full(x.shape[2:], np.nan)  # too few draws
     s = _split(np.asarray(x, dtype=float))
     centre = np.median(s, axis=(0, 1), keepdims=True)
     return np.maximum(_plain_r_hat(_scores(s)), _plain_r_hat(_scores(np.abs(s - centre))))
 
 
 def indicator_r_hat(x: Array) -> Array:
-    """R-hat of zeros and ones ``(chains, draws, ...)``, without ranks.
+    """R-hat of binary draws ``(chains, draws, ...)``, without ranks.
 
-    A rare one (or zero) differs between chains by chance alone, so its variance is taken as that of
-    at least one switch in a chain.
+    Rare values differ between chains by chance alone, so the variance is at least the variance of
+    one switch in a chain.
     """
     if x.shape[1] < 4:
         return np.full(x.shape[2:], np.nan)
@@ -46,14 +46,14 @@ def indicator_r_hat(x: Array) -> Array:
 
 
 def chains_agree(r_hat: float, limit: float = 1.1) -> bool:
-    """Whether chains have converged by their largest R-hat."""
+    """Whether chains have converged, by their largest R-hat."""
     return r_hat <= limit
 
 
 def r_hat_of(draws: Any, max_draws: int = 4000) -> Array:
-    """R-hat of each coefficient, or of its indicator where a prior selects.
+    """R-hat of each coefficient, or of its inclusion indicator under a selection prior.
 
-    About ``max_draws`` draws of a chain are ranked.
+    At most about ``max_draws`` draws of each chain are used.
     """
     if draws.inclusion is not None:  # indicators mix slowest
         return indicator_r_hat(draws.theta != 0)

@@ -1,4 +1,4 @@
-"""What a fit returns: a machine for each class (one for two classes), and their predictions."""
+"""Results of a fit: a binary model for each class (one for two classes), and predictions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from .links import (
 from .posterior import HELD, GaussianPosterior, Posterior, by_pairs, mixture
 from .robust_covariance import RobustCovariance
 
-DRAWS = 2000  # joint draws of several classes from which an interval is taken, about
+DRAWS = 2000  # approximate number of joint draws of several classes for an interval
 
 
 @dataclass(frozen=True)
 class BinaryModel:
-    """Result of a fit for one pair of classes, or of numbers.
+    """Result of a fit of one binary classification, or of a regression.
 
     ``change`` is the last change of the bound, or the largest R-hat of draws.
     """
@@ -53,22 +53,22 @@ class BinaryModel:
     n_iter: int
     converged: bool
     change: float = np.nan
-    draws: Draws | None = None  # of a sampler
+    draws: Draws | None = None  # from a sampler
     shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
-    certificate: Certificate | None = None  # of the optimality of a mode
-    dual: Array | None = None  # variables of a mode
-    # covariances of groups' effects, (m, r, r), by term: draws where these were integrated out
+    certificate: Certificate | None = None  # of the optimality of a point estimate
+    dual: Array | None = None  # dual variables of a point estimate
+    # covariances of random effects, (m, r, r), by term: draws if the effects were integrated out
     variances: Mapping[str, Array] = field(default_factory=dict)
-    # without it the covariance of the posterior is reported
+    # None: report the posterior covariance
     robust_covariance: RobustCovariance | None = None
-    effect_scale: float = 1.0  # of effects on probabilities, which a fitted link shrinks
+    effect_scale: float = 1.0  # corrects effects for the shrinkage of a fitted link
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @property
     def params(self) -> tuple[Any, ...]:
-        """Parameters of latent entries, one for each term."""
+        """Parameters of latent entries, for each term."""
         return tuple(each and each.params for each in self.state.latents)
 
     @property
@@ -77,20 +77,20 @@ class BinaryModel:
 
     @cached_property
     def reported(self) -> Posterior:
-        """The posterior with its robust covariance, if there is one."""
+        """The posterior with its robust covariance, if any."""
         robust = self.robust_covariance
         return self.posterior if robust is None else robust.posterior(self.posterior)
 
     # ----- f at new rows
 
     def columns(self, X: Any) -> Rows:
-        """Columns at new rows."""
+        """Design matrix at new rows."""
         if self.model.is_latent:
             return predict_rows(self.model, X, self.params)
         return self.model.rows(X)
 
     def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
-        """Mean and variance of f at new rows, whose columns may be given."""
+        """Mean and variance of f at new rows; ``rows`` is their design matrix, if known."""
         post, rows = self.posterior, self.columns(X) if rows is None else rows
         m, v = post.moments(rows.C)
         v = v + rows.extra
@@ -110,7 +110,7 @@ class BinaryModel:
         if robust.root is not None:
             plain, reported = (p.moments(rows.C)[1] for p in (self.posterior, self.reported))
             return m, v - plain + reported
-        rest = self.absent(X)  # and of latent entries where coefficients are at their means
+        rest = self.absent(X)  # also of latent entries, with coefficients at their means
         if self.model.is_latent:
             rest = rest + latent_variance(rows, Coef(self.posterior.mean, Point(self.model.width)))
         return m, rest + robust.by * (v - rest)
@@ -118,9 +118,9 @@ class BinaryModel:
     def quantiles(
         self, X: Any, levels: tuple[float, ...], rows: Rows | None = None, of_link: bool = False
     ) -> Array:
-        """Of f at new rows, ``(levels, n)``; those of a Gaussian where entries are latent.
+        """Quantiles of f at new rows, ``(levels, n)``; Gaussian if entries are latent.
 
-        ``of_link``: without what the link corrects.
+        ``of_link``: without the directions that the link corrects.
         """
         rows, post = self.columns(X) if rows is None else rows, self.reported
         if self.model.is_latent:
@@ -131,10 +131,10 @@ class BinaryModel:
         return post.quantiles(rows.C, levels, rows.extra + self.absent(X))
 
     def band(self, X: Any, levels: tuple[float, float, float], rows: Rows | None = None) -> Array:
-        """Log odds at lower end, centre and upper end of an interval, ``(3, n)``.
+        """Log odds at the lower end, centre and upper end of an interval, ``(3, n)``.
 
         With a robust covariance the centre is the prediction, which averages over f, and the
-        uncertainty of the link is added.
+        interval includes the uncertainty of the link.
         """
         f = self.quantiles(X, levels, rows, isinstance(self.link, CalibratedLink))
         if self.robust_covariance is None:
@@ -145,7 +145,7 @@ class BinaryModel:
         return np.stack([np.minimum(low, middle - gap), middle, np.maximum(high, middle + gap)])
 
     def predictors(self, X: Any, thetas: Array, rng: np.random.Generator) -> Array:
-        """f at new rows for draws of the coefficients, with all else drawn: ``(draws, n)``."""
+        """f at new rows for draws of coefficients and latent variables: ``(draws, n)``."""
         outside = self.absent(X)
         if not self.model.is_latent:
             rows = self.model.rows(X)
@@ -162,7 +162,7 @@ class BinaryModel:
         return f + np.sqrt(outside) * rng.standard_normal(f.shape) if np.any(outside) else f
 
     def absent(self, X: Any) -> Array | float:
-        """Variance of f from groups not seen in training, and from entries that were filled in."""
+        """Variance of f from groups not seen in training, and from imputed entries."""
         total: Array | float = 0.0
         for term, where in zip(self.model.terms, self.model.slices, strict=True):
             cells = term.design.variances(X)
@@ -174,10 +174,10 @@ class BinaryModel:
         return total
 
     def entries(self, X: Any, k: int) -> tuple[Array, Array]:
-        """Columns of term ``k`` at new rows, with latent entries filled in, and their variances."""
+        """Columns of term ``k`` at new rows, with latent entries imputed, and their variances."""
         where, count, first, second = self.model.slices[k], 0, np.zeros(()), np.zeros(())
         params = [pair.params for pair in self.posterior.pairs] or [self.params]
-        for each in {id(p[k]): p for p in params}.values():  # chains may share one
+        for each in {id(p[k]): p for p in params}.values():  # chains may share parameters
             rows = predict_rows(self.model, X, each)
             C = plain(rows.C)[:, where]
             count, first, second = count + 1, first + C, second + C * C
@@ -191,14 +191,14 @@ class BinaryModel:
     # ----- coefficients
 
     def drawn_covariances(self, k: int) -> Array | None:
-        """Draws of the covariance of a group's effects under term ``k``, ``(m, r, r)``, if any."""
+        """Draws of the covariance of random effects under term ``k``, ``(m, r, r)``, if any."""
         term = self.model.terms[k]
         if self.draws is not None and term.name in self.draws.hyper:
             return covariances(term, self.draws.hyper[term.name])
         return self.variances.get(term.name)
 
     def spread(self, k: int) -> Array:
-        """Expected covariance of a group's effects under term ``k``, ``(r, r)``."""
+        """Expected covariance of random effects under term ``k``, ``(r, r)``."""
         term, drawn = self.model.terms[k], self.drawn_covariances(k)
         if drawn is not None:
             return drawn.mean(axis=0)
@@ -207,14 +207,14 @@ class BinaryModel:
 
     @property
     def inclusion(self) -> Array | None:
-        """Posterior probability of each coefficient not to be zero; ``None`` without selection."""
+        """Posterior inclusion probability of each coefficient; ``None`` without selection."""
         if self.draws is None:
             return self.model.gates(self.state.priors)
         chance = self.draws.inclusion
         return None if chance is None else chance.mean(axis=0)
 
     def sign_proba(self) -> Array:
-        """Probability of each coefficient to be positive, if it is not zero."""
+        """Probability of a positive sign of each coefficient, given that it is not zero."""
         if self.draws is None:
             coef = self.state.coef
             return ndtr(coef.mean / np.sqrt(coef.cov.diag()))
@@ -224,14 +224,14 @@ class BinaryModel:
             return np.where(inside > 0, (flat > 0).sum(axis=0) / inside, 0.5)
 
     def slab_quantiles(self, levels: tuple[float, ...], chance: Array, where: slice) -> Array:
-        """Quantiles of coefficients that are not zero with probability ``chance``, ``(levels, p)``.
+        """Quantiles of coefficients with inclusion probability ``chance``, ``(levels, p)``.
 
-        A probability of one gives those of the coefficient behind the gate.
+        A probability of one gives the quantiles given inclusion.
         """
         if self.draws is not None:
             flat = self.draws.theta.reshape(-1, self.draws.theta.shape[-1])[:, where]
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # a column never included has none
+                warnings.simplefilter("ignore", RuntimeWarning)  # never included: no draws
                 return np.nanquantile(np.where(flat == 0, np.nan, flat), levels, axis=0)
         coef, q = self.state.coef, np.array(levels)[:, None]
         mean, sd = coef.mean[where], np.sqrt(coef.cov.diag()[where])
@@ -243,7 +243,7 @@ class BinaryModel:
 
 
 def covariances(term: Term, hyper: Array) -> Array:
-    """Covariances of a group's effects from kept draws of their prior's state, ``(m, r, r)``."""
+    """Covariances of random effects from stored draws of their prior's state, ``(m, r, r)``."""
     r = term.design.r
     if term.prior.is_blocked:
         return hyper.reshape(-1, r, r)
@@ -252,24 +252,24 @@ def covariances(term: Term, hyper: Array) -> Array:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted machines: one for two classes, else one for each class against the rest."""
+    """Fitted binary models: one for two classes, else one for each class against the rest."""
 
     machines: list[BinaryModel]  # in the order of the classes
     classes: Array  # labels, sorted
     masses: Array = field(default_factory=lambda: np.empty(0))  # weight of each class's rows
-    rows: Array | None = None  # numbers of the training rows, unless they are all in order
+    rows: Array | None = None  # indices of the training rows, unless all are used in order
     stopped: bool = False  # by a callback
-    objective: str = ""  # what bound and path are, unless it follows from the posteriors
-    link: ClassLink | None = None  # over several classes, unless it is by the machines' own
-    is_joint: bool = False  # machines were fitted together: they have one bound and one history
-    left_out: LooPredictions | None = None  # training rows, each predicted without itself
+    objective: str = ""  # name of the objective, unless it follows from the posteriors
+    link: ClassLink | None = None  # for several classes, unless each binary model has its own
+    is_joint: bool = False  # fitted together, with one bound and one history
+    left_out: LooPredictions | None = None  # leave-one-out predictions of the training rows
     extrapolation: Extrapolation | None = None  # probabilities far from the training rows
 
     def with_left_out(self, moments: LooMoments | None, limit: float | None = None) -> Self:
-        """The fit with its predictions of training rows left out, from moments of f there.
+        """The fit with leave-one-out predictions of training rows, from moments of f.
 
-        With ``limit``, the largest variance of f or infinity, probabilities of a link that is
-        fitted to these rows go to the shares of the classes far from them.
+        With ``limit``, the largest variance of f or infinity, probabilities of a link fitted to
+        these rows tend to the class shares far from them.
         """
         if moments is None:
             return self
@@ -286,7 +286,7 @@ class Fit:
 
     @property
     def kind(self) -> str:
-        """The objective: as given, or by the kind of posterior."""
+        """The objective: as given, or from the type of posterior."""
         first = self.machines[0]
         kind = "elbo" if first.posterior.has_spread else "log_posterior"
         return self.objective or ("log_likelihood" if first.draws is not None else kind)
@@ -309,14 +309,14 @@ class Fit:
 
     @property
     def path(self) -> Any:
-        """History of the objective; a list of them for classes that were fitted one by one."""
+        """History of the objective; a list of histories for classes that were fitted one by one."""
         paths = [np.asarray(m.path) for m in self.machines]
         return paths[0] if self.is_binary or self.is_joint else paths
 
     def unfinished(self, name: str, columns: Sequence[str] = ()) -> str:
-        """A warning if the fit has not converged; none if a callback has ended it.
+        """A warning if the fit has not converged; empty if a callback has stopped it.
 
-        ``columns`` are names of the columns that have coefficients.
+        ``columns`` are the names of the columns of coefficients.
         """
         if self.converged or self.stopped:
             return ""
@@ -334,7 +334,7 @@ class Fit:
         )
 
     def _least_agreed(self, columns: Sequence[str]) -> str:
-        """Which coefficient has the largest R-hat, in words; empty if that is not known."""
+        """The coefficient with the largest R-hat, in words; empty if unknown."""
         machine = max(self.machines, key=lambda m: abs(m.change))
         if (
             not isinstance(machine, BinaryModel)
@@ -362,7 +362,7 @@ class Fit:
     # ----- f at new rows
 
     def columns_at(self, X: Any) -> list[Rows]:
-        """Columns at new rows for each machine; made once where machines have them in common."""
+        """Design matrix of each binary model at new rows; computed once if they share it."""
         first = self.machines[0]
         has_latent = any(params is not None for params in first.params)
         if has_latent or any(m.terms is not first.terms for m in self.machines):
@@ -370,12 +370,12 @@ class Fit:
         return [first.columns(X)] * len(self.machines)
 
     def moments_at(self, X: Any, reported: bool = False) -> list[tuple[Array, Array]]:
-        """Mean and variance of f at a block of rows, for each machine; or those ``reported``."""
+        """Mean and variance of f at a block of rows, for each binary model, or ``reported``."""
         pairs = zip(self.machines, self.columns_at(X), strict=True)
         return [m.reported_moments(X, C) if reported else m.moments(X, C) for m, C in pairs]
 
     def thetas(self, n: int, rng: np.random.Generator) -> list[Array]:
-        """Draws of each machine's coefficients, ``(n, K)``; together if they were fitted so."""
+        """Draws of each binary model's coefficients, ``(n, K)``; jointly if fitted jointly."""
         posts: list[Any] = [m.reported for m in self.machines]
         if not self.is_joint or not posts[0].has_spread:
             return [post.sample(n, rng) for post in posts]
@@ -385,28 +385,28 @@ class Fit:
         return [post.flat[drawn] for post in posts]
 
     def draws_at(self, X: Any, thetas: list[Array], rng: np.random.Generator) -> list[Array]:
-        """f of each machine at rows, for draws of its coefficients, ``(draws, rows)``."""
+        """f of each binary model at rows, for draws of its coefficients, ``(draws, rows)``."""
         return [m.predictors(X, t, rng) for m, t in zip(self.machines, thetas, strict=True)]
 
     # ----- from moments of f, (n, machines), to probabilities
 
     @property
     def over_classes(self) -> ClassLink:
-        """The link of more than two classes."""
+        """The link for more than two classes."""
         return self.link or SeparateLinks([m.link for m in self.machines])
 
     @property
     def link_rows(self) -> float:
-        """Weight of the rows to which the link was fitted; infinite if it was not."""
+        """Weight of the rows to which the link was fitted; infinite for a link without a fit."""
         return self.machines[0].link.rows if self.is_binary else self.over_classes.rows
 
     @property
     def offsets(self) -> Array:
-        """What the link adds to f, of each machine."""
+        """The shift of f by the link, for each binary model."""
         return self.over_classes.offsets
 
     def logs(self, m: Array, v: Array) -> Array:
-        """Logs of the probabilities up to a constant, without the floor, ``(n, classes)``."""
+        """Unnormalised log probabilities, without the floor, ``(n, classes)``."""
         if self.is_binary:
             z = self.machines[0].link.logit(m[:, 0], v[:, 0])
             logs = np.stack([np.zeros_like(z), z], axis=1)
@@ -415,7 +415,7 @@ class Fit:
         return logs if self.extrapolation is None else self.extrapolation.mixed(logs, v)
 
     def scores(self, m: Array, v: Array) -> Array:
-        """Decision values: of two classes one, which is positive where the second is likelier."""
+        """Decision values; for two classes one, positive if the second is more probable."""
         if not self.is_binary:
             certain = np.isinf(self.link_rows)
             return class_odds(self.logs(m, v) if certain else np.log(self.proba(m, v)))
@@ -425,7 +425,7 @@ class Fit:
         return np.diff(self.logs(m, v))[:, 0] / link.a
 
     def proba(self, m: Array, v: Array) -> Array:
-        """Class probabilities, which agree with the sign of the scores, ties included."""
+        """Class probabilities, consistent with the sign of the scores, including ties."""
         P = floored(softmax(self.logs(m, v), axis=1), self.link_rows, len(self.classes))
         if not self.is_binary:
             return P
@@ -436,14 +436,14 @@ class Fit:
     def interval_at(self, X: Any, tails: tuple[float, float]) -> tuple[Array, Array]:
         """Lower and upper probabilities of all classes at a block of rows, ``(n, classes)`` each.
 
-        They have the probabilities inside, which have the same floor.  An interval of a certain
-        class is not narrower than Jeffreys' for an event that was not seen in as many rows.
+        They contain the probabilities and have the same floor.  The interval of a class with
+        probability near one is at least as wide as Jeffreys' for an event not seen in as many rows.
         """
         columns, K = self.columns_at(X), len(self.classes)
         pairs = zip(self.machines, columns, strict=True)
         m, v = (np.stack(x, axis=1) for x in zip(*(m.moments(X, C) for m, C in pairs), strict=True))
         low, middle, high = self._bands(X, (tails[0], 0.5, tails[1]), columns, m, v)
-        # as far as averaging over f moves the median, it moves the end on that side
+        # averaging over f moves the median; the end on that side moves by as much
         moved = class_odds(self.logs(m, v)) - middle
         lower = floored(expit(low + np.minimum(moved, 0.0)), self.link_rows, K)
         upper = floored(expit(high + np.maximum(moved, 0.0)), self.link_rows, K)
@@ -453,10 +453,9 @@ class Fit:
     def _bands(
         self, X: Any, levels: tuple[float, float, float], columns: list[Rows], m: Array, v: Array
     ) -> Array:
-        """Log odds of all classes at lower end, median and upper end of f, ``(3, n, classes)``.
+        """Log odds of all classes at the lower end, median and upper end of f, ``(3, n, classes)``.
 
-        Of several classes see :func:`.class_bands`; draws of a joint likelihood are taken as they
-        are.
+        For several classes see :func:`.class_bands`; draws of a joint likelihood are used directly.
         """
         if self.is_binary:
             logit = self.machines[0].band(X, levels, columns[0])
@@ -465,7 +464,7 @@ class Fit:
             pairs = zip(self.machines, columns, strict=True)
             f = np.stack([machine.quantiles(X, levels, C) for machine, C in pairs], axis=-1)
         elif self.machines[0].draws is None:
-            # of independent f: coefficients are reported less their mean, which is correlated
+            # for independent f: reported coefficients are centred, hence correlated
             f = m + np.sqrt(v) * ndtri(np.array(levels))[:, None, None]
         else:
             rng, parts = np.random.default_rng(0), []

@@ -1,4 +1,4 @@
-"""From a problem to binary models: posterior, link, robust covariance; and all classes together."""
+"""Fit binary models to a problem: posterior, link, robust covariance; and all classes jointly."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PosteriorFit(NamedTuple):
 
     machine: BinaryModel
     problem: Problem
-    marginal: Marginal | None = None  # derivatives with the groups integrated out, if they were
+    marginal: Marginal | None = None  # derivatives with groups integrated out, if they were
 
 
 def find_posterior(
@@ -79,11 +79,10 @@ def find_posterior(
     rotation: tuple[Basis | None, ...] | None = None,
     **options: Any,
 ) -> PosteriorFit:
-    """Run a scheme on a problem, in the space of its rows where columns outnumber them.
+    """Run a scheme on a problem, in the row space if columns outnumber rows.
 
-    ``rotation``, bases of that space, may be given: problems that differ in labels only have the
-    same ones.  Effects of one grouping factor are integrated out by quadrature where that can be
-    done.
+    ``rotation``, bases of the row space, may be given: problems that differ only in labels share
+    them.  Random effects of a single grouping factor are integrated out by quadrature if possible.
     """
     rotation = bases(problem, scheme) if rotation is None else rotation
     turn = RowSpace(problem, rotation) if any(B is not None for B in rotation) else None
@@ -102,7 +101,7 @@ def find_posterior(
         turn = turn and replace(turn, whole=problem)
     if isinstance(scheme, VB) and scheme.bound == "auto" and problem.model.grouped:
         integrated = integrate_groups(problem, start, watch, scheme.max_iter)
-        if integrated is not None:  # rows contribute their expected likelihood
+        if integrated is not None:  # contributions are the rows' expected likelihood
             likelihood, state = problem.model.likelihood, integrated.state
             if likelihood.implements("tight"):
                 problem = problem.with_likelihood(likelihood.tightened())
@@ -123,7 +122,7 @@ def find_posterior(
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
-    """The machine of a sampler, with the largest R-hat of its coefficients."""
+    """The binary model of a sampler, with the largest R-hat of its coefficients."""
     post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
     path = list(draws.log_prob.mean(axis=0))
     end = (float("nan"), path, draws.theta.shape[1], chains_agree(worst), worst)
@@ -131,7 +130,7 @@ def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
 
 
 def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
-    """The machine of a deterministic scheme."""
+    """The binary model of a deterministic scheme."""
     coef, priors = ascent.state.coef, ascent.state.priors
     if coef.cov.is_point:
         rough = Coef(coef.mean, Point(coef.mean.size, PointPosterior.eps))
@@ -166,13 +165,13 @@ def with_link(
     codes: Array | None = None,
     max_rows: int = 20_000,
 ) -> tuple[BinaryModel, LooMoments]:
-    """A binary model with link and robust covariance, and leave-one-out moments at some rows.
+    """A binary model with link and robust covariance, and leave-one-out moments at a subset.
 
-    With ``codes``, the classes of the rows, the model is that of one class against the rest.  Its
-    link has three parameters, as links are then normalised over classes or replaced by one link;
-    the rows are the same for each class.  Where rows have groups, a likelihood that is
-    normalised is its own link; any other link is fitted with half the weight on rows whose groups
-    count as new: their effects vary more, which cannot be seen at rows of known groups.
+    With ``codes``, the classes of the rows, the model is one class against the rest.  Its link has
+    three parameters, because links are later normalised over classes or replaced by one link; all
+    classes use the same rows.  For rows with groups, a normalised likelihood is its own link; any
+    other link is fitted with half the weight on rows treated as rows of new groups, whose random
+    effects have a larger variance.
     """
     machine, problem, marginal = fit
     likelihood, grouped, post = problem.model.likelihood, problem.model.grouped, machine.posterior
@@ -208,7 +207,7 @@ def with_link(
 def subset_of_classes(
     problem: Problem, codes: Array, max_rows: int = 20_000
 ) -> tuple[Problem, Array, Array]:
-    """Some rows of all classes on the host, their numbers, and how many rows each represents."""
+    """A subset of rows of all classes on the host, with indices and numbers of rows represented."""
     rows = rows_of_all_classes(codes, min(codes.size, max_rows), np.random.default_rng(0))
     if rows.size < codes.size or not problem.blocks.in_memory:
         problem = problem.some(rows)
@@ -238,9 +237,9 @@ def fit_classes(
     watch: Watch = silent,
     **options: Any,
 ) -> tuple[list[BinaryModel], ClassLink, LooMoments]:
-    """Fit a machine for each class by their joint likelihood; labels are numbers of classes.
+    """Fit a binary model for each class by the joint likelihood; labels are class numbers.
 
-    Returned with their link and moments at rows left out.
+    Returns them with their link and leave-one-out moments.
     """
     K, weights = n_classes, None
     if isinstance(scheme, Gibbs):
@@ -260,17 +259,17 @@ def fit_classes(
                 BinaryModel(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
             )
     moments, inside = left_out_classes(machines, problem, weights)
-    own: Link = ProbitLink()  # of each class as a function of its own f, that of the others fixed
+    own: Link = ProbitLink()  # of each class as a function of its f, with the others fixed
     scale = 1.0
     if probability == "probit":
         link: ClassLink = SeparateLinks([own] * K)
     else:
-        # draws of f sum to zero, so that they are correlated: differences vary K / (K - 1) times as
-        # much as if they were not
+        # draws of f sum to zero, hence are correlated: variances of differences are K / (K - 1)
+        # times as large as if independent
         weight = np.pi / 8.0 * (1.0 if machines[0].draws is None else K / (K - 1.0))
         link = SoftmaxLink(1.0, np.zeros(K), weight, averaged=True)
         if probability == "calibrated":
-            # each row has an exponential for every pair of classes, and two numbers need few rows
+            # each row needs an exponential for every pair of classes; two parameters need few rows
             link = SoftmaxLink.fit(*moments.thinned(max(500, 2**20 // K**2)), averaged=True)
             if not problem.model.grouped:
                 proba = softmax(link.logs(inside, moments.v), axis=1)
@@ -282,10 +281,10 @@ def fit_classes(
 def left_out_classes(
     machines: Sequence[BinaryModel], problem: Problem, weights: Array | None
 ) -> tuple[LooMoments, Array]:
-    """Moments of f of all classes at some rows, each left out; and means with all rows.
+    """Leave-one-out moments of f for all classes at a subset of rows; and means with all rows.
 
-    ``weights`` are the weights of all rows, (n, classes), of which the covariances are made; of
-    draws there are none, and each is weighted by one over the likelihood of the row.
+    ``weights`` are the weights of all rows, (n, classes), from which covariances are computed;
+    draws need none, and are weighted by one over the likelihood of the row.
     """
     codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
     problem, rows, share = subset_of_classes(problem, codes)
@@ -294,7 +293,7 @@ def left_out_classes(
     inside = np.stack([problem.matvec(post.mean) for post in posts], axis=1)
     if weights is None:
         flat = [post.flat for post in posts if isinstance(post, DrawsPosterior)]
-        thetas = [each[:: max(1, len(each) // 1000)] for each in flat]  # a thousand draws, about
+        thetas = [each[:: max(1, len(each) // 1000)] for each in flat]  # about a thousand draws
         parts = []
         for b in replace(problem.blocks, size=max(1, HELD // (K * len(thetas[0])))):
             C = problem.rows(b).C
@@ -302,7 +301,7 @@ def left_out_classes(
             n, draws, _ = f.shape
             logs = log_prob(np.repeat(codes[b.at], draws), f.reshape(-1, K)).reshape(n, draws)
             parts.append([leave_one_out_draws(f[..., k], logs, gone[b.at]) for k in range(K)])
-        # of each block (classes, two moments, rows)
+        # of each block, (classes, two moments, rows)
         out_m, out_v = np.concatenate(parts, axis=2).transpose(1, 2, 0)
         return LooMoments(codes, out_m, out_v, weight), inside
     point = isinstance(posts[0], PointPosterior)
@@ -315,10 +314,10 @@ def left_out_classes(
 
 
 def against_rest(fit: Fit) -> Fit:
-    r"""Machines of each class against the rest from those of a joint likelihood, for a stream.
+    r"""One-against-rest binary models from a joint likelihood, for streaming.
 
-    The log odds :math:`f_k - \log\sum_{j\ne k} e^{f_j}` are expanded where the others are equal:
-    :math:`\frac{K}{K-1} f_k - \log(K - 1)` for f that sum to zero.  They have no bound.
+    The log odds :math:`f_k - \log\sum_{j\ne k} e^{f_j}` are linearised where the other f are equal:
+    :math:`\frac{K}{K-1} f_k - \log(K - 1)` for f that sum to zero.  The models have no bound.
     """
     K, machines, link = len(fit.classes), [], fit.link
     grow = K / (K - 1.0)

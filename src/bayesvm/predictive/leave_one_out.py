@@ -1,28 +1,27 @@
-r"""Leave-one-out moments of f at the training rows, and what is made of them.
+r"""Leave-one-out moments of f at the training rows; prediction sets and extrapolation from them.
 
-**Prediction sets.**  A row's *nonconformity* with a label orders labels by how surprising they
-would be: the probability of the labels that are more probable, and for the most probable label
-itself minus its own,
+**Prediction sets.**  The *nonconformity* of a row with a label is the total probability of the
+labels that are more probable; for the most probable label it is minus its own probability,
 
 .. math::
 
     s(x, k) = \sum_{j:\, p_j(x) > p_k(x)} p_j(x), \qquad s(x, k) = -p_k(x) \text{ if there is none.}
 
-A set holds the labels whose nonconformity is no larger than that of a share ``coverage`` of the
-training rows with their own label, each predicted without the row itself.  So sets grow where the
-row is ambiguous (adaptive sets), have their most probable label first, and no number is drawn.
+A set contains the labels whose nonconformity does not exceed the ``coverage`` quantile of the
+training rows' nonconformity with their own labels, from leave-one-out predictions.  Sets are thus
+larger for ambiguous rows (adaptive sets), and deterministic.
 
-**Extrapolation.**  A link is fitted to these moments and says nothing of rows at which f is less
-certain than at any training row.  There log probabilities are mixed with those of the classes'
+**Extrapolation.**  A link is fitted to these moments and is not valid at rows where f has a larger
+variance than at any training row.  There log probabilities are mixed with the logs of the class
 shares :math:`\pi_k`,
 
 .. math:: \log p_k \leftarrow \log\pi_k + g(v)\,(\log p_k - \log\pi_k) + \text{const},
 
-where *v* is larger than :math:`v_0`, the largest variance at a training row.  The share
-:math:`g = (1/v - 1/v_p)/(1/v_0 - 1/v_p)` is the information of the training rows about f, the
-precision that they add to the prior's variance :math:`v_p` (infinite for linear predictors),
-relative to the least of any training row.  By exchangeability a new row from the population of the
-*n* training rows has :math:`v > v_0` with a probability of at most :math:`1/(n + 1)`.
+if *v* exceeds :math:`v_0`, the largest variance at a training row.  The share
+:math:`g = (1/v - 1/v_p)/(1/v_0 - 1/v_p)` is the precision that the training rows add to the prior
+with variance :math:`v_p` (infinite for linear predictors), relative to the smallest at a training
+row.  By exchangeability a new row from the population of the *n* training rows has
+:math:`v > v_0` with a probability of at most :math:`1/(n + 1)`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from ..core.types import Array, Local
 
 
 def leave_one_out(m: Array, v: Array, local: Local, gone: Array) -> tuple[Array, Array]:
-    r"""LooMoments of f at each row without it; ``gone`` is what that takes from its weight.
+    r"""Leave-one-out moments of f at each row; ``gone`` is the weight that is left out.
 
     ``local`` are the likelihood contributions of unit weight.  Exact for fixed sites:
 
@@ -48,9 +47,9 @@ def leave_one_out(m: Array, v: Array, local: Local, gone: Array) -> tuple[Array,
 
 
 def effective(c: Array, unit: Array | float) -> Array:
-    """Weights with the proportions of c, and the effective number of rows as their total.
+    """Weights proportional to c, with the effective number of rows as their total.
 
-    Class weights of ten are not ten rows: of c / unit rows each of weight ``unit`` the effective
+    Class weights of ten are not ten rows: for c / unit rows with weights ``unit`` the effective
     number is (sum c)^2 / sum(c unit) (Kish 1965).  Without class weights these are c.
     """
     if isinstance(unit, float) and unit == 1.0:
@@ -59,34 +58,34 @@ def effective(c: Array, unit: Array | float) -> Array:
 
 
 def masses(y: Array, c: Array) -> Array:
-    """Weight of the rows of either label, positive ones first."""
+    """Weight of the rows with each label, the positive label first."""
     positive = float(c[y > 0].sum())
     return np.array([positive, float(c[~(y > 0)].sum())])
 
 
 def weighted_quantile(x: Array, c: Array, mass: Array | float) -> Array:
-    """The least of x such that rows with no larger ones have at least this weight."""
+    """Weighted quantile: the smallest x at which the cumulative weight reaches ``mass``."""
     order = np.argsort(x)
     at = np.searchsorted(np.cumsum(c[order]), mass)
     return x[order][np.minimum(at, x.size - 1)]
 
 
 def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:
-    """The same moments from draws of f, ``(n, draws)``, by importance weights 1/likelihood."""
+    """Leave-one-out moments from draws of f, ``(n, draws)``, by importance weights 1/likelihood."""
     weight = softmax(-gone[:, None] * log_lik, axis=1)
     mean = np.einsum("ij,ij->i", weight, f)
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
 
 
 def effect_scale(y: Array, proba: Array, mean: Array, c: Array) -> float:
-    r"""What effects on probabilities are multiplied by, from the rows of the fit.
+    r"""Correction factor of effects on probabilities, from the training rows.
 
     .. math:: \frac{\sum_i c_i\, y_i^\top (m_i - \bar m)}{\sum_i c_i\, p_i^\top (m_i - \bar m)}
 
-    A link that is fitted to rows left out shrinks f, which predicts best and makes effects too
-    small.  With this factor they meet the equation of maximum likelihood along f, that residuals
-    ``y - proba`` are not correlated with ``mean``.  One where all probabilities are equal.
-    Arrays are ``(n,)`` or ``(n, classes)``.
+    A link fitted to leave-one-out moments shrinks f: best for predictions, but effects become too
+    small.  With this factor they satisfy the maximum likelihood equation along f, that the
+    residuals ``y - proba`` are uncorrelated with ``mean``.  It is one if all probabilities are
+    equal.  Arrays are ``(n,)`` or ``(n, classes)``.
     """
     gap = (c * (mean - np.average(mean, axis=0, weights=c)).T).T
     observed, predicted = float(np.vdot(gap, y)), float(np.vdot(gap, proba))
@@ -94,28 +93,28 @@ def effect_scale(y: Array, proba: Array, mean: Array, c: Array) -> float:
 
 
 class LooMoments(NamedTuple):
-    """Leave-one-out moments of f at training rows, of one binary machine or of all machines."""
+    """Leave-one-out moments of f at training rows, for one or all binary models."""
 
-    codes: Array  # (n,), labels -1 and 1 of one machine, or numbers of classes
+    codes: Array  # (n,), labels -1 and 1 of one binary model, or class numbers
     m: Array  # (n,) or (n, machines)
     v: Array
-    c: Array  # (n,), weight of the rows that each represents
+    c: Array  # (n,), weight of the rows that each entry represents
 
     @staticmethod
     def of(parts: Sequence[LooMoments]) -> LooMoments | None:
-        """Those of each machine side by side; ``None`` if these are not of the same rows."""
+        """The moments of several binary models side by side; ``None`` if their rows differ."""
         Y, M, V, C = zip(*parts, strict=True)
         if len(parts) == 1:
             return LooMoments((Y[0] > 0).astype(np.intp), M[0][:, None], V[0][:, None], C[0])
         if any(y.shape != Y[0].shape or not np.array_equal(c, C[0]) for y, c in zip(Y, C)):
             return None
         members = np.stack(Y, axis=1) > 0
-        if not np.all(members.sum(axis=1) == 1):  # a row has one class
+        if not np.all(members.sum(axis=1) == 1):  # each row has one class
             return None
         return LooMoments(members.argmax(axis=1), np.stack(M, axis=1), np.stack(V, axis=1), C[0])
 
     def thinned(self, most: int) -> LooMoments:
-        """At most so many rows, of every class its share."""
+        """At most ``most`` rows, in proportion to the classes."""
         step = -(-self.codes.size // most)
         if step <= 1:
             return self
@@ -125,7 +124,7 @@ class LooMoments(NamedTuple):
 
 
 def nonconformity(P: Array) -> Array:
-    """Of each row with each label, from probabilities, ``(n, classes)``."""
+    """Nonconformity of each row with each label, from probabilities, ``(n, classes)``."""
     order = np.argsort(-P, axis=1, kind="stable")
     ranked = np.take_along_axis(P, order, axis=1)
     score = np.cumsum(ranked, axis=1) - ranked
@@ -136,26 +135,26 @@ def nonconformity(P: Array) -> Array:
 
 
 class LooPredictions(NamedTuple):
-    """What is kept of the training rows, each predicted without itself."""
+    """Stored leave-one-out predictions of the training rows."""
 
     codes: Array  # (n,), classes of the rows
     score: Array  # nonconformity with their own class
     spread: Array  # variance of f, averaged over machines
-    c: Array  # weight of the rows that each represents
+    c: Array  # weight of the rows that each entry represents
     proba: Array = np.empty(0)  # probability of their own class
 
     @staticmethod
     def of(
         moments: LooMoments, proba: Callable[[Array, Array], Array], max_rows: int = 10_000
     ) -> LooPredictions:
-        """From moments of f and the link; coverage by 10,000 rows varies by a third of a point."""
+        """From moments of f and the link; 10,000 rows determine coverage to a third of a point."""
         codes, m, v, c = moments.thinned(max_rows)
         P, true_class = proba(m, v), (np.arange(codes.size), codes)
         score = nonconformity(P)[true_class]
         return LooPredictions(codes, score, v.mean(axis=1), c, P[true_class])
 
     def sets(self, P: Array, coverage: float, by_class: bool, allow_empty: bool) -> Array:
-        """Which labels the sets of rows with such probabilities hold, ``(n, classes)``."""
+        """Membership of each label in the prediction sets for probabilities P, ``(n, classes)``."""
         K = P.shape[1]
         if by_class:
             limit = np.array([self._limit(self.codes == k, coverage) for k in range(K)])
@@ -167,13 +166,13 @@ class LooPredictions(NamedTuple):
         return inside
 
     def _limit(self, rows: Array, coverage: float) -> float:
-        """The score that a share ``coverage`` of rows, a new one counted, does not exceed."""
+        """The ``coverage`` quantile of the score, with a new row included."""
         score, c = self.score[rows], self.c[rows]
         mass = coverage * (float(c.sum()) + 1.0) * (1.0 - 1e-12)
         return float(weighted_quantile(score, c, mass)) if mass <= c.sum() else np.inf
 
     def percentile(self, spread: Array) -> Array:
-        """The share of training rows at which f varies less; rows that tie count half."""
+        """The share of training rows with a smaller variance of f; ties count half."""
         order = np.argsort(self.spread)
         ascending, mass = self.spread[order], np.append(0.0, np.cumsum(self.c[order]))
         low, high = (np.searchsorted(ascending, spread, side) for side in ("left", "right"))
@@ -181,22 +180,22 @@ class LooPredictions(NamedTuple):
 
 
 class Extrapolation(NamedTuple):
-    """How probabilities go to the shares of the classes far from the training rows."""
+    """Mixing of probabilities with the class shares, far from the training rows."""
 
-    largest: float  # variance of f at a training row, v_0
-    limit: float  # variance of f under the prior, v_p, infinite where it has none
+    largest: float  # largest variance of f at a training row, v_0
+    limit: float  # variance of f under the prior, v_p; may be infinite
     log_shares: Array  # (classes,)
 
     @staticmethod
     def of(moments: LooMoments, masses: Array, limit: float) -> Extrapolation | None:
-        """From leave-one-out moments; ``None`` where no row is further away than these."""
+        """From leave-one-out moments; ``None`` if no row can have a larger variance."""
         largest = float(moments.v.mean(axis=1).max())
         if not (0.0 < largest < limit and np.all(masses > 0)):
             return None
         return Extrapolation(largest, limit, np.log(masses / masses.sum()))
 
     def mixed(self, logs: Array, v: Array) -> Array:
-        """Logs of probabilities up to a constant, ``(n, classes)``, mixed with the shares.
+        """Unnormalised log probabilities, ``(n, classes)``, mixed with the shares.
 
         ``v`` are variances of f, ``(n, machines)``.
         """

@@ -1,11 +1,10 @@
-r"""Links: class probabilities from the posterior of f, and their fit.
+r"""Links: class probabilities from the posterior of f, and fits of their parameters.
 
-The hinge is not a model of *y*: the pseudo-likelihoods of the labels do not sum to one.  The
-default links are therefore fitted to leave-one-out moments of f at the training rows: each by
-L-BFGS on its penalised log loss.  :class:`Link` is for two labels, :class:`ClassLink` for more.
+The hinge is not a model of *y*: the pseudo-likelihoods of the labels do not sum to one.  Therefore
+the default links are fitted to leave-one-out moments of f at the training rows, by minimising a
+penalised log loss with L-BFGS.  :class:`Link` is for two labels, :class:`ClassLink` for more.
 
-No probability is more certain than *n* rows allow: :func:`floored` keeps those of a fitted link
-above a floor that follows from *n*.
+Probabilities have a floor that depends on the number *n* of rows: :func:`floored`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ..core.types import Array
 from ..likelihoods import Likelihood
 from .leave_one_out import weighted_quantile
 
-LARGE = 350.0  # exponents beyond would overflow when they are squared
+LARGE = 350.0  # squares of larger exponentials overflow
 
 
 def unseen_rate(rows: float, level: float) -> float:
@@ -35,10 +34,10 @@ def unseen_rate(rows: float, level: float) -> float:
 
 
 def floored(p: Array, rows: float, classes: int) -> Array:
-    """Probabilities of classes shrunk towards equal ones, so that each is at least a floor.
+    """Class probabilities shrunk towards equality, so that each is at least a floor.
 
-    The floor is the lower end of Jeffreys' 90 % interval for the rate of a class that none of the
-    rows has shown, about 0.002 / rows.  Sums over the classes stay one.
+    The floor is the lower end of Jeffreys' 90 % interval for the rate of a class that did not occur
+    in the rows, about 0.002 / rows.  Probabilities still sum to one.
     """
     floor = unseen_rate(rows, 0.05)
     return floor + (1.0 - classes * floor) * p
@@ -49,17 +48,17 @@ def floored(p: Array, rows: float, classes: int) -> Array:
 
 
 class Link:
-    """Probability of the positive label where f ~ N(m, v)."""
+    """Probability of the positive label for f ~ N(m, v)."""
 
     rows: float = np.inf  # weight of the rows to which the link was fitted
-    offset: float = 0.0  # what is added to f before its sign decides
+    offset: float = 0.0  # shift of f before its sign is taken
 
     def logit(self, m: Array, v: Array) -> Array:
         """Log odds of the positive label, without the floor."""
         raise NotImplementedError
 
     def score(self, m: Array, v: Array) -> Array:
-        """Decision values: they rank rows as ``proba`` does and are positive above one half."""
+        """Decision values: same order as ``proba``, positive if it is above one half."""
         return self.logit(m, v)
 
     def proba(self, m: Array, v: Array) -> Array:
@@ -67,7 +66,7 @@ class Link:
         return floored(expit(self.logit(m, v)), self.rows, 2)
 
     def band(self, f: Array, levels: tuple[float, ...]) -> Array:
-        """Log odds at lower end, median and upper end of f, ``(3, n)``, which are its quantiles."""
+        """Log odds at the quantiles f: lower end, median and upper end, ``(3, n)``."""
         return self.logit(f, np.zeros_like(f))
 
 
@@ -78,7 +77,7 @@ class NormalisedLink(Link):
     likelihood: Likelihood
 
     def logit(self, m: Array, v: Array) -> Array:
-        return np.copysign(self.likelihood.log_odds(m, v), m)  # the sign survives rounding
+        return np.copysign(self.likelihood.log_odds(m, v), m)  # keep the sign despite rounding
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class ProbitLink(Link):
 
 
 def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
-    """A link that needs no fitting; ``None`` for the calibrated one."""
+    """A link without parameters; ``None`` for the calibrated one."""
     if probability == "calibrated":
         return None
     return ProbitLink() if probability == "probit" else NormalisedLink(likelihood)
@@ -102,7 +101,7 @@ def plain_link(probability: str, likelihood: Likelihood) -> Link | None:
 
 @dataclass(frozen=True)
 class CalibratedLink(Link):
-    r"""Logistic link of log odds that are a skewed curve with tails in f.
+    r"""Logistic link with a skewed, heavy-tailed transformation of f.
 
     .. math::
 
@@ -128,15 +127,15 @@ class CalibratedLink(Link):
     skew: float = 0.0  # delta
     tail: float = 0.0  # tau
     rows: float = np.inf
-    centre: float = 0.0  # mean of f over the rows to which the link was fitted
+    centre: float = 0.0  # mean of f over the rows of the fit
     cov: Array | None = field(default=None, compare=False, repr=False)  # of ``parameters``
     loss: float = field(default=np.nan, compare=False, repr=False)  # penalised log loss
-    # share of the variances of f and the parameters that counts in intervals: the prior is wide
+    # share of the variances of f and the parameters in intervals: the prior is wide
     counted: float = field(default=0.85, compare=False, repr=False)
 
     @classmethod
     def fit(cls, y: Array, m: Array, v: Array, c: Array, curved: bool = False) -> Self:
-        r"""The link of least penalised log loss, with :math:`\delta = \tau = 0` unless ``curved``.
+        r"""Minimise the penalised log loss, with :math:`\delta = \tau = 0` unless ``curved``.
 
         ``y`` are labels -1 and 1, ``m`` and ``v`` leave-one-out moments of f, ``c`` weights, all of
         shape ``(n,)``.  With :math:`\tilde m`, of mean zero and unit variance over the rows, and
@@ -145,8 +144,8 @@ class CalibratedLink(Link):
         :math:`\kappa = \pi/8` would average a logistic link over f.  Their prior is
         :math:`\log a \sim N(\log 2, 1.5^2)`, :math:`b \sim N(b_0, 3^2)` with :math:`b_0` the log
         odds of the labels, :math:`\log\kappa \sim N(\log 0.4, 2^2)`,
-        :math:`\delta \sim N(0, 0.5^2)` and :math:`\tau \sim N(0, 0.3^2)`.  So neither the scale of
-        f nor a rare class changes the fit, and the slope of separable data is finite.
+        :math:`\delta \sim N(0, 0.5^2)` and :math:`\tau \sim N(0, 0.3^2)`.  The fit depends neither
+        on the scale of f nor on class imbalance, and the slope is finite for separable data.
 
         The covariance of the parameters is the sampling covariance plus the squared shrinkage by
         the prior, :math:`V(F + P(dd^\top + V)P)V` with :math:`V = (F + P)^{-1}` of the expected
@@ -191,11 +190,11 @@ class CalibratedLink(Link):
     def parameters(self) -> Array:
         """log a, log odds at the centre, log c/a^2, delta, tau."""
         log_a, b = np.log(self.a), self.b + self.a * self.centre
-        with np.errstate(divide="ignore"):  # without a variance its weight may be zero
+        with np.errstate(divide="ignore"):  # the weight of a zero variance may be zero
             return np.array([log_a, b, np.log(self.c) - 2.0 * log_a, self.skew, self.tail])
 
     def logit(self, m: Array, v: Array) -> Array:
-        # the offset is added to m, so that the sign is that of m + offset
+        # the offset is added to m, so that the sign is the sign of m + offset
         s, q = self.a * (m + self.b / self.a), 1.0 + self.c * v
         return sinh_arcsinh(s, q, self.skew, self.tail)[0]
 
@@ -207,15 +206,15 @@ class CalibratedLink(Link):
         return log_odds(self.parameters, m - self.centre, v)[1]
 
     def band(self, f: Array, levels: tuple[float, ...]) -> Array:
-        """Log odds at lower end, median and upper end of an interval, ``(3, n)``.
+        """Log odds at the lower end, median and upper end of an interval, ``(3, n)``.
 
         At either end f and the parameters of the link are moved together, in the direction in which
-        the log odds change most for their covariance.
+        the log odds change most under their covariance.
         """
         x, cov = self.parameters, np.zeros((5, 5)) if self.cov is None else self.cov
         m, none = f[1] - self.centre, np.zeros_like(f[1])
         z, D = log_odds(x, m, none)
-        moves, rise = cov @ D, np.exp(x[0]) * D[1]  # rise: of the log odds in f
+        moves, rise = cov @ D, np.exp(x[0]) * D[1]  # rise: derivative in f
         ends = []
         for k in (0, 2):
             quantile = ndtri(levels[k])
@@ -229,8 +228,8 @@ class CalibratedLink(Link):
 def log_odds(x: Array, m: Array, v: Array) -> tuple[Array, Array]:
     """Log odds of :class:`CalibratedLink`, ``(n,)``, and their derivatives in x, ``(5, n)``.
 
-    x = (log a, b, log kappa, delta, tau), numbers or of shape ``(n,)``, with c = kappa a^2, and m
-    is measured from the centre.
+    x = (log a, b, log kappa, delta, tau), numbers or of shape ``(n,)``, with c = kappa a^2; the
+    origin of m is the centre.
     """
     a = np.exp(x[0])
     q = 1.0 + np.exp(x[2]) * a * a * v
@@ -242,7 +241,7 @@ def log_odds(x: Array, m: Array, v: Array) -> tuple[Array, Array]:
 def sinh_arcsinh(s: Array, q: Array, skew: Any, tail: Any) -> tuple[Array, Array]:
     """The curve of :class:`CalibratedLink` at s and q = 1 + cv, and its derivatives, ``(4, n)``.
 
-    They are those in s, log q, delta and tau.
+    The derivatives are with respect to s, log q, delta and tau.
     """
     even, odd, power = np.cosh(skew), np.sinh(skew), np.exp(tail)
     bend = np.abs(s) + 2.0 * (np.log1p(np.exp(-np.abs(s))) - np.log(2.0))  # 2 log cosh(s / 2)
@@ -260,17 +259,17 @@ def sinh_arcsinh(s: Array, q: Array, skew: Any, tail: Any) -> tuple[Array, Array
 
 
 class ClassLink:
-    """Probabilities of classes where their f are independent and Gaussian; classes come last."""
+    """Class probabilities for independent Gaussian f; classes are the last axis."""
 
     rows: float = np.inf
 
     @property
     def offsets(self) -> Array:
-        """What is added to the f of each class."""
+        """The shift of each class's f."""
         raise NotImplementedError
 
     def logs(self, m: Array, v: Array) -> Array:
-        """Logs of the probabilities up to a constant, without the floor."""
+        """Unnormalised log probabilities, without the floor."""
         raise NotImplementedError
 
     def proba(self, m: Array, v: Array) -> Array:
@@ -280,7 +279,7 @@ class ClassLink:
 
 @dataclass(frozen=True)
 class SeparateLinks(ClassLink):
-    """Each class against the rest by a link of its own, then normalised."""
+    """A separate link for each class against the rest, then normalised."""
 
     links: Sequence[Link]
 
@@ -299,11 +298,11 @@ class SeparateLinks(ClassLink):
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxLink(ClassLink):
-    r"""The softmax of :math:`af + b`, with a slope that the classes share and offsets.
+    r"""The softmax of :math:`af + b`, with a slope shared by the classes, and offsets.
 
-    For classes that were fitted one by one it is the softmax of
-    :math:`(a m_k + b_k)/\sqrt{1 + c v_k}`.  For f of a joint likelihood, ``averaged``, it is the
-    mean-field average over independent f, without variance the softmax again,
+    For classes fitted one by one it is the softmax of :math:`(a m_k + b_k)/\sqrt{1 + c v_k}`.  For
+    f of a joint likelihood, ``averaged``, it is the mean-field average over independent f, which
+    equals the softmax without variance,
 
     .. math::
 
@@ -325,19 +324,19 @@ class SoftmaxLink(ClassLink):
 
     @classmethod
     def fit(cls, codes: Array, m: Array, v: Array, c: Array, averaged: bool = False) -> Self:
-        r"""The link of least penalised log loss, from moments of f of shape ``(n, classes)``.
+        r"""Minimise the penalised log loss, for moments of f of shape ``(n, classes)``.
 
         In units of the spread *s* of f (the root of its variance over rows, averaged over classes)
         :math:`\log as \sim N(\log 2, 0.5^2)`, :math:`\log cs^2 \sim N(\log 0.4, 1.5^2)` and
-        :math:`b_k \sim N(0, 4^2)`, so wide that a class of few rows can have an offset.  The f of a
-        joint likelihood have a scale: there *s* is one and :math:`\log a \sim N(0, 0.5^2)`.
+        :math:`b_k \sim N(0, 4^2)`, wide enough for an offset of a rare class.  The f of a joint
+        likelihood have a fixed scale: there *s* is one and :math:`\log a \sim N(0, 0.5^2)`.
         """
         codes, m, v, c = map(to_numpy, (codes, m, v, c))
         K, unit = m.shape[1], 1.0
         if not averaged:
             share = c / c.sum()
             unit = float(np.sqrt(np.mean(share @ np.square(m - share @ m))))
-            unit = unit if unit > 1e-12 * float(np.abs(m).max()) else 1.0  # rounding
+            unit = unit if unit > 1e-12 * float(np.abs(m).max()) else 1.0  # guard against rounding
         m, v = m / unit, v / unit**2
         targets = soft_targets(codes, c, K, 0.0 if averaged else 0.1)
         free = 2 if averaged else 2 + K  # the offsets of averaged links are zero
@@ -381,7 +380,7 @@ class SoftmaxLink(ClassLink):
 def mean_field_softmax(a: float, c: float, m: Array, v: Array) -> tuple[Array, Array, Array]:
     """Log probabilities of the averaged :class:`SoftmaxLink`, and slopes in log a and log c."""
     logs, by_a, by_c = (np.empty(m.shape) for _ in range(3))
-    for k in range(m.shape[-1]):  # one class at a time: pairs of classes take too much memory
+    for k in range(m.shape[-1]):  # one class at a time: all pairs need too much memory
         q = 1.0 + c * (v + v[..., k, None])
         z = a * (m - m[..., k, None]) / np.sqrt(q)
         weighted = softmax(z, axis=-1) * z
@@ -392,7 +391,7 @@ def mean_field_softmax(a: float, c: float, m: Array, v: Array) -> tuple[Array, A
 
 
 def class_odds(logs: Array) -> Array:
-    """Log odds from logs of probabilities up to a constant, accurate for certain classes too."""
+    """Log odds from unnormalised log probabilities, accurate for probabilities near one too."""
     logs = logs - logsumexp(logs, axis=-1, keepdims=True)
     # all others are at most one half
     first = np.arange(logs.shape[-1]) == np.argmax(logs, axis=-1)[..., None]
@@ -402,12 +401,12 @@ def class_odds(logs: Array) -> Array:
 
 
 def class_bands(logs: Array) -> Array:
-    r"""Log odds of each class at lower end, middle and upper end, ``(3, n, classes)``.
+    r"""Log odds of each class at the lower end, middle and upper end, ``(3, n, classes)``.
 
-    ``logs`` are those of the classes where their f are at lower end, median and upper end, each
-    independent of the others.  As one class moves to an end and the others stay, the log odds
-    :math:`z_k = l_k - \log\sum_{j \ne k} e^{l_j}` move by a known amount; the squares of what
-    moves them in one direction add up.
+    ``logs`` are the classes' values at the lower end, median and upper end of their independent f.
+    If one class moves to an end and the others stay, the log odds
+    :math:`z_k = l_k - \log\sum_{j \ne k} e^{l_j}` change by a known amount; the squares of the
+    changes in one direction add up.
     """
     low, middle, high = logs
     odds = class_odds(middle)
@@ -415,7 +414,7 @@ def class_bands(logs: Array) -> Array:
     below, above = np.square(low - middle), np.square(high - middle)
     for j in range(logs.shape[-1]):
         own = slice(j, j + 1)
-        # among the others of class k, the share of class j
+        # share of class j among the classes other than k
         share = np.exp(np.minimum(middle[..., own] - others, 0.0))
         share = np.where(np.arange(logs.shape[-1]) == j, 0.0, share)
         down, up = (np.expm1(np.minimum(end - middle, LARGE))[..., own] for end in (low, high))
@@ -429,10 +428,10 @@ def class_bands(logs: Array) -> Array:
 
 
 def log_loss(logs: Array, targets: Array, c: Array) -> tuple[float, Array]:
-    """Weighted log loss of logs of probabilities up to a constant, and its slopes in these.
+    """Weighted log loss of unnormalised log probabilities, and its derivatives.
 
-    Arrays are ``(classes, n)``.  Probabilities have their floor, which bounds the loss of a row:
-    one whose leave-one-out f is absurd does not decide about all others.
+    Arrays are ``(classes, n)``.  The floor of the probabilities bounds the loss of a row, so that
+    one extreme leave-one-out f cannot dominate.
     """
     rows, K = float(c.sum()), logs.shape[0]
     p = softmax(logs, axis=0)
@@ -445,14 +444,14 @@ def log_loss(logs: Array, targets: Array, c: Array) -> tuple[float, Array]:
 def least_loss(
     objective: Callable[[Array], tuple[float, Array]], starts: Array
 ) -> tuple[Array, float]:
-    """Where an objective with its slopes is least, and its value; the best of several starts.
+    """Minimise an objective with gradient from several starts; the best argument and its value.
 
     Parameters are in standard deviations of their prior from its mean.
     """
     bounds, options = [(-6.0, 6.0)] * starts.shape[1], {"ftol": 1e-15, "gtol": 1e-8}
     best, least = starts[0], np.inf
     for start in starts:
-        with np.errstate(over="ignore", invalid="ignore"):  # a trial step may be far too long
+        with np.errstate(over="ignore", invalid="ignore"):  # trial steps may be too long
             found = minimize(objective, start, jac=True, bounds=bounds, options=options)
         if found.fun < least:
             best, least = found.x, float(found.fun)
@@ -460,7 +459,7 @@ def least_loss(
 
 
 def soft_targets(codes: Array, c: Array, classes: int, count: float) -> Array:
-    """Target probabilities of rows, ``(n, classes)``: their classes, softened by a count."""
+    """Target probabilities of rows, ``(n, classes)``: their classes, smoothed by a pseudo-count."""
     left = (count / (np.bincount(codes, c, classes) + 2.0 * count))[codes]
     out = np.tile(left[:, None] / (classes - 1), classes)
     out[np.arange(codes.size), codes] = 1.0 - left
@@ -470,10 +469,10 @@ def soft_targets(codes: Array, c: Array, classes: int, count: float) -> Array:
 def _location_scale(m: Array, c: Array, codes: Array) -> tuple[float, float]:
     """Mean and standard deviation of f over rows, from medians within each of two labels.
 
-    The leave-one-out f of a row with a large leverage may be far from all others.
+    The leave-one-out f of a row with large leverage may be an outlier.
     """
     share, median = np.bincount(codes, c, 2) / c.sum(), np.zeros(2)
-    half = np.array([0.5 - 1e-9, 0.5 + 1e-9])  # either row where weights are equal on both sides
+    half = np.array([0.5 - 1e-9, 0.5 + 1e-9])  # both neighbours of a tie
     for k in np.unique(codes):
         f, weight = m[codes == k], c[codes == k]
         median[k] = weighted_quantile(f, weight, half * weight.sum()).mean()

@@ -20,11 +20,11 @@ from ..linalg.columns import plain
 from ..linalg.covariances import Point, covariance
 from .leave_one_out import leave_one_out, leave_one_out_draws
 
-HELD = 2**22  # entries of f, rows times draws, held at once
+HELD = 2**22  # entries of f, rows times draws, in memory at once
 
 
 class NoPosterior(AttributeError, ValueError):
-    """The spread of a point estimate was requested."""
+    """The posterior variance of a point estimate was requested."""
 
 
 class Posterior(Protocol):
@@ -35,27 +35,27 @@ class Posterior(Protocol):
     @property
     def mean(self) -> Array: ...
     @property
-    def pairs(self) -> tuple[Pair, ...]: ...  # draws with those of latent entries' parameters
+    def pairs(self) -> tuple[Pair, ...]: ...  # draws with parameters of latent entries
     def variance(self) -> Array: ...
-    def covariance(self, where: slice | None = None) -> Array: ...  # of some coefficients
+    def covariance(self, where: slice | None = None) -> Array: ...  # of a slice of the coefficients
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
-    def reported(self, C: Columns) -> tuple[Array, Array]: ...  # moments of what is reported
+    def reported(self, C: Columns) -> tuple[Array, Array]: ...  # with the reported covariance
     def quantiles(
         self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
     ) -> Array: ...  # extra: variance of f outside theta
     def sample(self, n: int, rng: np.random.Generator) -> Array: ...
-    def left_out(self, problem: Problem) -> tuple[Array, Array]: ...  # moments without the row
+    def left_out(self, problem: Problem) -> tuple[Array, Array]: ...  # leave-one-out moments
 
 
 @dataclass(frozen=True)
 class GaussianPosterior:
     """Variational posterior.
 
-    ``response`` is the inverse of the Hessian of the bound: how the mean changes with the gradient
-    of a row once all other rows have been updated.  Under the augmented bound the covariance
-    understates it, which matters where a row is one of few of its group.  Under the tight bound
-    they are equal at the optimum; close to it, a row of leverage near one needs the response.
-    All reported variances are multiplied by ``scale``.
+    ``response`` is the inverse Hessian of the bound: the change of the mean with the gradient of a
+    row after all other rows have been updated.  Under the augmented bound the covariance is
+    smaller, which matters for rows in small groups.  Under the tight bound both are equal at the
+    optimum; near the optimum, rows with leverage near one need the response.  All reported
+    variances are multiplied by ``scale``.
     """
 
     has_spread: ClassVar[bool] = True
@@ -78,13 +78,13 @@ class GaussianPosterior:
 
     def moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = moments(Rows(C), self.coef)
-        return m, self.scale * v + 0.0 * m  # an array in the library of m
+        return m, self.scale * v + 0.0 * m  # in the array library of m
 
     def reported(self, C: Columns) -> tuple[Array, Array]:
         return self.moments(C)
 
     def blocks(self, where: slice, r: int) -> Array:
-        """Covariances of the effects of each group, ``(groups, r, r)``."""
+        """Covariances of the random effects of each group, ``(groups, r, r)``."""
         return self.scale * self.coef.cov.blocks(where, r)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
@@ -99,7 +99,7 @@ class GaussianPosterior:
         m, v = problem.moments(self.coef)
         local = problem.model.likelihood.expected(y, m, v)
         rest = problem.outside()
-        centre, left = leave_one_out(m, v - rest, local, gone)  # a row informs coefficients only
+        centre, left = leave_one_out(m, v - rest, local, gone)  # a row affects only coefficients
         if self.response is not None:
             reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
             centre = leave_one_out(m, reach, local._replace(w=local.h), gone)[0]
@@ -110,10 +110,10 @@ class GaussianPosterior:
         return m, v
 
     def _without_label(self, problem: Problem, part: LatentRows) -> tuple[Array, Array]:
-        """Moments of f at rows with latent entries, without the row.
+        """Leave-one-out moments of f at rows with latent entries.
 
-        Its quadratic contribution in its fitted columns is removed from the coefficients, and its
-        latent entries are predicted from the others.
+        The row's quadratic contribution, in its imputed columns, is removed from the coefficients;
+        its latent entries are predicted from its observed entries.
         """
         model, coef = problem.model, self.coef
         new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
@@ -131,7 +131,7 @@ class GaussianPosterior:
 def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covariance | None:
     """Inverse Hessian of the augmented bound at a state, for leave-one-out means.
 
-    ``None`` if a variance exceeds its posterior variance by a factor ``max_ratio``.
+    ``None`` if a variance exceeds the posterior variance by more than a factor ``max_ratio``.
     """
     problem = replace(problem, latents=state.latents)
     y, c = map(to_numpy, (problem.y, problem.c))
@@ -139,24 +139,24 @@ def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covari
     P, old = problem.model.precision(state.priors), state.coef.cov
     try:
         inverse = covariance(H, P, retry=False)
-    except np.linalg.LinAlgError:  # few rows have any curvature
+    except np.linalg.LinAlgError:  # too few rows have curvature
         return None
-    # where classes are far apart none has, and along a flat prior the mean would diverge
+    # separated classes have none, and along a flat prior the mean would diverge
     return None if np.max(inverse.diag() / old.diag()) > max_ratio else inverse
 
 
 @dataclass(frozen=True)
 class CentredPosterior(GaussianPosterior):
-    r"""Variational posterior of one of K classes that have a joint likelihood.
+    r"""Variational posterior of one of K classes with a joint likelihood.
 
-    Moments of f are those of independent :math:`\theta_k`.  What is reported of coefficients is
-    about their differences to the mean of all classes, whose covariance is
+    Moments of f are for independent :math:`\theta_k`.  Reported coefficients are differences to the
+    mean over classes, with covariance
 
     .. math:: \Big(1 - \frac2K\Big)\Sigma_k + \frac1{K^2}\sum_j\Sigma_j .
     """
 
-    every: tuple[Coef, ...] = ()  # of all classes,
-    number: int = 0  # of which this is one
+    every: tuple[Coef, ...] = ()  # all classes,
+    number: int = 0  # and the index of this class
 
     def _centred(self, own: Array, each: Iterator[Any]) -> Array:
         K = len(self.every)
@@ -181,7 +181,7 @@ class CentredPosterior(GaussianPosterior):
         return self.sample_all(n, rng)[self.number]
 
     def sample_all(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws of all classes together, ``(classes, n, K)``."""
+        """Joint draws of all classes, ``(classes, n, K)``."""
         theta = np.stack([coef.mean + coef.cov.sample(n, rng) for coef in self.every])
         return theta - theta.mean(axis=0)
 
@@ -231,7 +231,7 @@ class DrawsPosterior:
             f[:, block] = np.quantile(C[block] @ self.flat.T, levels, axis=1)
         if not np.any(extra):
             return f
-        # the variance outside theta is Gaussian: widen the spread of the draws by it
+        # the variance outside theta is Gaussian: rescale the draws to include it
         m, v = self.moments(C)
         return m + (f - m) * np.sqrt(1.0 + extra / np.maximum(v, 1e-300))
 
@@ -241,10 +241,10 @@ class DrawsPosterior:
     def left_out(
         self, problem: Problem, max_draws: int = 1000, max_pairs: int = 200
     ) -> tuple[Array, Array]:
-        """Draws are weighted by one over the likelihood of the label.
+        """Importance weights of the draws are one over the likelihood of the label.
 
-        At rows with latent entries these are integrated out first, so that weights vary less.
-        About ``max_draws`` draws are used, ``max_pairs`` of them at rows with latent entries.
+        Latent entries of rows are integrated out first, so that weights vary less.  About
+        ``max_draws`` draws are used, ``max_pairs`` of them at rows with latent entries.
         """
         lik, flat = problem.model.likelihood, self.flat
         flat = flat[:: max(1, flat.shape[0] // max_draws)]
@@ -266,11 +266,11 @@ class DrawsPosterior:
 
 @dataclass(frozen=True)
 class PointPosterior:
-    """A point estimate, whose methods raise an error where a spread is needed.
+    """A point estimate; methods that need a posterior variance raise an error.
 
-    ``curvature`` is the covariance that the smoothed loss would give: leverages for the link, and
-    the prior of a stream that goes on from the estimate.  ``eps`` is the smoothing at which it is
-    measured.
+    ``curvature`` is the covariance under the smoothed loss: for leverages of the link, and as the
+    prior of a stream that continues from the estimate.  ``eps`` is the smoothing for this
+    covariance.
     """
 
     has_spread: ClassVar[bool] = False
@@ -300,7 +300,7 @@ class PointPosterior:
         m, v = problem.moments(Coef(self.mean, self.curvature))
         local = problem.model.likelihood.expected(y, m, self.eps**2)
         m, _ = leave_one_out(m, v, local, gone)
-        return m, np.zeros_like(m)  # the estimate itself has no variance
+        return m, np.zeros_like(m)  # a point estimate has no variance
 
 
 # ---------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def by_pairs(model: Model, X: Any, pairs: tuple[Pair, ...]) -> tuple[Array, Arra
 
 
 def mixture(m: Array, v: Array, weight: Array | None = None) -> tuple[Array, Array]:
-    """Mean and variance of mixtures of Gaussians along the first axis."""
+    """Mean and variance of Gaussian mixtures along the first axis."""
     share = np.full(m.shape, 1.0 / m.shape[0]) if weight is None else weight
     mean = np.sum(share * m, axis=0)
     return mean, np.sum(share * (v + (m - mean) ** 2), axis=0)

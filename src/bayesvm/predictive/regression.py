@@ -1,15 +1,15 @@
-r"""Fits of numbers: the tube, predictions and intervals from training rows left out.
+r"""Regression: the tube, predictions, and intervals from leave-one-out residuals.
 
-Numbers are fitted in units in which they have mean zero and variance one,
-:math:`y = \text{level} + \text{unit}\,(f + \text{noise})`.  An interval of a new number is
+Targets are standardised to mean zero and variance one,
+:math:`y = \text{level} + \text{unit}\,(f + \text{noise})`.  The interval of a new target is
 
 .. math:: m(x) + q_\alpha\sqrt{v(x) + s^2},
 
 with *m*, *v* moments of f, :math:`s^2` the variance of the noise under the likelihood, and *q*
-quantiles of the same ratio at training rows, each left out:
-:math:`z_i = (y_i - m_{-i}) / \sqrt{v_{-i} + s^2}`.  So intervals do not rest on the shape of the
-likelihood, which need not be that of the noise; this is the jackknife of conformal prediction, with
-moments without a row in closed form.
+quantiles of the standardised leave-one-out residuals of the training rows,
+:math:`z_i = (y_i - m_{-i}) / \sqrt{v_{-i} + s^2}`.  Intervals thus do not depend on the shape of
+the likelihood, which may be wrong for the noise; this is the jackknife of conformal prediction,
+with leave-one-out moments in closed form.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .robust_covariance import robust_covariance
 
 
 class Unit(NamedTuple):
-    """From f of a fit to numbers as they were given."""
+    """Conversion between f and targets in their original unit."""
 
     level: float = 0.0
     scale: float = 1.0
@@ -44,12 +44,12 @@ class Unit(NamedTuple):
 
 
 class LeftOutResiduals(NamedTuple):
-    """Ratios z of training rows, each left out, in ascending order."""
+    """Standardised leave-one-out residuals z of training rows, in ascending order."""
 
     z: Array
-    low: Array  # places among all rows of the first copy of each row,
-    high: Array  # and of its last
-    tail: float  # mean distance of a residual beyond a large one
+    low: Array  # positions of the first copy of each row,
+    high: Array  # and of its last copy
+    tail: float  # mean excess of a residual over a large threshold
 
     @classmethod
     def of(cls, loo: LooMoments, noise: EpsilonInsensitive) -> Self:
@@ -62,9 +62,9 @@ class LeftOutResiduals(NamedTuple):
         return cls(z[order], high - c + np.minimum(c, 1.0), high, tail)
 
     def quantile(self, level: float) -> float:
-        """With a new row counted: n rows cut the line into n + 1 pieces of equal probability.
+        """Quantile with a new row included: n rows give n + 1 intervals of equal probability.
 
-        Beyond the outermost row the likelihood's exponential tail goes on.
+        Beyond the outermost row the exponential tail of the likelihood is used.
         """
         total, first = self.high[-1] + 1.0, float(self.low[0])
         at = level * total
@@ -78,7 +78,7 @@ class LeftOutResiduals(NamedTuple):
 
 @dataclass(frozen=True)
 class Regression(Fit):
-    """A fitted machine of numbers: one, and no classes."""
+    """A fitted regression: one model, and no classes."""
 
     unit: Unit = field(default_factory=Unit)
     residuals: LeftOutResiduals | None = None
@@ -89,11 +89,11 @@ class Regression(Fit):
         return cast(EpsilonInsensitive, self.machines[0].model.likelihood)
 
     def std(self, v: Array) -> Array:
-        """Standard deviation of numbers given moments of f."""
+        """Standard deviation of targets for given moments of f."""
         return self.unit.scale * np.sqrt(v + self.noise.variance)
 
     def interval(self, m: Array, v: Array, tails: tuple[float, float]) -> tuple[Array, Array]:
-        """Ends of intervals of numbers given moments of f."""
+        """Ends of prediction intervals for given moments of f."""
         assert self.residuals is not None
         low, high = (self.residuals.quantile(level) for level in tails)
         middle, sd = self.unit.back(m), self.std(v)
@@ -107,17 +107,17 @@ def choose_epsilon(
     max_inside: float = 0.95,
     widths: int = 96,
 ) -> float:
-    """Half the width of the tube under which leave-one-out residuals are most likely.
+    """Half the width of the tube that maximises the likelihood of leave-one-out residuals.
 
-    They are residuals of a fit without a tube, of absolute deviations, to ``min_rows`` rows or ten
-    for each coefficient.  At most a share ``max_inside`` of them is inside, as the others determine
-    the scale; ``widths`` are tried.
+    The residuals are from a fit without a tube (absolute deviations) to ``min_rows`` rows or ten
+    for each coefficient.  At most a share ``max_inside`` of them is inside the tube, because the
+    others determine the scale; ``widths`` are the candidates.
     """
     keep = max(min_rows, 10 * problem.model.width)
     if problem.n > keep:
         problem = problem.thinned(keep, rng)
     given: Any = problem.model.likelihood
-    # selection priors are for the augmented bound
+    # selection priors require the augmented bound
     seen = given.tightened(not problem.model.has_gates)
     machine, problem, _ = find_posterior(
         problem.with_likelihood(seen), VB(tol=1e-5, warm_rows=0), rng
@@ -127,7 +127,7 @@ def choose_epsilon(
     most = float(weighted_quantile(r, c, max_inside * float(c.sum()) * (1.0 - 1e-12)))
     tubes = np.linspace(0.0, most, widths)
     zero, fits = np.zeros_like(r), []
-    for epsilon in tubes.tolist():  # each with its likeliest scale if none is given
+    for epsilon in tubes.tolist():  # each with its maximum likelihood scale, unless given
         noise = EpsilonInsensitive(1.0 if given.gamma is None else given.gamma, epsilon)
         if given.gamma is None:
             noise = noise.update(float(c @ noise.log_prob(r, zero)), 0.0, float(c.sum()))
@@ -138,9 +138,9 @@ def choose_epsilon(
 def with_residuals(
     fit: PosteriorFit, covariance: str = "robust", max_rows: int = 10_000
 ) -> tuple[BinaryModel, LeftOutResiduals]:
-    """A model of numbers with its robust covariance, and leave-one-out residuals of some rows.
+    """A regression model with robust covariance, and leave-one-out residuals of a subset of rows.
 
-    Quantiles at 5 % of 10,000 rows vary by 0.2 % of the rows.
+    The sampling error of the 5 % quantile of 10,000 rows is 0.2 % of the rows.
     """
     machine, problem, _ = fit
     subset, share = problem, 1.0

@@ -1,15 +1,15 @@
 r"""The prior variance of coefficients, chosen by leave-one-out log loss.
 
-Where a prior leaves its variance open (``Ridge(select=True)``), it is chosen before the fit:
+If the variance of a prior is open (``Ridge(select=True)``), it is chosen before the fit:
 
-1. :math:`\sigma_0^2` maximises the evidence of a normalised likelihood: that of the model, or the
-   logistic one in place of a pseudo-likelihood, whose evidence says nothing of the variance.
-2. For each factor *k* of a grid the posterior under the variance :math:`\sigma_0^2 / k` gives the
-   moments of f at every row left out, in closed form, and a link is fitted to them.  The factor of
-   least log loss is chosen, with a weak prior about 4.
+1. :math:`\sigma_0^2` maximises the evidence of the likelihood if it is normalised, else of the
+   logistic likelihood, because the evidence of a pseudo-likelihood is not informative.
+2. For each factor *k* of a grid, the posterior with prior variance :math:`\sigma_0^2 / k` gives
+   leave-one-out moments of f in closed form, and a link is fitted to them.  The factor with the
+   lowest log loss is chosen, with a weak prior centred at 4.
 
-The link has a slope of its own, so that the loss judges the direction of the coefficients rather
-than their size.
+The link has its own slope, so the loss depends on the direction of the coefficients rather than on
+their size.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def select_ridge(
     factors: Sequence[float] = (4.0**-6, 0.25, 1.0, 4.0, 16.0, 64.0),
     rows_per_coefficient: int = 10,
 ) -> tuple[tuple[Prior, ...], State | None]:
-    """Priors of all terms with chosen variances, and a state to start from.
+    """Priors of all terms with chosen variances, and an initial state.
 
-    At most ``rows_per_coefficient`` rows for each coefficient (and at least 2,000) are used; where
-    these are not all rows there is no state.  The first factor, almost without a penalty, is for
-    columns with outliers, which need a coefficient of dozens; it is tried where the rarer class has
+    At most ``rows_per_coefficient`` rows per coefficient (and at least 2,000) are used; if these
+    are not all rows there is no initial state.  The first factor, nearly without a penalty, is for
+    columns with outliers, which may need large coefficients; it is tried if the rarer class has
     that many rows.
     """
     rows = rows_per_coefficient * problem.model.width
     subset = _balanced_subset(problem, max(2000, rows))
-    weight = effective(subset.c, subset.unit)  # class weights are not more rows
+    weight = effective(subset.c, subset.unit)  # class weights do not count as additional rows
     model, likelihood, rng = subset.model, subset.model.likelihood, np.random.default_rng(0)
 
     normalised = likelihood if likelihood.normalised else Logistic()
@@ -57,7 +57,7 @@ def select_ridge(
     if masses(subset.y, subset.copies).min() <= rows:
         factors = factors[1:]
     least, best, best_state = np.inf, problem.model.priors, state
-    for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # neighbours start each other
+    for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # warm starts between neighbours
         pairs = zip(subset.model.priors, learned_states, strict=True)
         priors = tuple(Fixed(k / s.variance) if prior.is_open else prior for prior, s in pairs)
         model = replace(subset.model.with_priors(priors), likelihood=likelihood.tightened())
@@ -72,7 +72,7 @@ def select_ridge(
 
 
 def _balanced_subset(problem: Problem, rows: int) -> Problem:
-    """At most so many rows in memory, half of each label if possible, weighted accordingly."""
+    """At most ``rows`` rows in memory, half of each label if possible, reweighted accordingly."""
     subset, share = problem.balanced(rows, np.random.default_rng(0))
     engine = problem.engine
     if engine.on_device or not problem.blocks.in_memory:
@@ -81,6 +81,6 @@ def _balanced_subset(problem: Problem, rows: int) -> Problem:
         subset,
         model=replace(subset.model, dtype="float64"),
         engine=engine,
-        c=subset.c * (share / share.min()),  # rows of the label that is thinned less count once
+        c=subset.c * (share / share.min()),  # rows of the subsampled label count once
     )
     return subset if subset.blocks.ready else subset.assembled()

@@ -1,29 +1,29 @@
-r"""Robust covariance of the coefficients: how far estimates would vary with other observations.
+r"""Robust (sandwich) covariance of the coefficients: their variance over repeated samples.
 
-A posterior has the scale of its likelihood, and a pseudo-likelihood such as the hinge has a scale
-of its own.  The sandwich covariance has the scale of the data.  With curvature *A* of the expected
-log likelihood, prior precision *P* and the sum *J* of the squared scores of independent units,
+A posterior depends on the scale of its likelihood, which is arbitrary for a pseudo-likelihood such
+as the hinge.  The sandwich covariance does not.  With curvature *A* of the expected log likelihood,
+prior precision *P* and the sum *J* of the squared scores of independent units,
 
 .. math::
 
     \mathrm{Cov}(\hat\theta - \theta) = W (J + tP) W, \qquad W = (A + P)^{-1}, \qquad
     J = \sum_g s_g s_g^\top .
 
-The units are rows, :math:`s_i = g_i c_i / (1 - h_i v_i)` with the score of a row at f without it
+The units are rows, :math:`s_i = g_i c_i / (1 - h_i v_i)` with the leave-one-out score of a row
 (HC3), or groups, with their scores after the random effects are integrated out; groups of one row
-are rows.  The term *tP* counts the shrinkage :math:`-WP\theta`: *t* is the mean of
-:math:`P_jE\theta_j^2`.  A ridge that was chosen for predictions is stronger than the evidence says,
-so *A*, *J* and :math:`E\theta^2` are taken where the prior precision is :math:`P/s`, with *s* by
-the evidence.  A pseudo-likelihood has no evidence, and *t* is one there.
+count as rows.  The term *tP* accounts for the shrinkage :math:`-WP\theta`: *t* is the mean of
+:math:`P_jE\theta_j^2`.  A ridge chosen for predictions is stronger than the evidence supports, so
+*A*, *J* and :math:`E\theta^2` are computed for the prior precision :math:`P/s`, with *s* chosen by
+the evidence.  A pseudo-likelihood has no evidence; there *t* is one.
 
-With few units, or units that all have one label, *J* is uncertain and tends to be too small.
+With few units, or units with equal labels, *J* is uncertain and tends to be too small.
 Correlations are therefore taken from :math:`(nJ + KA)/(n + K)`, for *n* units and *K* coefficients,
-and variances are at least those with *A* in the place of *J*.
+and variances are at least the variances with *A* in place of *J*.
 
-A calibrated link corrects the size of f and its level, and has an uncertainty of its own.  For
-probabilities the covariance is :math:`WJW` without the directions of both.  Effects of columns that
-are correlated also depend on directions in which coefficients are shrunk: there
-:math:`WP\,E\theta\theta^\top PW` is added.
+A calibrated link corrects the scale and the level of f, and adds uncertainty.  For probabilities
+the covariance is :math:`WJW` without these two directions.  Effects of correlated columns also
+depend on directions in which coefficients are shrunk: there :math:`WP\,E\theta\theta^\top PW` is
+added.
 
 References
 ----------
@@ -56,18 +56,18 @@ from .posterior import DrawsPosterior, GaussianPosterior
 
 @dataclass(frozen=True)
 class RobustCovariance:
-    """From the posterior of a model to one with a robust covariance.
+    """Converts the posterior of a model to one with a robust covariance.
 
-    Each root F, ``(p, p)``, is of a covariance FF' of the first p coefficients.
+    Each root F, ``(p, p)``, stands for a covariance FF' of the first p coefficients.
     """
 
-    by: float = 1.0  # factor of the variances of all coefficients that ``root`` does not describe
+    by: float = 1.0  # factor of the variances of all other coefficients
     root: Array | None = None
-    effect_root: Array | None = None  # without the directions that a link corrects, for effects
-    link_root: Array | None = None  # without shrinkage either, for probabilities
+    effect_root: Array | None = None  # for effects: without the directions that a link corrects
+    link_root: Array | None = None  # for probabilities: also without shrinkage
 
     def posterior(self, post: Any, which: str = "root") -> Any:
-        """A posterior of this width, by one of the roots."""
+        """A posterior with the covariance of one of the roots."""
         root = self.root if getattr(self, which) is None else getattr(self, which)
         k = float(np.sqrt(self.by))
         if isinstance(post, DrawsPosterior):
@@ -82,9 +82,9 @@ class RobustCovariance:
 
 
 def _moved(post: DrawsPosterior, root: Array | None, k: float) -> Array:
-    """Deviations of draws from their mean, moved linearly to the covariance of ``root``.
+    """Deviations of draws from their mean, transformed linearly to the covariance of ``root``.
 
-    Coefficients that it does not describe follow by their regression on the others.
+    Other coefficients follow by their regression on these.
     """
     gap = post.theta - post.mean
     if root is None:
@@ -106,12 +106,12 @@ def robust_covariance(
     rare: float,
     marginal: Marginal | None = None,
 ) -> RobustCovariance | None:
-    """The robust covariance of a posterior; ``None`` where the posterior keeps its own.
+    """The robust covariance of a posterior; ``None`` if the posterior keeps its covariance.
 
     ``loo`` are moments at the rows of ``subset``, and ``rare`` is the weight of the rows of the
-    rarer label, or of all rows of a regression.  It is the sandwich over rows, or where rows have
-    groups over these, for the coefficients that all groups share: from derivatives with the effects
-    of the groups integrated out, the ``marginal`` if these are known.
+    rarer label, or of all rows of a regression.  It is the sandwich over rows or, with groups, over
+    groups for the fixed effects: from the derivatives with random effects integrated out,
+    ``marginal``, if known.
     """
     model, is_drawn = problem.model, isinstance(post, DrawsPosterior)
     latent_draws = model.is_latent and is_drawn  # cells were drawn with the coefficients
@@ -126,7 +126,7 @@ def robust_covariance(
     whole = not (underdetermined or model.is_latent or few_draws)
     P = model.precision(priors)
     simple = problem.form == "dense" and not model.has_residual and isinstance(P, np.ndarray)
-    # draws may start with coefficients at zero, and infinite precisions
+    # coefficients drawn as zero have infinite precision
     if whole and simple and np.all(np.isfinite(P)):
         with suppress(np.linalg.LinAlgError):
             return _by_rows(problem, coef, P, rare)
@@ -143,7 +143,7 @@ def robust_covariance(
 
 
 def _by_groups(marginal: Marginal, post: Any, by: float) -> RobustCovariance:
-    """The sandwich over groups, whose variances are at least ``by`` times the posterior's."""
+    """The sandwich over groups, with variances at least ``by`` times the posterior's."""
     scores, P, p = marginal.scores, marginal.P, marginal.beta.size
     G = float(np.count_nonzero(np.any(scores != 0.0, axis=1)))
     J = (G + 2.0) / max(G - 1.0, 1.0) * scores.T @ scores
@@ -155,10 +155,10 @@ def _by_groups(marginal: Marginal, post: Any, by: float) -> RobustCovariance:
 def _by_rows(
     problem: Problem, coef: Coef, P: Array, rare: float, rounds: int = 8
 ) -> RobustCovariance:
-    """The sandwich over rows, at the posterior whose prior variances have the most evidence.
+    """The sandwich over rows, at the posterior whose prior variances maximise the evidence.
 
-    Each round is MacKay's step for the scale s of the prior variances and Newton's for the mean,
-    until the mean moves by less than a tenth of a standard deviation.
+    Each round is MacKay's step for the scale s of the prior variances and a Newton step for the
+    mean, until the mean changes by less than a tenth of a standard deviation.
     """
     if not problem.model.likelihood.is_tight:
         problem = problem.with_likelihood(problem.model.likelihood.tightened())
@@ -169,12 +169,12 @@ def _by_rows(
     for _ in range(rounds):
         sums, old = problem.expectations(coef, gram=True), coef
         A, aim = sums.S.M, sums.S.M @ coef.mean + sums.g
-        shrunk = 1e-4 * np.diag(A) < P  # not the intercept, whose prior is almost flat
+        shrunk = 1e-4 * np.diag(A) < P  # not the intercept, whose prior is nearly flat
         if not (problem.model.likelihood.normalised and shrunk.any()):
             break
         cov = FullCovariance(*scaled_cholesky(A + np.diag(np.where(shrunk, P / s, P))))
         square, relative = P * cov.solve(aim) ** 2, P * cov.diag()
-        # s is one where the rows determine no coefficient
+        # s is one if the rows determine no coefficient
         s = (square[shrunk].sum() + 1e-6) / (np.sum(1.0 - relative[shrunk] / s) + 1e-6)
         cov = FullCovariance(*scaled_cholesky(A + np.diag(np.where(shrunk, P / s, P))))
         coef = Coef(cov.solve(aim), cov)
@@ -184,7 +184,7 @@ def _by_rows(
     spread, shrinkage = _sandwich(
         A, squared_scores(problem, old), P, np.where(shrunk, t, 1.0), problem.weight
     )
-    # Student's distribution of few rows of one label has a larger variance
+    # Student's distribution accounts for few rows of one label
     whole = (1.0 + 2.0 / max(rare, 1.0)) * (spread + shrinkage)
     terms = zip(problem.model.terms, problem.model.slices, strict=True)
     level = np.array([at.start for term, at in terms if term.name == "intercept"], dtype=int)
@@ -200,10 +200,10 @@ def _by_rows(
 
 
 def squared_scores(problem: Problem, coef: Coef, least: float = 0.02) -> Array:
-    """Sum of the squared scores of rows, each at moments of f without the row, ``(K, K)``.
+    """Sum of the squared leave-one-out scores of rows, ``(K, K)``.
 
-    For a quadratic loss that score is :math:`g / (1 - hv)` (HC3); the denominator is at ``least``
-    this.  A row of sample weight two is two rows; class weights multiply the score of each.
+    For a quadratic loss the score is :math:`g / (1 - hv)` (HC3), with denominators of at least
+    ``least``.  Sample weight two counts as two rows; class weights multiply the score of each.
     """
     m, v = problem.moments(coef)
     y, c, unit = to_numpy(problem.y), to_numpy(problem.c), to_numpy(problem.unit)
@@ -214,7 +214,7 @@ def squared_scores(problem: Problem, coef: Coef, least: float = 0.02) -> Array:
 
 
 def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Array, Array]:
-    """W J W of so many units, and W t P W for shrinkage, with W the inverse of A + P."""
+    """W J W for ``units`` units, and W t P W for shrinkage, with W the inverse of A + P."""
     W = np.linalg.inv(A + np.diag(P))
     robust, model = W @ J @ W, W @ A @ W
     spread = (units * robust + P.size * model) / (units + P.size)
@@ -222,7 +222,7 @@ def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Arr
 
 
 def _at_least(V: Array, variances: Array) -> Array:
-    """A covariance of the same correlations with at least these variances."""
+    """A covariance with the same correlations and at least these variances."""
     by = np.sqrt(np.maximum(variances / np.maximum(np.diag(V), np.finfo(float).tiny), 1.0))
     return V * np.outer(by, by)
 
@@ -243,14 +243,14 @@ def factor(
     chosen: bool = False,
     unit: Array | float = 1.0,
 ) -> float:
-    r"""What variances of f are multiplied by: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
+    r"""Inflation factor of the variances of f: :math:`\sum v_i^2\tilde g_i^2 / \sum v_i^2 h_i`.
 
-    For models without a matrix of curvatures (kernels, groups, more columns than rows).  Both sums
-    are variances of the mean of f at row *i* due to the label of that row, by the data and by the
-    model; class weights, ``unit``, multiply the slope of a row.  ``rest`` is what of ``v`` no row
-    can reduce.  From one to nine: where classes are far apart curvatures vanish.  If the kernel was
-    ``chosen`` on the same rows it is divided by :math:`(1 - \sum h_iv_i/n)^2`, as in generalised
-    cross-validation.
+    For models without a curvature matrix (kernels, groups, more columns than rows).  Both sums are
+    variances of the mean of f at row *i* due to the row's label, estimated from the data and by the
+    model; class weights, ``unit``, multiply the slope of a row.  ``rest`` is the part of ``v`` that
+    no observation can reduce.  Limited to one to nine: for well separated classes curvatures
+    vanish.  If the kernel was ``chosen`` on the same rows it is divided by
+    :math:`(1 - \sum h_iv_i/n)^2`, as in generalised cross-validation.
     """
     smooth, reducible, (y, left_m, left_v, c) = likelihood.tightened(), v - rest, loo
     h = smooth.expected(y, m, v).h
