@@ -63,7 +63,7 @@ __all__ = [
     "to_onnx",
 ]
 
-# where the names that are not modules come from; everything is imported when it is first used
+# modules of the public names; a module is imported on first use
 _SOURCES = {
     "AdditiveSVC": "estimators.additive",
     "BayesianLinearSVC": "estimators.linear",

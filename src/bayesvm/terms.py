@@ -1,7 +1,7 @@
 """The terms of an additive model: parts of the input, each with a prior.
 
 A part names the columns of the input that it reads.  Bound to training rows it becomes a design
-(:mod:`bayesvm.designs`), which turns any rows into columns of the model.
+(:mod:`bayesvm.designs`), which computes the columns of the model for any rows.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = ["Columns", "Groups", "Intercept", "Missing", "Part", "Process", "Term
 
 
 class TrainingRows(NamedTuple):
-    """Training rows that parts are bound to."""
+    """Training rows to which parts are bound."""
 
     layout: Layout
     X: Any
     c: Array
-    levels: Sequence[int]  # number of groups of each factor, in the order of the layout's
+    levels: Sequence[int]  # number of groups of each factor, in the order of the layout
     rng: np.random.Generator
     choose_imputer: Callable[[Any, int, int], Any]
     choose_kernel: Callable[[Any, float], tuple[Any, bool]]
     centred: bool = True  # whether there is an intercept, so that columns can be centred
-    groups: tuple[int, ...] | None = None  # of columns that share a length scale
-    units: Array | None = None  # of indicators in distances, NaN for other columns
+    groups: tuple[int, ...] | None = None  # of columns with a common length scale
+    units: Array | None = None  # scales of indicators in distances, NaN for other columns
 
 
 class Part:
-    """Base of the parts of an additive model."""
+    """Base class of the parts of an additive model."""
 
     default_prior: ClassVar[Any] = "auto"
     is_intercept: ClassVar[bool] = False
@@ -50,11 +50,11 @@ class Part:
 
     @property
     def factor(self) -> Any:
-        """Name or position of the column that names groups, if it reads one."""
+        """Name or position of the column of groups, if the part reads one."""
         return None
 
     def reads(self, layout: Layout) -> Array:
-        """Positions of the columns that it reads, among the columns of numbers."""
+        """Positions of the part's columns among the numeric columns."""
         return np.empty(0, dtype=int)
 
     def bind(self, rows: TrainingRows) -> Any:
@@ -82,10 +82,9 @@ class Columns(Part):
 
     Parameters
     ----------
-    columns : list of names or positions, optional
-        Which; by default all that do not name groups.
+    The columns; by default all except columns of groups.
     standardize : bool, default=True
-        Centre and scale them inside; without an :class:`Intercept` among the terms, only scale.
+        Centre and scale them internally; without an :class:`Intercept` term, only scale.
         Coefficients are reported on the scale of the input.
     """
 
@@ -107,17 +106,17 @@ class Columns(Part):
 
 @dataclass(frozen=True)
 class Missing(Part):
-    """Columns some of whose cells are missing (NaN): latent variables with a Gaussian distribution.
+    """Columns with missing cells (NaN), modelled as latent Gaussian variables.
 
-    The cells are learned together with the classifier and averaged over in prediction; right where
-    the probability to be missing depends on observed values only.
+    The cells are learned together with the classifier and averaged over in prediction; valid if the
+    probability of being missing depends on observed values only (missing at random).
 
     Parameters
     ----------
     part : Columns, default=Columns()
         The columns.
     imputer : "model" or an object of :mod:`bayesvm.designs.imputation`, default="model"
-        The distribution of a row of them: any covariance, or few factors where columns are many.
+        Joint distribution of the columns: full covariance, or few factors for many columns.
     """
 
     part: Columns = Columns()
@@ -144,19 +143,19 @@ class Missing(Part):
 
 @dataclass(frozen=True)
 class Groups(Part):
-    """Effects of the groups that a column names: an intercept for each, perhaps slopes.
+    """Random effects of the groups in a column: random intercepts and, optionally, slopes.
 
-    Groups not seen in training are averaged over.  The prior is by default a variance with a
-    half-Cauchy scale, or with slopes a covariance under an inverse Wishart law.
+    Groups not seen in training are averaged over.  The default prior is a variance with a
+    half-Cauchy scale or, with slopes, an inverse Wishart covariance.
 
     Parameters
     ----------
     column : name or position
-        Column with the labels of groups, of any kind.
+        Column with the labels of groups, of any type.
     slopes : list of names or positions, default=()
-        Columns of numbers that have a slope in each group.
+        Numeric columns with a random slope.
     intercept : bool, default=True
-        Whether each group has an intercept.
+        Whether each group has a random intercept.
     """
 
     column: Any
@@ -187,27 +186,27 @@ class Groups(Part):
 
 @dataclass(frozen=True)
 class Process(Part):
-    r"""A smooth function of some columns: a Gaussian process of low rank.
+    r"""A smooth function of one or more columns: a low-rank Gaussian process.
 
     :math:`f(x) = k(x, Z)\,K_{ZZ}^{-1/2}\,\theta` at points *Z* among the rows.  Its prior is
-    by default a ridge, whose variance is the squared amplitude of the function, learned.  The
-    length scale of a kernel given by its name is learned too, by the bound on the evidence; a
-    kernel given as an object is taken as it is.
+    by default a ridge, whose learned variance is the squared amplitude of the function.  The length
+    scale of a kernel given by name is learned too, by maximising the bound on the evidence; a
+    kernel object is used unchanged.
 
     Parameters
     ----------
     columns : list of names or positions, optional
-        Inputs of the function; by default all columns that do not name groups.
+        Inputs of the function; by default all columns except columns of groups.
     kernel : str or an object of :mod:`bayesvm.kernels`, default="rbf"
         A name means the kernel with length scale :math:`\sqrt p` of *p* standardised columns times
-        4, 2, 1, 1/2, ..., or 1/16, whichever has most evidence (on at most 2,000 rows).
+        the factor (4, 2, 1, 1/2, ..., 1/16) with most evidence (on at most 2,000 rows).
     n_inducing : int, "auto" or None, default=50
-        Number of points; ``None`` takes every distinct row, ``"auto"`` every distinct row up to
-        1,000, of more up to 500.
+        Number of inducing points; ``None`` uses every distinct row, ``"auto"`` every distinct row
+        up to 1,000, beyond that up to 500 points.
     inducing : {"kmeans", "random"} or array of shape (m, p), default="kmeans"
-        How they are chosen, or the points themselves.
+        How the points are chosen, or the points themselves.
     standardize : bool, default=True
-        Centre and scale the columns inside.
+        Centre and scale the columns internally.
     """
 
     columns: Any = None
@@ -225,7 +224,7 @@ class Process(Part):
 
     def bind(self, rows: TrainingRows) -> Any:
         from .gp.inducing import Enough, Smooth, inducing_points
-        from .gp.sites import extent_of  # other terms do not need processes
+        from .gp.sites import extent_of  # other terms do not need Gaussian processes
         from .kernels import with_groups
 
         if isinstance(self.inducing, str) and self.inducing == "optimise":
@@ -243,7 +242,7 @@ class Process(Part):
         points = np.unique(inputs.columns(rows.X), axis=0)
         extent = extent_of(points, self.standardize, groups)
         kernel, named = rows.choose_kernel(self.kernel, extent)
-        kernel = kernel.kernel if named else kernel  # the prior has its amplitude
+        kernel = kernel.kernel if named else kernel  # the prior includes its amplitude
         kernel = with_groups(kernel, groups)
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far, inputs.still)
         rows_seen = np.asarray(points[:: 1 + len(points) // 1000])
@@ -254,7 +253,7 @@ class Process(Part):
 
 @dataclass(frozen=True, eq=False)
 class Picked(plain.Standardised):
-    """Some columns of the input on a common scale."""
+    """A subset of the input's columns on a common scale."""
 
     has_labels = True
 
@@ -268,7 +267,7 @@ class Picked(plain.Standardised):
 
 
 def read_terms(terms: Any) -> list[Term]:
-    """Terms as users write them: tuples of a name, a part and perhaps a prior.
+    """Terms as given by the user: tuples of a name, a part and optionally a prior.
 
     ``None`` is an intercept and all columns.
     """

@@ -1,8 +1,8 @@
-"""Comparing classifiers: run them on the same divisions of the same data, then test.
+"""Compare classifiers: evaluate them on the same splits of the same data, then test.
 
-:func:`evaluate` gives a tidy table.  On one data set two classifiers are compared by the combined
-5x2cv F test; over many data sets all of them by ranks: Friedman's test with the correction of Iman
-and Davenport, then Nemenyi's test of all pairs or that of Bonferroni and Dunn against one.
+:func:`evaluate` gives a tidy table.  Two classifiers on one data set are compared by the combined
+5x2cv F test; several classifiers over many data sets by ranks: Friedman's test with the correction
+of Iman and Davenport, then Nemenyi's test of all pairs or Bonferroni-Dunn against a control.
 """
 
 from .diagram import CriticalDifferenceDisplay

@@ -14,7 +14,7 @@ from .significance import bonferroni_dunn, friedman, nemenyi
 
 @dataclass(repr=False)
 class CriticalDifferenceDisplay(Display):
-    """Mean ranks on a line, and which of them do not differ significantly (Demšar 2006, Fig. 1).
+    """Critical-difference diagram: mean ranks on a line, with bars (Demšar 2006, Fig. 1).
 
     Parameters
     ----------
@@ -23,11 +23,11 @@ class CriticalDifferenceDisplay(Display):
     ranks : ndarray of shape (k,)
         Their mean ranks, 1 the best.
     critical_difference : float
-        Ranks further apart differ.
+        Mean ranks that differ by more are significantly different.
     groups : list of lists of str
-        Joined by bars: no two within differ.  Empty against a control.
+        Groups joined by bars: no two members differ significantly.  Empty with a control.
     control : str, default=None
-        The one that the others are compared with; the bar then spans what does not differ from it.
+        The control classifier; the bar then spans the ranks that do not differ from it.
 
     Examples
     --------
@@ -56,8 +56,8 @@ class CriticalDifferenceDisplay(Display):
     ) -> CriticalDifferenceDisplay:
         """Test and draw: a row per data set, a column per classifier.
 
-        ``test='bonferroni-dunn'`` compares with ``control``, by default the classifier of the best
-        rank; the default test, of all pairs, takes none.
+        ``test='bonferroni-dunn'`` compares with ``control``, by default the classifier with the
+        best rank; the default test compares all pairs and takes no control.
         """
         base = friedman(scores, lower_is_better)
         if test == "nemenyi":
@@ -77,7 +77,7 @@ class CriticalDifferenceDisplay(Display):
         return display.plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> CriticalDifferenceDisplay:
-        """Draw; what else is given goes to the lines from the axis to the names."""
+        """Draw; further arguments go to the lines from the axis to the names."""
         k, cd = len(self.names), self.critical_difference
         half = (k + 1) // 2
         ax = axes_for(self, ax, size=(6.4, 1.4 + 0.25 * half + 0.15 * len(self.groups)))

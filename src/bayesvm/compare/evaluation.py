@@ -1,4 +1,4 @@
-"""Fits of several estimators to the same divisions of several data sets."""
+"""Evaluate several estimators on the same splits of several data sets."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from ..inspection.tables import pandas_for
 
 KEYS = ("dataset", "split", "estimator")
 CLOCKS = ("fit_seconds", "score_seconds")
-FAILURE = "failure"  # column of the file: what went wrong, empty if nothing did
+FAILURE = "failure"  # column of the file: the error message, empty without an error
 RESERVED = (*KEYS, *CLOCKS, FAILURE, "key", "metric", "value")
-Task = dict[str, Any]  # KEYS of a fit, and "key", a digest of all that its result depends on
+Task = dict[str, Any]  # KEYS of a fit, and "key", a digest of all inputs of its result
 
 
 def brier(model: Any, X: Any, y: Any) -> float:
@@ -50,7 +50,7 @@ def count_vectors(model: Any, *_: Any) -> float:
     return float(np.sum(model.n_support_)) if hasattr(model, "n_support_") else float("nan")
 
 
-# Names that scikit-learn has only with the sign turned, and sizes of sparse machines.
+# Scores that scikit-learn defines only with the opposite sign, and sizes of sparse machines.
 METRICS: dict[str, Callable[[Any, Any, Any], float]] = {
     "error": lambda model, X, y: float(np.mean(model.predict(X) != y)),
     "log_loss": lambda model, X, y: log_loss(y, model.predict_proba(X), labels=model.classes_),
@@ -72,7 +72,7 @@ def evaluate(
     progress: bool | Callable[[int, int], Any] = False,
     error_score: float | Literal["raise"] = "raise",
 ) -> Any:
-    """Fit every estimator to every division of every data set, and score what was left out.
+    """Fit every estimator to every split of every data set, and score it on the test rows.
 
     Parameters
     ----------
@@ -80,37 +80,36 @@ def evaluate(
         Cloned before each fit.
     datasets : dict of name to data
         ``(X, y)``, a Bunch or dict with ``data`` and ``target``, or a function without arguments
-        that gives either (called where needed, so that large data are not sent between
-        processes).  X is an array, a sparse matrix, a data frame or a list of rows.
+        that returns either (called in the worker process, so that large data are not copied).  X is
+        an array, a sparse matrix, a data frame or a list of rows.
     splits : cross-validation splitter, int, list of (train, test), or dict; default=None
-        How to divide the rows: a splitter with a fixed ``random_state``, a number of folds, lists
-        of row numbers, or one of these for each data set by name.  ``None`` takes ``splits`` of the
-        Bunch (see :func:`~bayesvm.datasets.load_raetsch`).  All estimators meet the same divisions.
+        How to split the rows: a splitter with a fixed ``random_state``, a number of folds, lists of
+        row indices, or a dict of these by data set.  ``None`` uses ``splits`` of the Bunch (see
+        :func:`~bayesvm.datasets.load_raetsch`).  All estimators use the same splits.
     metrics : str, list of str, or dict of name to function; default='error'
-        'error', 'log_loss', 'brier' (squared errors of probabilities, summed over the classes, or
-        of one of two classes), 'rmse' (the root of brier), 'n_vectors', the name of any scorer of
-        scikit-learn, or ``function(model, X, y)``.
+        'error', 'log_loss', 'brier' (squared errors of probabilities, summed over the classes; for
+        two classes, of one of them), 'rmse' (the root of brier), 'n_vectors', the name of any
+        scorer of scikit-learn, or ``function(model, X, y)``.
     path : path-like, default=None
-        A CSV file that every result is added to as soon as it is known.  A later call with the same
-        file does only what is missing; a change of an estimator's parameters, of the data, of the
-        divisions or of a metric's function makes results missing.  Metrics of other names need
-        another file.
+        A CSV file to which every result is added immediately.  A later call with the same file
+        computes only missing results; a change of an estimator's parameters, the data, the splits
+        or a metric's function makes results missing.  Metrics with other names need another file.
     n_jobs : int, default=None
-        Fits at a time, each on one core; ``None`` is one per core.
+        Number of parallel fits, each on one core; ``None`` is one per core.
     progress : bool or function, default=False
-        Print the number of fits done to standard error, or call ``function(done, total)`` after
-        each fit.
+        Print the number of completed fits to standard error, or call ``function(done, total)``
+        after each fit.
     error_score : 'raise' or float, default='raise'
-        Score of a fit that fails.  'raise' stops there with an error that names it; earlier results
-        are in the file of ``path``.  With a number such as ``np.nan`` the evaluation continues, the
-        number is the score in table and file, and a FitFailedWarning has the reasons, which the
-        file keeps too; lines deleted from it are tried again.
+        Score of a failed fit.  'raise' stops with an error that names the fit; earlier results are
+        in the file of ``path``.  With a number such as ``np.nan`` the evaluation continues with
+        that score, and a FitFailedWarning has the reasons, which the file keeps too; lines deleted
+        from it are computed again.
 
     Returns
     -------
     frame : pandas.DataFrame
         Tidy: columns ``dataset``, ``split``, ``estimator``, ``metric``, ``value``, one row per
-        number; seconds to fit and to score are metrics too.  Names are those given.
+        score; the seconds to fit and to score are metrics too.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def evaluate(
                 report(count, len(tasks))
         results = _stored(file, [*tasks[0], *columns])
     frame = pd.DataFrame([task | results[_spelled(task)] for task in tasks])
-    failed = frame[frame[FAILURE].notna()].to_dict("records")  # now or in an earlier run
+    failed = frame[frame[FAILURE].notna()].to_dict("records")  # in this or an earlier run
     if failed:
         lines = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
         more = f"\n  and {len(failed) - 5} more" if len(failed) > 5 else ""
@@ -171,7 +170,7 @@ def _print_count(done: int, total: int) -> None:
 
 
 def _check(estimators: Any, datasets: Any, error_score: Any) -> None:
-    """Refuse what is not estimators and data sets by name."""
+    """Refuse arguments other than estimators and data sets by name."""
     for what, given in (("estimators", estimators), ("datasets", datasets)):
         if not isinstance(given, Mapping):
             raise ValueError(
@@ -192,7 +191,7 @@ def _check(estimators: Any, datasets: Any, error_score: Any) -> None:
 
 
 def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:
-    """The divisions of the 5x2cv tests: five times into halves, the classes in proportion.
+    """The splits of the 5x2cv tests: five times into stratified halves.
 
     Divisions 2i and 2i + 1 are the two halves of replication i, as
     :func:`~bayesvm.compare.f_test_5x2` expects them.
@@ -201,13 +200,13 @@ def five_by_two(random_state: int = 0) -> RepeatedStratifiedKFold:
 
 
 def score_table(frame: Any, metric: str) -> Any:
-    """Means over the divisions, data sets by estimators, from :func:`evaluate`; NaN if unknown."""
+    """Means over the splits, data sets by estimators, from :func:`evaluate`; NaN if incomplete."""
     known = list(frame["metric"].unique())
     if metric not in known:
         raise ValueError(f"metric must be one of {', '.join(map(repr, known))}; got {metric!r}.")
     part = frame[frame["metric"] == metric]
     cells = part.groupby(["dataset", "estimator"], sort=False)["value"]
-    # a mean over what happens to be known would compare different divisions
+    # a mean over the available splits only would compare different splits
     table = cells.agg(lambda values: values.mean(skipna=False)).unstack(sort=False)
     return table.loc[part["dataset"].unique(), list(part["estimator"].unique())]
 
@@ -216,9 +215,9 @@ def _complete(
     solve: Callable[[Task], Task], tasks: list[Task], columns: Sequence[str], path: Path,
     n_jobs: int | None,
 ) -> Iterator[int]:  # fmt: skip
-    """Solve the tasks that a file has no line for, and yield the number of tasks done so far.
+    """Run the tasks without a line in the file; yield the number of completed tasks.
 
-    Every result is on disk before it is counted, so that a run can be stopped at any time.
+    Every result is written before it is counted, so that a run can be interrupted at any time.
     """
     header = [*tasks[0], *columns]
     done = _stored(path, header)
@@ -239,7 +238,7 @@ def _complete(
 
 
 def _stored(path: Path, header: list[str]) -> dict[tuple[str, ...], Task]:
-    """Results in a file by their tasks; a last line that was cut off is taken away."""
+    """Results in a file by task; an incomplete last line is removed."""
     text = path.read_bytes() if path.exists() else b""
     whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
@@ -260,7 +259,7 @@ def _stored(path: Path, header: list[str]) -> dict[tuple[str, ...], Task]:
 
 
 def _spelled(task: Task) -> tuple[str, ...]:
-    """A task as the file spells it."""
+    """A task in the format of the file."""
     return tuple(str(value) for value in task.values())
 
 
@@ -272,7 +271,7 @@ def _solve(
     error_score: float | Literal["raise"],
     task: Task,
 ) -> Task:
-    """A task with its scores, on one core: fits, not matrix products, share the machine."""
+    """A task with its scores, on one core: parallelism is over fits, not matrix products."""
     X, y, _ = _open(datasets[task["dataset"]], task["dataset"])
     train, test = divisions[task["dataset"], task["split"]]
     model = clone(estimators[task["estimator"]])
@@ -288,7 +287,7 @@ def _solve(
                     start = time.perf_counter()
                 else:
                     found[name] = float(scorers[name](model, *judge))
-        except Exception as error:  # whatever an estimator or a score of others may raise
+        except Exception as error:  # any error of a third-party estimator or scorer
             reasons.append(" ".join(f"{name}: {type(error).__name__}: {error}".split()))
             if error_score == "raise":
                 raise RuntimeError(
@@ -307,7 +306,7 @@ def _name(task: Any) -> str:
 
 
 def _open(source: Any, name: Any) -> tuple[Any, Any, Any]:
-    """X, y and the divisions that come with the data, if any."""
+    """X, y and the splits of the data, if any."""
     source = source() if callable(source) else source
     own = None
     if isinstance(source, Mapping) and {"data", "target"} <= set(source):
@@ -327,7 +326,7 @@ def _open(source: Any, name: Any) -> tuple[Any, Any, Any]:
 
 
 def _divide(splits: Any, dataset: Any, X: Any, y: Any, own: Any) -> list[tuple[Any, Any]]:
-    """Row numbers to learn from and to test on."""
+    """Indices of training and test rows."""
     if isinstance(splits, Mapping):
         if dataset not in splits:
             raise ValueError(f"splits has nothing for the data set {dataset!r}.")

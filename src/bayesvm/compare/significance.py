@@ -30,20 +30,20 @@ def f_test_5x2(differences: Any) -> FTest:
 
     .. math:: f = \frac{\sum_{i=1}^5 \sum_{j=1}^2 (p_i^{(j)})^2}{2 \sum_{i=1}^5 s_i^2}
 
-    is approximately F with 10 and 5 degrees of freedom if they do not.  (Were the ten differences
-    independent and normal, :math:`2f - 1` would be F with 5 and 5, and 4.74, the value to exceed at
-    5%, would be exceeded in 1.8% of cases: the test is a careful one.)
+    is approximately F with 10 and 5 degrees of freedom if they do not.  (If the ten differences
+    were independent and normal, :math:`2f - 1` would be F with 5 and 5 degrees of freedom, and f
+    would exceed its 5 % critical value 4.74 in 1.8 % of cases: the test is conservative.)
 
     Parameters
     ----------
     differences : array-like of shape (5, 2) or (10,)
-        Scores of one less those of the other, the two halves of a replication side by side.
+        Differences of the scores, with the two halves of a replication side by side.
 
     Returns
     -------
     result : FTest
-        ``statistic``, ``pvalue``.  Differences that are all zero give 0 and 1; differences that
-        never vary within a replication, infinity and 0.
+        ``statistic``, ``pvalue``.  If all differences are zero, 0 and 1; if differences never vary
+        within a replication, infinity and 0.
 
     References
     ----------
@@ -80,14 +80,14 @@ class Friedman(NamedTuple):
     n_datasets: int
     chi2: float  # Friedman's statistic, chi-squared with k - 1 degrees of freedom
     chi2_pvalue: float
-    statistic: float  # of Iman and Davenport, F with k - 1 and (k - 1)(n - 1) degrees of freedom
+    statistic: float  # Iman and Davenport, F with k - 1 and (k - 1)(n - 1) degrees of freedom
     pvalue: float
 
 
 def friedman(scores: Any, lower_is_better: bool = False, tie_correction: bool = False) -> Friedman:
-    r"""Friedman's test, as corrected by Iman and Davenport: are k classifiers alike on n data sets?
+    r"""Friedman's test with the correction of Iman and Davenport: k classifiers on n data sets.
 
-    With :math:`R_j` the mean rank of classifier :math:`j` (equal scores share their ranks),
+    With :math:`R_j` the mean rank of classifier :math:`j` (ties get average ranks),
 
     .. math::
 
@@ -97,13 +97,13 @@ def friedman(scores: Any, lower_is_better: bool = False, tie_correction: bool = 
     Parameters
     ----------
     scores : DataFrame or array-like of shape (n, k)
-        A row per data set, a column per classifier, as :func:`~bayesvm.compare.score_table` gives.
+        A row per data set, a column per classifier, as from :func:`~bayesvm.compare.score_table`.
     lower_is_better : bool, default=False
-        Whether a low score is good, as for errors.
+        Whether lower scores are better, as for errors.
     tie_correction : bool, default=False
-        Divide :math:`\chi_F^2` by :math:`1 - \sum (t^3 - t) / \{n (k^3 - k)\}`, :math:`t` the sizes
-        of groups of equal scores, as :func:`scipy.stats.friedmanchisquare` does and the tables of
-        Demšar do not.
+        Divide :math:`\chi_F^2` by :math:`1 - \sum (t^3 - t) / \{n (k^3 - k)\}`, with :math:`t` the
+        sizes of tied groups, as in :func:`scipy.stats.friedmanchisquare`; the tables of Demšar do
+        not.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def friedman(scores: Any, lower_is_better: bool = False, tie_correction: bool = 
         raise ValueError(f"columns of scores must have different names; got {', '.join(names)}.")
     each = stats.rankdata(table if lower_is_better else -table, axis=1) - (k + 1) / 2
     mean = each.mean(axis=0)
-    # the sum of squared ranks about their centre; ties make it smaller
+    # the sum of squared deviations of the ranks from their centre; ties reduce it
     spread = (each**2).sum() if tie_correction else n * k * (k**2 - 1) / 12
     chi2 = float(n**2 * (k - 1) * (mean**2).sum() / spread) if spread > 0 else 0.0
     rest = n * (k - 1) - chi2
@@ -149,14 +149,14 @@ def friedman(scores: Any, lower_is_better: bool = False, tie_correction: bool = 
 def critical_difference(
     k: int, n: int, alpha: float = 0.05, test: Literal["nemenyi", "bonferroni-dunn"] = "nemenyi"
 ) -> float:
-    r"""Mean ranks this far apart differ at level alpha: :math:`q_\alpha \sqrt{k (k + 1) / (6 n)}`.
+    r"""Critical difference of mean ranks at level alpha: :math:`q_\alpha \sqrt{k (k + 1) / (6 n)}`.
 
     Parameters
     ----------
     k, n : int
-        Classifiers and data sets.
+        Numbers of classifiers and data sets.
     alpha : float, default=0.05
-        Level.
+        Significance level.
     test : {'nemenyi', 'bonferroni-dunn'}, default='nemenyi'
         All pairs: :math:`q_\alpha` is the quantile of the studentised range of k, divided by
         :math:`\sqrt 2`.  All against one: the normal quantile at :math:`\alpha / \{2 (k - 1)\}`.
@@ -185,23 +185,23 @@ class Nemenyi(NamedTuple):
 
     names: list[str]  # of the k classifiers
     ranks: Array  # (k,) mean ranks, 1 the best
-    critical_difference: float  # ranks further apart differ at the level alpha
+    critical_difference: float  # mean ranks that differ by more are significantly different
     alpha: float
     pvalues: Array  # (k, k) of each pair, adjusted for their number
-    groups: list[list[str]]  # the largest groups, best first, within which no two differ
+    groups: list[list[str]]  # the largest groups without significant differences, best first
 
 
 def nemenyi(scores: Any, alpha: float = 0.05, lower_is_better: bool = False) -> Nemenyi:
-    """Nemenyi's test of all pairs, to follow a Friedman test that rejects.
+    """Nemenyi's post-hoc test of all pairs, after a significant Friedman test.
 
     Parameters
     ----------
     scores : DataFrame or array-like of shape (n, k)
         A row per data set, a column per classifier.
     alpha : float, default=0.05
-        Level of all comparisons together.
+        Family-wise significance level.
     lower_is_better : bool, default=False
-        Whether a low score is good.
+        Whether lower scores are better.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def nemenyi(scores: Any, alpha: float = 0.05, lower_is_better: bool = False) -> 
     np.fill_diagonal(pvalues, 1.0)
     order = np.argsort(base.ranks, kind="stable")
     ranks, groups, end = base.ranks[order], [], 0
-    for start in range(k):  # runs no longer than cd, without runs inside another
+    for start in range(k):  # maximal runs no longer than cd
         after = int(np.searchsorted(ranks, ranks[start] + cd, side="right"))
         if after > end:
             groups.append([base.names[j] for j in order[start:after]])
@@ -236,35 +236,34 @@ def nemenyi(scores: Any, alpha: float = 0.05, lower_is_better: bool = False) -> 
 class BonferroniDunn(NamedTuple):
     """Result of :func:`bonferroni_dunn`."""
 
-    control: str  # the classifier that the others are compared with
+    control: str  # the control classifier
     names: list[str]  # of the others
-    differences: Array  # (k - 1,) mean ranks less that of the control: positive where it is better
+    differences: Array  # (k - 1,) mean ranks minus the control's: positive if the control is better
     critical_difference: float  # larger differences are significant at the level alpha
     alpha: float
     pvalues: Array  # (k - 1,) adjusted for their number
 
     @property
     def significant(self) -> Array:
-        """Which differ from the control."""
+        """Whether each classifier differs from the control."""
         return np.abs(self.differences) > self.critical_difference
 
 
 def bonferroni_dunn(
     scores: Any, control: Any, alpha: float = 0.05, lower_is_better: bool = False
 ) -> BonferroniDunn:
-    """The test of Bonferroni and Dunn: all against one, to follow a Friedman test that rejects.
+    """Bonferroni-Dunn test of all classifiers against a control, after a significant Friedman test.
 
     Parameters
     ----------
     scores : DataFrame or array-like of shape (n, k)
         A row per data set, a column per classifier.
     control : str or int
-        The classifier that the others are compared with: the label of its column, that label as
-        text, or the number of the column.
+        The control classifier: the label of its column, this label as text, or the column number.
     alpha : float, default=0.05
-        Level of all comparisons together.
+        Family-wise significance level.
     lower_is_better : bool, default=False
-        Whether a low score is good.
+        Whether lower scores are better.
 
     Returns
     -------
@@ -297,29 +296,29 @@ def win_loss_tie(
     frame: Any, control: Any, metric: str, lower_is_better: bool | None = None,
     alpha: float | None = None,
 ) -> Any:  # fmt: skip
-    """On how many data sets each classifier beats a control, loses to it and ties with it.
+    """Number of data sets on which each classifier wins, loses and ties against a control.
 
     Parameters
     ----------
     frame : DataFrame
-        From :func:`~bayesvm.compare.evaluate`.
+        Result of :func:`~bayesvm.compare.evaluate`.
     control : str
-        Name of the classifier that the others are compared with.
+        Name of the control classifier.
     metric : str
-        Which of the metrics.
+        The metric to compare.
     lower_is_better : bool, default=None
         ``None`` is ``True`` for 'error', 'log_loss', 'brier', 'rmse', 'n_vectors' and the seconds,
         and ``False`` for every other metric.
     alpha : float, default=None
-        ``None`` counts by the means.  A level counts only differences that the combined 5x2cv F
-        test finds significant, all others as ties; the frame must then hold the ten divisions of
+        ``None`` compares the means.  With a level, only differences that the combined 5x2cv F test
+        finds significant count, all others are ties; the frame must then contain the ten splits of
         :func:`~bayesvm.compare.five_by_two`.
 
     Returns
     -------
     table : DataFrame
         Columns ``win``, ``loss``, ``tie``; a row per classifier other than the control.  Data sets
-        on which either has no number (NaN) count nowhere.
+        with a missing score (NaN) of either are not counted.
     """
     pd = pandas_for("win_loss_tie")
     table = score_table(frame, metric)
@@ -341,7 +340,7 @@ def win_loss_tie(
 
 
 def _column(labels: Sequence[Any], control: Any) -> int:
-    """Place of the control, given by its label, by the label as text, or by its place."""
+    """Position of the control, given by its label, the label as text, or its position."""
     if not isinstance(control, bool | np.bool_):
         for names in (labels, [str(label) for label in labels]):
             if control in names:

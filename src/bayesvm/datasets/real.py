@@ -1,13 +1,12 @@
 """Loaders of the real data sets.
 
-A set is read from a folder: the argument ``data_home``, else the environment variable
-``BAYESVM_DATA``.  A folder that is named must hold the file.  Where no folder is named, sets that
-OpenML has are fetched by scikit-learn (and cached by it); for the others the error names the file
-that is needed.
+A data set is read from a folder: the argument ``data_home``, else the environment variable
+``BAYESVM_DATA``.  If a folder is given it must contain the file.  Otherwise data sets on OpenML are
+downloaded (and cached) by scikit-learn; for the others the error names the file that is needed.
 
-Every loader gives a :class:`sklearn.utils.Bunch` with ``data``, ``target`` (-1 or +1 unless
+Every loader returns a :class:`sklearn.utils.Bunch` with ``data``, ``target`` (-1 or +1 unless
 stated otherwise), ``feature_names``, ``target_names`` (of -1, then of +1), ``citation``, ``DESCR``
-and ``source`` (the file, or the OpenML set).  Nothing is standardised and no row is dropped.
+and ``source`` (the file, or the OpenML data set).  Columns are not standardised; no row is dropped.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ SUSY_URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/00279/SUSY
 
 
 def load_spam(data_home: str | Path | None = None) -> Bunch:
-    """Spambase: is a message spam, from the frequencies of 57 words and characters.
+    """Spambase: classify messages as spam, from the frequencies of 57 words and characters.
 
-    There are 4601 messages, 1813 of them spam (+1).  The names of columns from OpenML are longer
-    (``word_freq_make`` for ``make``); their order is the same.
+    There are 4601 messages, 1813 of them spam (+1).  Column names from OpenML are longer
+    (``word_freq_make`` for ``make``); the order is the same.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder that holds ``spambase/spambase.csv.gz``.
+        Folder that contains ``spambase/spambase.csv.gz``.
     """
     return _labelled_table("spam", data_home)
 
@@ -60,7 +59,7 @@ def load_toenail(data_home: str | Path | None = None) -> Bunch:
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder that holds ``toenail/toenail.csv``.
+        Folder that contains ``toenail/toenail.csv``.
     """
     column = _columns(_file("toenail", data_home))
     treated = column["treatment"] == "terbinafine"
@@ -83,7 +82,7 @@ def load_acath(data_home: str | Path | None = None) -> Bunch:
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder that holds ``acath/acath.csv``.
+        Folder that contains ``acath/acath.csv``.
     """
     return _labelled_table("acath", data_home, drop=("sigdz", "tvdlm"))  # these are outcomes
 
@@ -94,7 +93,7 @@ def load_raetsch(
     split: Literal["any", "original", "generated"] = "any",
     data_home: str | Path | None = None,
 ) -> Bunch:
-    """One of the 13 benchmark sets of Rätsch et al. (2001), divided for training and test.
+    """One of the 13 benchmark sets of Rätsch et al. (2001), split into training and test rows.
 
     Parameters
     ----------
@@ -102,20 +101,20 @@ def load_raetsch(
         'banana', 'breast_cancer', 'diabetis', 'flare_solar', 'german', 'heart', 'image',
         'ringnorm', 'splice', 'thyroid', 'titanic', 'twonorm' or 'waveform'.
     realisation : int or None, default=1
-        Which division, counted from 1.  ``None`` gives the distinct patterns undivided, with how
-        often each occurs in ``counts`` and all divisions in ``splits``, as
-        :func:`~bayesvm.compare.evaluate` takes them.
+        Which split, counted from 1.  ``None`` returns the distinct rows without a split, with their
+        multiplicities in ``counts`` and all splits in ``splits``, as
+        :func:`~bayesvm.compare.evaluate` expects them.
     split : {'any', 'original', 'generated'}, default='any'
-        Divisions of the authors, divisions of the same sizes drawn at random by the keepers of the
-        data folder, or first the ones, then the others (together 100; 20 for image and splice).
+        Splits of the authors, random splits of the same sizes that come with the data folder, or
+        first the former, then the latter (together 100; 20 for image and splice).
     data_home : path-like, default=None
-        Folder that holds ``raetsch/<name>.npz``.
+        Folder that contains ``raetsch/<name>.npz``.
 
     Returns
     -------
     bunch : sklearn.utils.Bunch
-        ``data``, ``target`` to learn from, ``data_test``, ``target_test``, ``split`` (which kind it
-        is), ``n_realisations`` (how many there are of that kind).
+        ``data``, ``target`` for training, ``data_test``, ``target_test``, ``split`` (its kind),
+        ``n_realisations`` (number of splits of that kind).
     """
     _check_name(name, RAETSCH)
     _check_name(split, ("any", "original", "generated"), "split")
@@ -150,10 +149,10 @@ def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> B
     Parameters
     ----------
     resampled : bool, default=False
-        The usual division of all ten digits, or digits 3 (+1) and 5 (-1) in the division of
-        Rasmussen and Williams (other preprocessing: the two cannot be mixed).
+        The usual split of all ten digits, or digits 3 (+1) and 5 (-1) in the split of Rasmussen and
+        Williams (with other preprocessing: do not mix the two).
     data_home : path-like, default=None
-        Folder that holds ``usps/usps.npz`` or ``usps/usps_resampled_3vs5.npz``.
+        Folder that contains ``usps/usps.npz`` or ``usps/usps_resampled_3vs5.npz``.
     """
     key, pixels, labels, unit = "usps", "images_x1000", "digit", 1000.0
     if resampled:
@@ -170,15 +169,15 @@ def load_usps(resampled: bool = False, data_home: str | Path | None = None) -> B
 def load_susy(
     features: Literal["all", "low"] = "all", data_home: str | Path | None = None
 ) -> Bunch:
-    """Supersymmetric particles or background, from a collision: a sample of SUSY.
+    """A sample of SUSY: supersymmetric particles or background, from collisions.
 
     Parameters
     ----------
     features : {'all', 'low'}, default='all'
-        18 features of 10,000 collisions, or the 8 low-level ones of 21,000, already standardised,
-        from three samples that ``block`` numbers.
+        18 features of 10,000 collisions, or the 8 low-level ones of 21,000, standardised, from
+        three samples that ``block`` numbers.
     data_home : path-like, default=None
-        Folder that holds the file in ``susy/``.
+        Folder that contains the file in ``susy/``.
     """
     _check_name(features, ("all", "low"), "features")
     return _arrays("susy" if features == "all" else "susy_low", data_home)
@@ -190,9 +189,9 @@ def fetch_susy(data_home: str | Path | None = None, url: str = SUSY_URL) -> Bunc
     Parameters
     ----------
     data_home : path-like, default=None
-        Folder of the data; rows are kept in ``susy/susy_X.npy`` and ``susy/susy_y.npy`` there.
+        Folder of the data; rows are stored in ``susy/susy_X.npy`` and ``susy/susy_y.npy`` there.
     url : str
-        Where the compressed table is fetched from if the folder does not have it (880 MB).
+        Where the compressed table is downloaded from if the folder does not contain it (880 MB).
 
     Returns
     -------
@@ -224,30 +223,30 @@ def fetch_susy(data_home: str | Path | None = None, url: str = SUSY_URL) -> Bunc
 
 
 def load_gene_expression(name: str = "metabric", data_home: str | Path | None = None) -> Bunch:
-    """Gene expression, more columns than rows.
+    """Gene expression data, with more columns than rows.
 
     Parameters
     ----------
     name : {'metabric', 'gravier', 'subramanian', 'alon'}
-        237 x 489, 168 x 2905, 50 x 10100, 62 x 2000.  alon holds raw intensities: take logarithms.
+        237 x 489, 168 x 2905, 50 x 10100, 62 x 2000.  alon has raw intensities: take logarithms.
     data_home : path-like, default=None
-        Folder that holds the file in ``gene_expression/``.
+        Folder that contains the file in ``gene_expression/``.
     """
     _check_name(name, GENES)
     return _arrays(name, data_home)
 
 
 def load_benchmark(name: str, data_home: str | Path | None = None) -> Bunch:
-    """A small set of long use.
+    """A small classic data set.
 
     Parameters
     ----------
     name : {'ionosphere', 'sonar', 'wisconsin', 'crabs', 'pima', 'ripley'}
-        wisconsin has NaN where missing; crabs is the sex, from species (1 orange, 0 blue), index
-        and measures; pima writes some missing values as zero; ripley has ``data_test`` and
-        ``target_test`` too.
+        wisconsin has NaN for missing cells; crabs is the sex, from species (1 orange, 0 blue),
+        index and measurements; pima codes some missing values as zero; ripley also has
+        ``data_test`` and ``target_test``.
     data_home : path-like, default=None
-        Folder that holds the file in ``small_benchmarks/``.
+        Folder that contains the file in ``small_benchmarks/``.
     """
     _check_name(name, BENCHMARKS)
     if name == "crabs":
@@ -269,13 +268,13 @@ def _check_name(value: str, names: Sequence[str], what: str = "name") -> None:
 
 
 def _folder(data_home: str | Path | None) -> Path | None:
-    """The folder that is named, if any."""
+    """The given folder, if any."""
     name = data_home or os.environ.get(VARIABLE)
     return Path(name).expanduser() if name else None
 
 
 def _file(key: str, data_home: str | Path | None, name: str = "") -> Path:
-    """The file of a set; ``FileNotFoundError`` with what to do if it does not exist."""
+    """The file of a data set; ``FileNotFoundError`` with advice if it does not exist."""
     known, folder = SETS[key], _folder(data_home)
     path, title = known["path"].format(name=name), known["title"].format(name=name)
     if folder is not None and (folder / path).is_file():
@@ -311,7 +310,7 @@ def _arrays(key: str, data_home: str | Path | None) -> Bunch:
 
 
 def _columns(path: Path) -> dict[str, Array]:
-    """Columns of text by name."""
+    """Text columns by name."""
     names, *rows = np.genfromtxt(path, str, delimiter=",", encoding="utf-8")
     return dict(zip(names.tolist(), np.transpose(rows)))
 

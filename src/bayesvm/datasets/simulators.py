@@ -45,21 +45,21 @@ def simulate_chen(
 ) -> tuple[Array, Array, Array, Array]:
     r"""The four synthetic sets in the plane of Chen, Tiňo & Yao (2009), section III-A.
 
-    The paper describes them by text and a figure.  The numbers here are ours:
+    The paper describes them by text and a figure.  The parameters here are our choice:
 
-    - spiral: two arms of one and a half turns, one the other turned by half a circle, with normal
-      noise of sd 0.15 around radii from 0.3 to 3.  No error is needed but for the noise.
+    - spiral: two arms of one and a half turns, one rotated by half a circle, with normal noise of
+      sd 0.15 around radii from 0.3 to 3.  Without noise the error would be zero.
     - overlap: Gaussians of equal covariance (unit variances, correlation 0.5) at (-1, 0) and
       (1, 0).  The best boundary is a line, its error :math:`\Phi(-2/\sqrt 3) = 12.4\%`.
     - bumpy: a Gaussian of sds 2 and 0.5 at the origin, and the same turned by 90 degrees.  The best
       boundary is :math:`|x_1| = |x_2|`, its error :math:`(2/\pi) \arctan(1/4) = 15.6\%`.
-    - relevance: :math:`x_1` normal around -1 or 1 with sd 0.5, :math:`x_2` standard normal whatever
-      the class.  The best boundary is :math:`x_1 = 0`, its error :math:`\Phi(-2) = 2.3\%`.
+    - relevance: :math:`x_1` normal around -1 or 1 with sd 0.5, :math:`x_2` standard normal for both
+      classes.  The best boundary is :math:`x_1 = 0`, its error :math:`\Phi(-2) = 2.3\%`.
 
     Parameters
     ----------
     name : {'spiral', 'overlap', 'bumpy', 'relevance'}
-        Which set.
+        Name of the data set.
     n : int
         Training rows.
     rng : numpy.random.Generator
@@ -70,7 +70,7 @@ def simulate_chen(
     Returns
     -------
     X, y, X_test, y_test : arrays
-        Labels are -1 and +1, with equal chances.
+        Labels are -1 and +1, with equal probability.
     """
     if name not in CHEN:
         raise ValueError(f"name must be one of {', '.join(map(repr, CHEN))}; got {name!r}.")
@@ -78,7 +78,7 @@ def simulate_chen(
     y = np.where(rng.random(total) < 0.5, 1, -1)
     z = rng.standard_normal((total, 2))
     if name == "spiral":
-        way = np.sqrt(rng.random(total))  # points as dense on the outer turns as on the inner ones
+        way = np.sqrt(rng.random(total))  # equal density on outer and inner turns
         angle = 3 * np.pi * way + np.pi * (y > 0)
         radius = 0.3 + 2.7 * way
         X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.15 * z
@@ -92,11 +92,11 @@ def simulate_chen(
 
 
 def simulate_messy_table(n: int, rng: np.random.Generator) -> Any:
-    """A table of customers as it comes out of a database, with everything that goes wrong.
+    """A table of customers as from a database, with all common data problems.
 
     It has an identifier, dates, numbers with thousands separators, percent signs and currencies, an
-    empty and a constant column, text of 300 levels, free text, missing cells, rows without a label,
-    and a column that gives the label away.  The label ``cancelled`` is yes or no.  All cells are
+    empty and a constant column, text with 300 levels, free text, missing cells, rows without a
+    label, and a column that leaks the label.  The label ``cancelled`` is yes or no.  All cells are
     text, as in a file; missing ones are empty.
 
     Parameters

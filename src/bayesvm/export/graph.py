@@ -1,8 +1,8 @@
 """An ONNX graph, written node by node with onnx's own helpers.
 
 A :class:`Value` is the output of a node.  Its operators and functions of NumPy and SciPy add nodes,
-so that formulas of arrays, as those of :mod:`bayesvm.predictive.links`, write themselves into the
-graph.  All values have a row for each row of the input.
+so that array formulas, such as those in :mod:`bayesvm.predictive.links`, are evaluated directly on
+the graph.  All values have a row for each row of the input.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OPERATORS: dict[Any, str] = {
 }
 
 
-Columns = Any  # a Value, which NumPy takes for an array
+Columns = Any  # a Value, which behaves like a NumPy array
 
 
 class Graph:
@@ -55,7 +55,7 @@ class Graph:
         self._known: dict[Any, str] = {}
 
     def input(self, name: str, dtype: Any, shape: Sequence[Any]) -> Columns:
-        """Add an input; a name that is taken gets an underscore."""
+        """Add an input; an underscore is appended to a name that exists."""
         while name in self.inputs:
             name += "_"
         kind = self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -119,7 +119,7 @@ class Value(NDArrayOperatorsMixin):  # type: ignore[misc]
         return FUNCTIONS[function](*inputs)
 
     def __getitem__(self, columns: Any) -> Columns:
-        """Columns by their numbers; they stay columns."""
+        """Columns by position; the result is 2-dimensional."""
         return self.graph.add("Gather", self, np.atleast_1d(columns), axis=1)
 
     def cast(self) -> Columns:
@@ -128,44 +128,44 @@ class Value(NDArrayOperatorsMixin):  # type: ignore[misc]
         return self.graph.add("Cast", self, to=kind)
 
     def mean(self, axis: int, keepdims: bool) -> Columns:
-        """Mean of each row, as a column."""
+        """Row means, as a column."""
         return self.graph.add("ReduceMean", self, axes=[1], keepdims=1)
 
     def max(self) -> Columns:
-        """Largest of each row, as a column."""
+        """Row maxima, as a column."""
         return self.graph.add("ReduceMax", self, axes=[1], keepdims=1)
 
 
 def beside(values: Sequence[Columns]) -> Columns:
-    """Columns of several values beside each other."""
+    """Columns of several values, concatenated."""
     return values[0] if len(values) == 1 else values[0].graph.add("Concat", *values, axis=1)
 
 
 def row_sum(x: Columns) -> Columns:
-    """Sum of each row, as a column."""
+    """Row sums, as a column."""
     return x.graph.add("ReduceSum", x, np.array([1]), keepdims=1)
 
 
 def logsumexp(x: Columns) -> Columns:
-    """Log of the sum of exponentials of each row, as a column."""
+    """Row-wise log-sum-exp, as a column."""
     top = x.max()
     return top + np.log(row_sum(np.exp(x - top)))
 
 
 def _log1p(x: Columns) -> Columns:
-    """With the rounding of 1 + x taken back (Kahan)."""
+    """log1p, corrected for the rounding of 1 + x (Kahan)."""
     u = 1.0 + x
     return np.where(u == 1.0, x, np.log(u) * (x / (u - 1.0)))
 
 
 def _arcsinh(x: Columns) -> Columns:
-    """By the logarithm of positive numbers."""
+    """Inverse hyperbolic sine, by the logarithm of positive numbers."""
     out = np.log(np.abs(x) + np.sqrt(x * x + 1.0))
     return np.where(x < 0.0, -out, out)
 
 
 def _log_ndtr(z: Columns) -> Columns:
-    r"""Log of the normal distribution function, by a polynomial of 1e-13.
+    r"""Log of the normal distribution function, by a polynomial with error 1e-13.
 
     :math:`\log e^{x^2}\operatorname{erfc} x - \log t` is a polynomial of degree 24 in
     :math:`t = 2/(2 + x)` for positive x.
@@ -186,7 +186,7 @@ def _log_ndtr(z: Columns) -> Columns:
     return np.where(z < 0.0, tail, np.log1p(-np.exp(tail)))
 
 
-# Functions that ONNX lacks, or runtimes lack for double precision
+# Functions that ONNX, or its runtimes in double precision, do not have
 FORMULAS: dict[Any, Any] = {
     np.square: lambda x: x * x,
     np.hypot: lambda x, y: np.sqrt(x * x + y * y),

@@ -1,6 +1,6 @@
 """Probabilities and intervals from moments of f, as in :mod:`bayesvm.predictive`.
 
-Moments are values of a graph with a column for each machine.
+Moments are values of a graph with a column for each binary model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Spread(NamedTuple):
 
 
 def logit(link: Any, m: Columns, v: Any) -> Columns:
-    """Log odds of the positive label where f ~ N(m, v)."""
+    """Log odds of the positive label for f ~ N(m, v)."""
     if isinstance(link, links.CalibratedLink | links.ProbitLink):
         return link.logit(m, v)
     if not isinstance(link.likelihood, Logistic):
@@ -40,8 +40,8 @@ def logit(link: Any, m: Columns, v: Any) -> Columns:
 
 
 def _averaged_logistic(low: Columns, v: Columns) -> Columns:
-    """The logistic function averaged over f, of negative mean: ``Logistic.proba``."""
-    tail = low < -v  # there it is nearly exp(f), which tilts the Gaussian
+    """The logistic function averaged over f with negative mean: ``Logistic.proba``."""
+    tail = low < -v  # where it is nearly exp(f), which shifts the Gaussian
     m, s = np.where(tail, -(low + v), low), np.sqrt(v)
     narrow = expit(m + s * NODES) @ WEIGHTS[:, None]
     wide = np.exp(log_ndtr((m - LOGITS) / np.maximum(s, 1.0))) @ SHARES[:, None]
@@ -54,9 +54,9 @@ def band(link: Any, f: Spread, levels: tuple[float, float]) -> Spread:
     if not isinstance(link, links.CalibratedLink):
         return Spread(*(logit(link, each, 0.0) for each in f))
     x, cov = link.parameters, np.zeros((5, 5)) if link.cov is None else link.cov
-    m, none = f.middle - link.centre, np.zeros(1)  # at a value of f there is no variance
+    m, none = f.middle - link.centre, np.zeros(1)  # a fixed f has no variance
     z, slopes = log_odds(x, m, none)
-    D, rise = beside(list(slopes)), np.exp(x[0]) * slopes[1]  # rise: of the log odds in f
+    D, rise = beside(list(slopes)), np.exp(x[0]) * slopes[1]  # rise: derivative in f
     moves, ends = D @ cov, []
     for end, level in zip((f.low, f.high), levels, strict=True):
         sd = (end - f.middle) / ndtri(level)
@@ -67,7 +67,7 @@ def band(link: Any, f: Spread, levels: tuple[float, float]) -> Spread:
 
 
 def class_logs(link: Any, m: Columns, v: Any, classes: int) -> Columns:
-    """Logs of the probabilities of several classes up to a constant."""
+    """Unnormalised log probabilities of several classes."""
     if not isinstance(link, links.SoftmaxLink):
         each = [logit(own, m[k], v[k] if isinstance(v, Value) else v)
                 for k, own in enumerate(link.links)]  # fmt: skip
@@ -79,7 +79,7 @@ def class_logs(link: Any, m: Columns, v: Any, classes: int) -> Columns:
 
 
 def _class_odds(logs: Columns, classes: int) -> Columns:
-    """Log odds of each class from logs of probabilities up to a constant."""
+    """Log odds of each class from unnormalised log probabilities."""
     logs = logs - logsumexp(logs)
     first = logs.graph.add("ArgMax", logs, axis=1, keepdims=1) == np.arange(classes)
     rest = np.where(first, -np.inf, logs)
@@ -87,7 +87,7 @@ def _class_odds(logs: Columns, classes: int) -> Columns:
 
 
 def _class_bands(low: Columns, middle: Columns, high: Columns, classes: int) -> Spread:
-    """Log odds at the ends of intervals of several classes: ``links.class_bands``."""
+    """Log odds at the ends of intervals for several classes: ``links.class_bands``."""
     odds = _class_odds(middle, classes)
     others = middle - odds
     below, above = np.square(low - middle), np.square(high - middle)
@@ -102,7 +102,7 @@ def _class_bands(low: Columns, middle: Columns, high: Columns, classes: int) -> 
 
 
 class Predictor(NamedTuple):
-    """Moments of f of all machines of a fit, with a column each, at the rows of a graph."""
+    """Moments of f for all binary models of a fit, with a column each, at the rows of a graph."""
 
     fit: Any
     m: Columns
@@ -114,7 +114,7 @@ class Predictor(NamedTuple):
         return len(self.fit.classes)
 
     def _logs(self) -> tuple[Columns, Columns]:
-        """Logs of the probabilities of all classes by the link alone, and with the shares."""
+        """Unnormalised log probabilities by the link alone, and mixed with the class shares."""
         if self.fit.is_binary:
             z = logit(self.fit.machines[0].link, self.m, self.v)
             logs = beside([0.0 * z, z])
@@ -126,7 +126,7 @@ class Predictor(NamedTuple):
         return logs, self.fit.extrapolation.mixed(logs, self.v)
 
     def _floored(self, p: Columns) -> Columns:
-        """Probabilities with the floor that the number of training rows sets."""
+        """Probabilities with the floor for the number of training rows."""
         return floored(p, self.fit.link_rows, self.classes)
 
     def proba(self) -> Columns:

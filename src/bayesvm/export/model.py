@@ -29,32 +29,30 @@ from .links import Predictor, Spread
 def to_onnx(
     model: Any, path: Any = None, *, level: float | None = 0.9, dtype: str = "float64"
 ) -> Any:
-    """A fitted estimator as an ONNX model, which needs neither this package nor Python to predict.
+    """Export a fitted estimator as an ONNX model, which predicts without this package or Python.
 
     Parameters
     ----------
     model : estimator
-        A fitted linear, kernel, vector or additive classifier of this package, without groups.
+        A fitted linear, kernel, sparse kernel or additive classifier, without groups.
     path : str or path, optional
         File to write the model to.
     level : float or None, default=0.9
-        Posterior mass of the intervals.  There are none if it is ``None``, or if the fit is a point
-        estimate.
+        Probability of the credible intervals.  ``None`` omits them; point estimates have none.
     dtype : {"float64", "float32"}, default="float64"
-        Type of the rows that the ONNX model takes and of the numbers that it gives.  It computes in
-        double precision.
+        Floating-point type of inputs and outputs.  Computations are in double precision.
 
     Returns
     -------
     onnx_model : onnx.ModelProto
-        Inputs are ``X``, the columns of numbers in the order of the training rows, and one for each
-        column of text, by its name; outputs are ``label``, ``probabilities``, ``lower`` and
+        Inputs are ``X``, the numeric columns in the order of the training rows, and one input for
+        each text column, by its name; outputs are ``label``, ``probabilities``, ``lower`` and
         ``upper``.
 
     Raises
     ------
     ValueError
-        If predictions of the model cannot be written as a graph; the message has the reason.
+        If the model cannot be expressed as a graph; the message has the reason.
 
     Examples
     --------
@@ -95,7 +93,7 @@ def to_onnx(
 def _outputs(
     graph: Graph, model: Any, ends: tuple[float, float] | None, dtype: str
 ) -> dict[str, Any]:
-    """Values of all outputs with their types and shapes."""
+    """The outputs with their types and shapes."""
     fit = model.fit_
     if not hasattr(fit.machines[0], "model"):
         raise ValueError("its scores are latent")
@@ -128,7 +126,7 @@ def _outputs(
 
 
 def _encoded(model: Any, graph: Graph, dtype: str) -> Columns:
-    """Columns of numbers from those of the table, as by ``Encoding.codes``."""
+    """Numeric columns after encoding, as in ``Encoding.codes``."""
     encoding, table = model.encoding_, getattr(model, "_table", None)
     names = list(map(str, model._input_names()))
     names = names if table is None else [names[j] for j in table.plain]
@@ -158,7 +156,7 @@ def _encoded(model: Any, graph: Graph, dtype: str) -> Columns:
 
 
 def _codes(graph: Graph, name: str, labels: list[str]) -> Columns:
-    """A column of positions of an input's labels among the known ones, else -1."""
+    """Positions of an input's labels among the known labels, else -1, as a column."""
     own = graph.input(name, object, ("rows",))
     keys: dict[str, Any] = {"keys_strings": labels, "values_int64s": list(range(len(labels)))}
     keys["default_int64"] = -1
@@ -170,7 +168,7 @@ def _codes(graph: Graph, name: str, labels: list[str]) -> Columns:
 
 
 def _columns(design: Any, X: Columns) -> Columns:
-    """Columns of a design."""
+    """Columns of a design matrix."""
     for kind, columns in DESIGNS.items():
         if issubclass(type(design), kind):
             return columns(design, X)
@@ -182,7 +180,7 @@ def _kernel_columns(design: Any, X: Columns) -> Columns:
 
 
 def _standardised(design: Any, X: Columns) -> Columns:
-    """Columns on a common scale, warped, and with indicators of their levels."""
+    """Standardised columns, warped, and with indicators of their levels."""
     picked = getattr(design, "where", None)
     X = X if picked is None else X[picked]
     Z = (X - design.center) * design.factor
@@ -229,7 +227,7 @@ def _kernel(kernel: Any, A: Columns, Z: Array | None = None) -> Columns:
         return row_sum(A * A) if Z is None else A @ (Z / scale).T
     if Z is None:
         return 0.0 * A[0] + 1.0
-    shift = np.median(Z / scale, axis=0)  # digits do not survive a large mean
+    shift = np.median(Z / scale, axis=0)  # a large mean would cause cancellation
     A, Z = A - shift, Z / scale - shift
     rho = np.maximum(row_sum(A * A) - 2.0 * (A @ Z.T) + np.sum(Z**2, axis=1), 0.0)
     if isinstance(kernel, RBF):
@@ -245,7 +243,7 @@ def _kernel(kernel: Any, A: Columns, Z: Array | None = None) -> Columns:
 
 
 def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
-    """Mean and variance of f, the part of the variance outside coefficients, and columns."""
+    """Mean and variance of f, the residual variance outside coefficients, and columns."""
     model, post, rest = machine.model, machine.posterior, 0.0
     if isinstance(machine, ExactBinaryModel):
         design, level = model.terms[-1].design, level_of(model)
@@ -267,12 +265,12 @@ def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
 
 
 def _short_root(root: Array, K: Array, tolerance: float = 1e-6) -> Array:
-    r"""The root R of ``(K + W^-1)^-1`` without directions of no weight, ``(points, directions)``.
+    r"""The root R of ``(K + W^-1)^-1`` without negligible directions, ``(points, directions)``.
 
     The variance of f is :math:`k(x, x) - |R^T c|^2` with :math:`c = K^{1/2} g` and
     :math:`|g|^2 \le k(x, x)`.  A direction :math:`R v`, with an eigenvalue :math:`\mu < 1` of
-    :math:`R^T K R`, takes at most :math:`\mu k(x, x)` from it.  Where :math:`\mu` is
-    below the tolerance the direction is left out, so that the file has about the model's size.
+    :math:`R^T K R`, reduces it by at most :math:`\mu k(x, x)`.  Directions with :math:`\mu` below
+    the tolerance are left out, so that the file is about as large as the model.
     """
     mu, V = np.linalg.eigh(root.T @ K @ root)
     return np.asarray(root @ V[:, mu > tolerance])
@@ -290,7 +288,7 @@ def _variance(post: Any, C: Columns) -> Columns:
 
 
 def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
-    """Quantiles of f as they are reported."""
+    """Quantiles of f with the reported covariance."""
     machine, (m, v, rest, C) = fit.machines[k], part
     post = machine.posterior
     if machine.draws is not None:

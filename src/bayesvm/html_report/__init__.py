@@ -1,1 +1,1 @@
-"""A report of a model for people: one page of HTML, and the tables behind it."""
+"""A report on a model for readers: one HTML page, and its tables."""

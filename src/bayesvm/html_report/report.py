@@ -33,44 +33,44 @@ except ImportError as error:
 
 @dataclass(eq=False, repr=False)
 class Report:
-    """A report on a fitted model, made by :func:`bayesvm.report`.
+    """A report on a fitted model, returned by :func:`bayesvm.report`.
 
-    Notebooks show it; :meth:`save` writes it to a file of HTML.  What does not apply to the model
-    or to the data is ``None`` or empty.
+    Notebooks display it; :meth:`save` writes it to an HTML file.  Contents that do not apply to the
+    model or the data are ``None`` or empty.
 
     Parameters
     ----------
     title : str
         Name of the report.
     sentences : list of str
-        What was fitted, how good it is and what matters.
+        Summary: the fit, its accuracy and the most important columns.
     notes : list of (kind, text)
-        What needs attention.
+        Problems and warnings.
     cards : list of (name, value, note, good)
-        Numbers at the top.
+        Key figures at the top.
     scores, folds : pandas.DataFrame
-        Scores of the model and of simple ones on held-out rows, with intervals; by fold.
+        Scores of the model and of baselines on held-out rows, with intervals; by fold.
     reliability, roc, precision_recall, thresholds, confusion : pandas.DataFrame
-        What the curves and the confusion matrix show.
+        Data of the curves and the confusion matrix.
     effects : pandas.DataFrame
-        Average effects on probabilities.  Its column ``importance`` is by how much shuffling the
-        column changes the predicted probability on average, up or down; the largest is first.
-        ``rises`` and ``falls`` are the shares of the rows whose probability does so.
+        Average effects on probabilities, largest importance first.  ``importance`` is the mean
+        absolute change of the predicted probability when the column is shuffled.  ``rises`` and
+        ``falls`` are the shares of the rows whose probability rises or falls.
     partial : dict of pandas.DataFrame
-        Average probability as one column changes, of the most important columns.
+        Average probability as a function of one column, for the most important columns.
     groups : dict of pandas.DataFrame
         ``effects``, ``variances`` and ``shares`` of groups.
     parameters : pandas.DataFrame
         ``summary()`` of the model.
     rows : pandas.DataFrame
-        Every held-out row: labels, probabilities by models that had not seen it (``p``,
-        ``p_label``); probability, interval and novelty by the model itself.
+        Every held-out row: labels and out-of-sample probabilities (``p``, ``p_label``);
+        probability, interval and novelty by the model itself.
     telling : dict of pandas.DataFrame
-        The rows that are most ``surprising``, ``least_sure`` and ``novel``.
+        The most ``surprising``, ``least_sure`` and ``novel`` rows.
     columns, findings : pandas.DataFrame
-        Columns of the data; what their preparation did.
+        Columns of the data; findings of their preparation.
     figures : dict of Figure
-        Pictures; notebooks show each.
+        Figures; notebooks display each.
     facts : dict
         Other contents of the page: settings, versions, counts.
     """
@@ -101,12 +101,12 @@ class Report:
         return f"<Report {self.title!r}: save(path) writes it>"
 
     def to_html(self) -> str:
-        """The page, with all that it needs inside.
+        """The self-contained HTML page.
 
         Returns
         -------
         html : str
-            A document of HTML.
+            An HTML document.
         """
 
         def read(name: str) -> str:
@@ -131,7 +131,7 @@ class Report:
         Parameters
         ----------
         path : str or path
-            Where to; the file is replaced when the new one is complete.
+            File name; the file is replaced when the new one is complete.
         """
         data = self.to_html().encode()
         replace_file(path, lambda file: file.write(data))
@@ -157,37 +157,37 @@ def report(
     file: str | None = None,
     record: Any = None,
 ) -> Report:
-    """A report on a fitted model: scores, curves, effects, rows, data, diagnostics.
+    """Create a report on a fitted model: scores, curves, effects, rows, data, diagnostics.
 
-    Scores are for rows that the models have not seen.  By default the model is fitted again to
-    folds of the rows, beside logistic regression and boosting with scikit-learn's defaults.  Parts
-    that would take long use a sample of the rows, and the report says so.
+    Scores are for held-out rows.  By default the model is refitted in cross-validation, beside
+    logistic regression and boosting with scikit-learn's defaults.  Parts that would take long use a
+    sample of the rows, and the report says so.
 
     Parameters
     ----------
     model : estimator
-        A fitted estimator of this package, a pipeline that ends with one, or a search.
+        A fitted estimator of this package, a pipeline that ends with one, or a search over one.
     X, y : array-like, optional
-        Rows and labels.  Without them the report has what follows from the model.
+        Observations and labels.  Without them the report describes only the model.
     groups : array-like, optional
-        Groups of the rows, of a model that has them.
+        Groups of the rows, for models with groups.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows.
     held_out : bool, default=False
-        Whether the rows are new to the model: it is then scored as it is, and not fitted again.
+        Whether the rows are new to the model: it is then scored directly, without refitting.
     level : float, default=0.9
-        Level of intervals.
+        Probability of intervals.
     title : str, optional
         Title of the page.
     file : str, optional
-        Name of the model's file, for the instructions at the end.
+        File name of the model, for the instructions at the end.
     record : object, optional
-        What ``bayesvm fit`` has kept beside a model: see ``bayesvm.data.storage``.
+        Record that ``bayesvm fit`` stored with a model: see ``bayesvm.data.storage``.
 
     Returns
     -------
     report : Report
-        Shown by notebooks; ``save(path)`` writes one file of HTML.  Its tables are data frames.
+        Notebooks display it; ``save(path)`` writes one HTML file.  Its tables are data frames.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def read_rows(inside: Inside, X: Any, y: Any, groups: Any, sample_weight: Any) -
 
 
 def class_name(classes: Any) -> str:
-    """The class that probabilities are of, as it is printed."""
+    """The class whose probability is reported, as printed."""
     return words.plain(classes[1], 30) if len(classes) == 2 else "the predicted class"
 
 
@@ -257,7 +257,7 @@ def add_columns(
 
     Of more than ``screened`` columns only the first by their AUC alone have effects.
     """
-    given = replace(data, X=inside.rows(data.X))  # rows as the estimator is given them
+    given = replace(data, X=inside.rows(data.X))  # rows as the estimator receives them
     table = score.as_frame(given.X, inside)
     names = [str(name) for name in getattr(table, "columns", inside.names(made=False))]
     top: list[str] = []
@@ -314,7 +314,7 @@ def add_scores(out: Report, held: score.HeldOut, classes: Any, level: float) -> 
 
 
 def add_fit(out: Report, inside: Inside, record: Any, level: float) -> None:
-    """Groups, parameters, convergence and what the preparation of columns did."""
+    """Groups, parameters, convergence and findings of the preparation of columns."""
     model, scales = inside.model, scale_names(inside)
     if getattr(model, "factors_", None):
         out.groups = {
@@ -335,7 +335,7 @@ def add_facts(
     out: Report, inside: Inside, data: score.Rows | None, held: score.HeldOut | None, record: Any,
     level: float,
 ) -> None:  # fmt: skip
-    """The title, and other contents of the page by the names of the template."""
+    """The title, and other contents of the page by their names in the template."""
     from .. import __version__
 
     model, fit, classes = inside.model, inside.model.fit_, inside.model.classes_
@@ -361,9 +361,9 @@ def add_facts(
         "n_rows": round(fit.weight) if not n or new else n,
         "n_columns": columns_used(inside),
         "shares": fit.masses / fit.masses.sum() if fit.masses.size else None,
-        # the share of a rare class, which has no probabilities near one half
+        # share of a rare class, whose probabilities stay below one half
         "threshold": float(np.clip(round(min(share, 0.5), 2), 0.01, 0.99)),
-        # of the training rows one in a hundred is above
+        # one in a hundred training rows is above
         "novel_share": float(np.mean(novelty > 0.99)) if new and novelty is not None else None,
         "leaks": leaks(out, n),
         "holds_rows": hasattr(model, "kernel_") or hasattr(model, "n_vectors_"),
@@ -383,12 +383,12 @@ def columns_used(inside: Inside) -> int:
     if not inside.before:
         return int(inside.model.n_features_in_)
     steps = inside.before[0]
-    cleaned = getattr(steps[0], "columns_", None)  # of a table that was cleaned
+    cleaned = getattr(steps[0], "columns_", None)  # of a cleaned table
     return len(cleaned) if cleaned else int(getattr(steps, "n_features_in_", 0))
 
 
 def leaks(out: Report, n: int) -> list[tuple[str, str, bool]]:
-    """Columns that may give the label away, why, and whether they were left out."""
+    """Columns that may leak the label, why, and whether they were left out."""
     found: list[tuple[str, str, bool]] = []
     if out.findings is not None:
         some = out.findings[out.findings["kind"].isin(["leak", "near leak"])].itertuples()
@@ -406,12 +406,12 @@ def leaks(out: Report, n: int) -> list[tuple[str, str, bool]]:
 
 
 def breakable(name: Any, most: int = 36) -> Markup:
-    """A name of a column that may break after signs between its words, and not inside them."""
+    """A column name that may break after separators between its words."""
     return Markup(re.sub(r"([_./:-])(?=\w)", r"\1<wbr>", str(escape(words.plain(name, most)))))
 
 
 def number(x: Any, digits: int = 3) -> str:
-    """A number in few digits; other values as they are."""
+    """A number in few digits; other values unchanged."""
     if isinstance(x, bool | np.bool_) or not isinstance(x, float | int | np.number):
         return words.plain(x, 40)
     x = float(x)
@@ -419,18 +419,18 @@ def number(x: Any, digits: int = 3) -> str:
 
 
 def place(x: float, low: float, high: float) -> float:
-    """Where a value is between two ends, in percent."""
+    """Position of a value between two ends, in percent."""
     return round(float(np.clip(100 * (x - low) / ((high - low) or 1.0), 0, 100)), 2)
 
 
 def extent(frame: Any) -> tuple[float, float]:
-    """Ends of an axis for effects, with zero and some room."""
+    """Axis limits for effects, including zero and a margin."""
     low = min(float(frame["lower" if "lower" in frame else "mean"].min()), 0.0)
     high = max(float(frame["upper" if "upper" in frame else "mean"].max()), 0.0)
     return low - 0.04 * (high - low), high + 0.04 * (high - low)
 
 
 def extremes(frame: Any, most: int = 6) -> Any:
-    """The lowest and the highest effects of groups."""
+    """The lowest and the highest random effects of groups."""
     frame = frame.sort_values("mean", kind="stable")
     return frame if len(frame) <= 2 * most else frame.iloc[np.r_[:most, -most:0]]

@@ -1,4 +1,4 @@
-"""Predictions of rows that a model was not fitted to, beside simple models, and their scores."""
+"""Out-of-sample predictions of the model and of baselines, and their scores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ METRICS = ("log_loss", "brier", "error", "auc")
 
 @dataclass(frozen=True)
 class Rows:
-    """A labelled table: cells, positions of labels in ``classes``, and what else a fit takes."""
+    """A labelled table: cells, positions of labels in ``classes``, and other inputs of a fit."""
 
     X: Any
     codes: Array
@@ -71,7 +71,7 @@ class Rows:
 
 
 class Predictions(NamedTuple):
-    """Probabilities of rows by a fitted model, with intervals and novelty where it has them."""
+    """Probabilities of rows by a fitted model, with intervals and novelty if available."""
 
     P: Array
     lower: Array | None = None
@@ -81,17 +81,17 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Predictions of rows by models that were not fitted to them."""
+    """Out-of-sample predictions of rows."""
 
     rows: Array  # their positions in the table
     codes: Array  # classes by position
-    folds: Array  # number of the fold that left each row out
+    folds: Array  # the fold that left each row out
     weights: Array
-    units: Array  # what was sampled independently: rows, or groups of them, by number
-    proba: Mapping[str, Array]  # by this model and simple ones, (n, n_classes)
-    total: int  # rows of the whole table
-    how: str = "folds"  # of rows, of "groups", or "new": never part of the training rows
-    fitted: Predictions | None = None  # of the same rows by the model itself
+    units: Array  # independent sampling units: rows, or groups of rows, by number
+    proba: Mapping[str, Array]  # by this model and baselines, (n, n_classes)
+    total: int  # number of rows in the whole table
+    how: str = "folds"  # folds of rows, folds of "groups", or "new" rows
+    fitted: Predictions | None = None  # in-sample predictions of the same rows
 
     @property
     def P(self) -> Array:
@@ -106,7 +106,7 @@ class HeldOut:
 
 
 def thinned(codes: Array, most: int) -> Array:
-    """Positions of at most ``most`` rows, drawn in proportion to the classes, in order."""
+    """Positions of at most ``most`` rows, sampled in proportion to the classes, in order."""
     every = np.arange(codes.size)
     if codes.size <= most:
         return every
@@ -114,7 +114,7 @@ def thinned(codes: Array, most: int) -> Array:
 
 
 def is_pairwise(model: Any) -> bool:
-    """Whether a model is given kernel values in place of rows."""
+    """Whether a model takes kernel values instead of rows."""
     return bool(get_tags(Inside.of(model).model).input_tags.pairwise)
 
 
@@ -123,7 +123,7 @@ def is_pairwise(model: Any) -> bool:
 
 
 def predict(model: Any, data: Rows, level: float | None) -> Predictions:
-    """What a model predicts of rows; with a ``level`` intervals and novelty, if it has them."""
+    """Predictions of a model; with a ``level`` also intervals and novelty, if available."""
     inside = Inside.of(model)
     inner, X = inside.model, inside.rows(data.X)
     # a fold may lack a class
@@ -146,10 +146,10 @@ def cross_validated(
     callbacks: Any = None,
     ready: Callable[[], bool] = lambda: True,
 ) -> HeldOut | None:
-    """Predictions of each row by a fit to the other folds; ``None`` if there are too few rows.
+    """Cross-validated predictions of each row; ``None`` if there are too few rows.
 
-    Folds leave out whole groups if ``by_group`` and there are at least ten.  A fold begins only
-    where ``ready``, so that there may be predictions of fewer rows.
+    Folds leave out whole groups if ``by_group`` and there are at least ten groups.  A fold starts
+    only if ``ready``, so that the predictions may cover fewer rows.
     """
     n, second = data.codes.size, int(np.sort(np.bincount(data.codes, minlength=2))[-2])
     if second < 2:
@@ -192,20 +192,20 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array) -> tuple[Array, 
     if isinstance(new, Pipeline):
         options = {f"{new.steps[-1][0]}__{name}": value for name, value in options.items()}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all rows has warned
+        warnings.simplefilter("ignore")  # the fit to all rows has already warned
         new.fit(inner.X, inner.y, **options)
         proba = {MODEL: predict(new, outer, None).P}
         if not is_pairwise(model):
             inside = Inside.of(new)
             seen, unseen = (as_frame(inside.rows(part.X), inside) for part in (inner, outer))
-            with threadpool_limits(1):  # threads of boosting wait longer than they work
+            with threadpool_limits(1):  # boosting is slower with several threads
                 proba |= rivals(seen, unseen, inner)
     shares = np.bincount(inner.codes, inner.mass, minlength=len(data.classes)) + 0.5
     return test, proba | {BASE: np.tile(shares / shares.sum(), (test.size, 1))}
 
 
 def recorded(held: Any, data: Rows | None) -> HeldOut | None:
-    """Predictions that ``bayesvm fit`` has kept; ``None`` if they are not of these rows."""
+    """Predictions stored by ``bayesvm fit``; ``None`` if they belong to other rows."""
     if held is None or not held.rows.size:
         return None
     n = held.rows.size if data is None else data.codes.size
@@ -224,10 +224,10 @@ def held_out(
     model: Any, data: Rows, new: bool, kept: Any, level: float,
     most: int = 5000, most_slow: int = 1500,
 ) -> HeldOut | None:  # fmt: skip
-    """Predictions of rows that are new, whose predictions are known, or by cross-validation.
+    """Predictions of new rows, stored predictions, or predictions by cross-validation.
 
-    Of large tables at most ``most`` rows; where the model is fitted again and has a kernel or
-    draws, ``most_slow``.
+    Of large tables at most ``most`` rows are used, or ``most_slow`` if the model is refitted and
+    has a kernel or a sampler.
     """
     inner = Inside.of(model).model
     if new:
@@ -251,7 +251,7 @@ def held_out(
 
 
 def as_frame(X: Any, inside: Inside) -> Any:
-    """Rows as the estimator is given them, as a frame, without the label of a formula."""
+    """Rows as the estimator receives them, as a frame, without the label of a formula."""
     if sparse.issparse(X):
         return X
     frame, names = pd.DataFrame(X), inside.names(made=False)
@@ -293,8 +293,8 @@ def rivals(train: Any, test: Any, data: Rows) -> dict[str, Array]:
 def scores(held: HeldOut, level: float = 0.9, repeats: int = 400) -> Any:
     """Log loss, Brier score, error and AUC of each model, as a data frame.
 
-    Intervals are percentiles over resampled rows (groups of them, where folds leave out groups);
-    the resampled rows are the same for all models, so that differences are compared in pairs.
+    Intervals are percentiles of the bootstrap over rows (or groups, if folds leave out groups); all
+    models use the same resamples, so that differences are paired.
     """
     n = int(held.units.max()) + 1
     drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=repeats)
@@ -319,7 +319,7 @@ def by_fold(held: HeldOut) -> Any:
 
 
 def metrics(codes: Array, P: Array, counts: Array) -> Array:
-    """Log loss, Brier score, error and AUC for each line of weights, ``(lines, metrics)``."""
+    """Log loss, Brier score, error and AUC for each row of weights, ``(lines, metrics)``."""
     n, K = P.shape
     hit = codes[:, None] == np.arange(K)
     loss = -np.log(np.maximum(P[np.arange(n), codes], 1e-15))
@@ -332,7 +332,7 @@ def metrics(codes: Array, P: Array, counts: Array) -> Array:
 
 
 def auc(hit: Array, p: Array, counts: Array) -> Array:
-    """Area under the ROC curve for each line of weights: ties count half."""
+    """Area under the ROC curve for each row of weights; ties count half."""
     order = np.argsort(p, kind="stable")
     first = np.flatnonzero(np.diff(p[order], prepend=-1.0))  # of each run of equal values
     yes = np.add.reduceat(np.where(hit[order], counts[:, order], 0.0), first, axis=1)
@@ -344,10 +344,10 @@ def auc(hit: Array, p: Array, counts: Array) -> Array:
 
 
 def reliability(held: HeldOut, level: float = 0.9, bins: int = 10, least: int = 20) -> Any:
-    """Observed frequency against predicted probability in bins of equally many rows.
+    """Observed frequency against predicted probability in bins of equal size.
 
-    Of two classes the probability of the second; of more that of the label given.  A bin has at
-    least ``least`` rows; intervals of frequencies are Jeffreys'.
+    For two classes the probability of the second; for more the probability of the predicted label.
+    A bin has at least ``least`` rows; intervals of frequencies are Jeffreys'.
     """
     n, K = held.P.shape
     label = np.full(n, 1) if K == 2 else held.P.argmax(axis=1)

@@ -32,14 +32,13 @@ def cells_at(X: Any, j: int) -> Array:
 def effects(
     inside: Inside, data: Rows, some: Array, candidates: list[int], level: float, most: int = 30
 ) -> Any:
-    """Average effects of the columns of the largest importance, these first, or ``None``.
+    """Average effects of the columns with the largest importance, in order, or ``None``.
 
-    A column ``importance`` is the mean absolute change of a row's probability when the column is
-    shuffled: it does not cancel where effects change sign.  ``rises`` and ``falls`` are the shares
-    of the rows whose probability does so by the change.
-    Standard deviations of columns are over all rows; probabilities are averaged over the rows
-    ``some``, and intervals count that the table has more.  ``most`` of the ``candidates``,
-    positions of columns, have effects.
+    ``importance`` is the mean absolute change of a row's probability when the column is shuffled:
+    it does not cancel if effects change sign.  ``rises`` and ``falls`` are the shares of the rows
+    whose probability rises or falls.  Standard deviations of columns are over all rows;
+    probabilities are averaged over the rows ``some``, and intervals include this sampling error.
+    ``most`` of the ``candidates``, positions of columns, have effects.
     """
     model, groups = inside.model, data.take(some).groups
     first = 1 if len(data.classes) == 2 else 0
@@ -55,7 +54,7 @@ def effects(
         P = proba(model, rows, groups)[:, first:]
         moved = {}  # mean absolute change of each class's probability, by column
         for j in sorted({change.position for change in changes}):
-            # pandas keeps the type of its columns
+            # pandas preserves column types
             cells = rows.iloc[order, j].array if hasattr(rows, "iloc") else cells_at(rows, j)[order]
             moved[j] = np.abs(proba_at(j, cells) - P).mean(axis=0)
         top = sorted(moved, key=lambda j: -moved[j].sum())[:most]
@@ -84,10 +83,10 @@ def effects(
 
 
 def importances(effects: Any) -> Any:
-    """Columns by their importance, each with its largest average effect.
+    """Columns by importance, each with its largest average effect.
 
-    Effects whose interval excludes zero come before others of the column.  Of more than two classes
-    the importance is half the sum over classes.
+    Effects whose interval excludes zero come before other effects of the column.  For more than two
+    classes the importance is half the sum over classes.
     """
     unclear = np.array([not is_clear(row) for _, row in effects.iterrows()], dtype=bool)
     sure = effects.iloc[np.lexsort((-effects["mean"].abs(), unclear))]
@@ -101,9 +100,9 @@ def importances(effects: Any) -> Any:
 def partial_effects(
     inside: Inside, data: Rows, some: Array, names: list[str], level: float, most: int = 6
 ) -> dict[str, Any]:
-    """Average probability over the rows ``some`` as one column takes each of its values.
+    """Average probability over the rows ``some`` as a function of each column.
 
-    A data frame for each, indexed by value (and class, for more than two): mean, lower, upper.
+    One data frame each, indexed by value (and class, for more than two): mean, lower, upper.
     """
     known, rows, out = inside.names(made=False), data.take(some), {}
     for name in names[:most]:
@@ -115,9 +114,9 @@ def partial_effects(
 
 
 def grid_of(model: Any, X: Any, j: int, points: int = 13, levels: int = 8) -> list[Any]:
-    """Values of a column at which probabilities are averaged: the most frequent of few or of text.
+    """Values of a column for average probabilities: the most frequent of few values or of text.
 
-    Of numbers the range without a fiftieth at either end.
+    For numbers the range between the 2 % and 98 % quantiles.
     """
     cells = cells_at(X, j)
     coded = any(category.column == j for category in model.encoding_.categories)
@@ -142,9 +141,9 @@ def grid_of(model: Any, X: Any, j: int, points: int = 13, levels: int = 8) -> li
 
 
 def columns(data: Rows, most: int = 20_000) -> Any:
-    """Each column: kind, missing cells, distinct values, range, and its AUC alone.
+    """Each column: kind, missing cells, distinct values, range, and univariate AUC.
 
-    Over at most ``most`` rows.
+    At most ``most`` rows are used.
     """
     data, rows = data.take(thinned(data.codes, most)), []
     for j, name in enumerate(data.X.columns):
@@ -170,7 +169,7 @@ def columns(data: Rows, most: int = 20_000) -> Any:
 
 
 def auc_alone(cells: Any, codes: Array, n_classes: int, number: bool) -> float:
-    """AUC of a column by itself, in either direction; levels by their frequency in other rows."""
+    """Univariate AUC of a column, in either direction; levels by their frequency in other rows."""
     dense = cells.rank(method="dense") if number else None
     level = pd.factorize(cells)[0] + 1
     areas = []
@@ -188,10 +187,10 @@ def auc_alone(cells: Any, codes: Array, n_classes: int, number: bool) -> float:
 
 
 def held_out_rows(held: HeldOut, data: Rows) -> Any:
-    """Every held-out row: true and predicted label, probabilities; what the model itself predicts.
+    """Every held-out row: true and predicted label, probabilities, and in-sample predictions.
 
-    ``p`` and ``p_label`` are by models that had not seen the row.  ``p_fitted`` (not of new rows),
-    the interval and the novelty are by the model itself, as its ``predict_proba`` gives them.
+    ``p`` and ``p_label`` are out-of-sample.  ``p_fitted`` (not for new rows), the interval and the
+    novelty are from the model itself, as in ``predict_proba``.
     """
     classes, own = data.classes, held.fitted
     at = np.arange(held.P.shape[0])
@@ -213,7 +212,7 @@ def held_out_rows(held: HeldOut, data: Rows) -> Any:
 
 
 def telling_rows(rows: Any, X: Any, held: HeldOut, names: list[str], known: list[str]) -> Any:
-    """Eight rows each that are surprising, least certain and most novel, with four columns."""
+    """The eight most surprising, least certain and most novel rows each, with four columns."""
     shown = [name for name in names if name in known][:4]
     cells = {f"column {k}": cells_at(X, known.index(k))[held.rows] for k in shown}
     whole = rows.assign(**cells)

@@ -1,4 +1,4 @@
-"""The text of a report: names and numbers as they are printed, notes, sentences and cards."""
+"""The text of a report: formatted names and numbers, notes, sentences and cards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHERS = {BASE: "the base rate", LOGISTIC: LOGISTIC, BOOSTING: "gradient boostin
 
 
 class Card(NamedTuple):
-    """One number at the top of the report."""
+    """A key figure at the top of the report."""
 
     name: str
     value: str
@@ -32,7 +32,7 @@ class Card(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something that needs attention."""
+    """A note about a problem, or that there is none."""
 
     kind: str  # "bad", "fair" or "good"
     text: str
@@ -43,7 +43,7 @@ class Note(NamedTuple):
 
 
 def plain(name: Any, most: int = 60) -> str:
-    """A name on one line, without control characters, cut if it is long."""
+    """A name on one line, without control characters, truncated if long."""
     text = "".join(c if c.isprintable() else " " for c in str(name))
     text = re.sub(r"\s+", " ", text).strip() or "(empty)"
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -102,10 +102,10 @@ def collapsed(findings: Iterable[Any], most: int = 5) -> list[tuple[str, str, st
 
 
 def against(scores: Any, name: str, equal: float = 0.01) -> str:
-    """How the log loss of this model compares with another's, by the interval of the difference.
+    """Compare the log loss of this model with another's, by the interval of the difference.
 
-    Differences below ``equal``, 1 % in the probability of the true label, do not matter.  Empty
-    if the other model has no scores.
+    Differences below ``equal``, 1 % in the probability of the true label, are negligible.  Empty if
+    the other model has no scores.
     """
     if scores is None or name not in scores.index.get_level_values("model"):
         return ""
@@ -124,7 +124,7 @@ def is_clear(row: Any) -> bool:
 
 
 def notes(report: Any) -> list[Note]:
-    """What needs attention, the worst first; one good note if nothing does."""
+    """Problems, worst first; one good note if there are none."""
     facts, bad, fair = report.facts, [], []
     base, logistic, boosting = (against(report.scores, k) for k in (BASE, LOGISTIC, BOOSTING))
     if base in ("worse than", "about as good as", "no better than"):
@@ -171,7 +171,7 @@ def notes(report: Any) -> list[Note]:
 
 
 def sentences(report: Any) -> list[str]:
-    """What was fitted and on what, how good it is, which column matters most."""
+    """Summary sentences: model and data, accuracy, and the most important column."""
     facts, scores = report.facts, report.scores
     target, classes = facts["target"], [plain(k, 40) for k in facts["classes"]]
     what = f"the probability of each of {len(classes)} classes of {target}"
@@ -187,7 +187,7 @@ def sentences(report: Any) -> list[str]:
     out = [first + "."]
     if scores is not None:
         right, usual = (1 - scores.loc[(name, "error"), "value"] for name in (MODEL, BASE))
-        # to a tenth: a difference of less than a percent is seen
+        # to a tenth: a difference of less than a percent is visible
         text = f"Accuracy on held-out rows is {percent(right)}; always guessing the most "
         text += f"frequent class gives {percent(usual)}. Its probabilities are "
         parts: dict[str, list[str]] = {}
@@ -209,7 +209,7 @@ def sentences(report: Any) -> list[str]:
 
 
 def what_matters(effects: Any, level: str) -> str:
-    """The column of the largest importance, with the size and direction of its effect."""
+    """The most important column, with the size and direction of its effect."""
     names, row = [plain(name, 40) for name in effects.index], effects.iloc[0]
     step = f"going from {plain(row['change'], 40)}"
     if row["change"] == "+1 sd":
@@ -237,7 +237,7 @@ def what_matters(effects: Any, level: str) -> str:
 
 
 def cards(report: Any) -> list[Card]:
-    """Numbers at the top; green or red only where the interval of a difference says so."""
+    """Key figures at the top; green or red only if the interval of a difference excludes zero."""
     out, facts, scores = [], report.facts, report.scores
     if scores is not None:
         value, gap = scores["value"], scores.loc[(BASE, "error")]

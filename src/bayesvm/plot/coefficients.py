@@ -1,4 +1,4 @@
-"""One value a column or a group: coefficients, effects, inclusion, relevance, loadings."""
+"""Plots of one value per column or group: coefficients, effects, inclusion, loadings."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..core.types import Array
 from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.kernels import relevances
 
-Parts = tuple[Array, Array | None, Array | None]  # means, and ends of intervals under a posterior
-NAMED = 40  # groups, up to which each is named on the axis
+Parts = tuple[Array, Array | None, Array | None]  # means, and interval ends if any
+NAMED = 40  # largest number of groups that are named on the axis
 
 
 @dataclass(repr=False)
 class _Intervals(Display):
-    """Named means with the ends of their intervals."""
+    """Named means with interval ends."""
 
     names: list[str]
     mean: Array
     lower: Array | None = None
     upper: Array | None = None
     xlabel: str = ""
-    _downwards = True  # the first at the top
+    _downwards = True  # first entry at the top
 
     @classmethod
     def _of(cls, names: Iterable[Any], parts: Parts, xlabel: str, level: float) -> Self:
-        """Of means, with the ends of their intervals unless the fit is a point estimate."""
+        """From means and, unless the fit is a point estimate, interval ends."""
         told = "" if parts[1] is None else f" ({100 * level:g}% interval)"
         return cls([str(name) for name in names], *parts, xlabel=xlabel + told)
 
@@ -43,7 +43,7 @@ class _Intervals(Display):
 
 
 def error_bars(mean: Array, lower: Array | None, upper: Array | None) -> Array | None:
-    """Lengths of bars, not negative where the mean of draws lies outside its interval."""
+    """Lengths of error bars, at least zero if the mean of draws is outside its interval."""
     if lower is None or upper is None:
         return None
     return np.maximum([mean - lower, upper - mean], 0.0)
@@ -52,9 +52,9 @@ def error_bars(mean: Array, lower: Array | None, upper: Array | None) -> Array |
 def draw_intervals(
     ax: Any, names: Sequence[str], parts: Parts, style: dict[str, Any], downwards: bool = True
 ) -> None:
-    """Means as points with bars and names, the first at the top.
+    """Means as points with error bars and names, first entry at the top.
 
-    Groups begin at the bottom, and are named where there are few.
+    Groups start at the bottom, and are named if there are few.
     """
     at = np.arange(len(names))
     style = {"fmt": "o", "markersize": 4 if downwards else 3} | style
@@ -71,7 +71,7 @@ def draw_intervals(
 
 
 def parts_of(frame: Any) -> Parts:
-    """Means in a data frame and, where it has them, the ends of their intervals."""
+    """Means in a data frame and, if available, interval ends."""
     lower, upper = (frame[end].to_numpy() if end in frame else None for end in ("lower", "upper"))
     return frame["mean"].to_numpy(), lower, upper
 
@@ -83,9 +83,9 @@ class CoefficientDisplay(_Intervals):
     Parameters
     ----------
     names, mean, lower, upper : list of str, and arrays of the same length
-        Coefficients, the first at the top.  Under EM there are no ends of intervals: ``None``.
+        Coefficients, first at the top.  Under EM the interval ends are ``None``.
     xlabel : str, default="coefficient"
-        What is shown.
+        Label of the axis.
 
     Examples
     --------
@@ -106,8 +106,8 @@ class CoefficientDisplay(_Intervals):
     ) -> CoefficientDisplay:  # fmt: skip
         """Draw the ``top`` coefficients of a linear estimator.
 
-        They are sorted by ``|mean| / sd`` (``|mean|`` under EM) and, if ``standardized``, times the
-        standard deviation of their column where ``fit`` has divided by it, so that they compare.
+        They are sorted by ``|mean| / sd`` (``|mean|`` under EM).  With ``standardized`` they are
+        multiplied by the standard deviations of columns that ``fit`` has standardised.
         """
         inside = Inside.fitted(estimator, "coef_")
         model = inside.model
@@ -131,15 +131,15 @@ class CoefficientDisplay(_Intervals):
 
 @dataclass(repr=False)
 class EffectsDisplay(_Intervals):
-    """Average effects of columns on a probability, the largest first, with intervals.
+    """Average effects of columns on a probability with intervals, largest first.
 
     Parameters
     ----------
     names, mean, lower, upper : list of str, and arrays of the same length
-        Changes of columns and what they add to the probability, the first at the top.  Under EM
-        there are no ends of intervals: ``None``.
+        Changes of columns and their effects on the probability, first at the top.  Under EM the
+        interval ends are ``None``.
     xlabel : str, default="change of probability"
-        What is shown.
+        Label of the axis.
 
     Examples
     --------
@@ -159,9 +159,9 @@ class EffectsDisplay(_Intervals):
         level: float = 0.9, label: Any = None, top: int | None = None, groups: Any = None,
         **kwargs: Any,
     ) -> EffectsDisplay:  # fmt: skip
-        """Draw the ``top`` effects of ``average_effects``, by size.
+        """Draw the ``top`` largest effects of ``average_effects``.
 
-        ``groups`` are those of rows of an estimator with groups.
+        ``groups`` are the groups of the rows, for estimators with groups.
         """
         inside = Inside.fitted(estimator, "average_effects")
         model, inner = inside.model, {} if groups is None else {"groups": groups}
@@ -178,16 +178,16 @@ class EffectsDisplay(_Intervals):
 
 @dataclass(repr=False)
 class GroupDisplay(_Intervals):
-    """Caterpillar plot: the effects of groups in order, with intervals.
+    """Caterpillar plot: random effects of groups in ascending order, with intervals.
 
     Parameters
     ----------
     names : list of str
-        Groups, the lowest effect first.
+        Groups, lowest effect first.
     mean, lower, upper : arrays of the same length
-        Effects.  Under EM there are no ends of intervals: ``None``.
+        Effects.  Under EM the interval ends are ``None``.
     xlabel : str, default="effect"
-        What is shown.
+        Label of the axis.
 
     Examples
     --------
@@ -209,9 +209,9 @@ class GroupDisplay(_Intervals):
         cls, estimator: Any, *, factor: str | None = None, effect: str | None = None,
         level: float = 0.9, label: Any = None, **kwargs: Any,
     ) -> GroupDisplay:  # fmt: skip
-        """Draw one effect of the groups of a factor, by default the first of each.
+        """Draw one random effect of a factor's groups, by default the first effect.
 
-        ``effect`` is "intercept" or the name of a column that has slopes.
+        ``effect`` is "intercept" or the name of a column with random slopes.
         """
         model = Inside.fitted(estimator, "random_effects_interval").model
         _, _, label = machine_for(model, label)
@@ -227,7 +227,7 @@ class GroupDisplay(_Intervals):
 def group_effects(
     model: Any, factor: Any, effect: str | None, level: float, label: Any
 ) -> tuple[str, Any]:
-    """One effect of the groups of a factor, by default its first, and the groups in order."""
+    """One random effect of a factor's groups, by default the first, and the groups in order."""
     frame = model.random_effects_
     if "lower" in frame:
         frame["lower"], frame["upper"] = model.random_effects_interval(level)
@@ -248,13 +248,13 @@ class InclusionDisplay(Display):
     Parameters
     ----------
     names : list of str of length p
-        Columns, the first at the top.
+        Columns, first at the top.
     inclusion, positive : arrays of shape (models, p)
-        Posterior probability of each column to matter, and of a positive sign if it does.
+        Inclusion probability of each column, and probability of a positive sign given inclusion.
     titles : list of str, optional
-        One per model; several models are drawn side by side.
+        One title per model; several models are drawn side by side.
     label : str, default=""
-        The class that a positive coefficient makes more probable.
+        The class whose probability increases with a positive coefficient.
 
     References
     ----------
@@ -279,7 +279,7 @@ class InclusionDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, **kwargs: Any) -> InclusionDisplay:
-        """Draw one fit with a selection prior; arguments as in :meth:`from_estimators`."""
+        """Draw one fit with a selection prior; for the arguments see :meth:`from_estimators`."""
         return cls.from_estimators([estimator], **kwargs)
 
     @classmethod
@@ -287,10 +287,10 @@ class InclusionDisplay(Display):
         cls, estimators: Sequence[Any] | Mapping[str, Any], *, names: Sequence[str] | None = None,
         top: int | None = None, sort: bool = False, label: Any = None, **kwargs: Any,
     ) -> InclusionDisplay:  # fmt: skip
-        """Draw several fits to the same columns side by side; the keys of a mapping are titles.
+        """Draw several fits to the same columns side by side; the keys of a mapping are the titles.
 
-        With ``top`` only those columns are kept whose largest probability over the fits is among
-        the ``top`` largest; they stay in their order unless ``sort`` puts the likeliest first.
+        ``top`` keeps the columns with the largest maximum probability over the fits, in their
+        order; ``sort`` puts the most probable columns first.
         """
         titles = list(estimators) if isinstance(estimators, Mapping) else None
         models = list(estimators.values() if isinstance(estimators, Mapping) else estimators)
@@ -335,16 +335,16 @@ class InclusionDisplay(Display):
 
 @dataclass(repr=False)
 class RelevanceDisplay(Display):
-    """How fast f changes along each column: one over its length scale.
+    """Relevance of columns for f: inverse length scales.
 
     Parameters
     ----------
     names, relevance : list of str, and array of the same length
-        Columns, the most relevant at the top, and one over the length scale in units of the
-        column's spread.  All are equal where columns share a length scale; the title says so, and
+        Columns, most relevant at the top, and the inverse length scale in units of the column's
+        standard deviation.  All are equal if columns share a length scale; the title says so, and
         ``average_effects`` of the estimator distinguishes columns.
     local : array of the same length, optional
-        The same of a kernel's local part, if it has one.
+        Relevance in the kernel's local component, if any.
 
     Examples
     --------
@@ -364,7 +364,7 @@ class RelevanceDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, top: int | None = None, **kwargs: Any
     ) -> RelevanceDisplay:
-        """Draw the ``top`` columns of a fitted kernel machine, by default all."""
+        """Draw the ``top`` columns of a fitted kernel estimator, by default all."""
         inside = Inside.fitted(estimator, "kernel_")
         names, each = relevances(inside)
         order = np.argsort(-each[0], kind="stable")[:top]
@@ -390,7 +390,7 @@ class RelevanceDisplay(Display):
 
 @dataclass(repr=False)
 class LoadingHeatDisplay(Display):
-    """Heat map of the columns that load most, one column of the map a factor.
+    """Heat map of the columns with the largest loadings, one column of the map per factor.
 
     Parameters
     ----------
@@ -446,18 +446,18 @@ class LoadingHeatDisplay(Display):
 
 @dataclass(repr=False)
 class TopLoadingDisplay(Display):
-    """The columns that load most on each factor, with intervals.
+    """The columns with the largest loadings on each factor, with intervals.
 
     Parameters
     ----------
     names : list of arrays
         Names of each factor's top columns.
     loadings, lower, upper : lists of arrays
-        Their loadings and the ends of their intervals, on the scale of the input.
+        Their loadings and interval ends, on the scale of the input.
     factors : list of int
-        Which factors.
+        The factors.
     level : float
-        Posterior mass of the intervals.
+        Probability of the intervals.
     """
 
     names: list[np.ndarray]

@@ -1,4 +1,4 @@
-"""How coefficients change with the scale of the prior."""
+"""Regularisation path: coefficients as a function of the scale of the prior."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ..inspection.display import Display, Inside, axes_for, feature_names, machi
 def coefficient_path(
     estimator: Any, X: Any, y: Any, nus: Any, *, label: Any = None, sample_weight: Any = None
 ) -> tuple[Array, Array]:
-    """Fit a lasso or bridge prior over a grid of its scale, each fit started at the last.
+    """Fit a lasso or bridge prior over a grid of scales, each fit warm-started at the previous one.
 
-    The grid is walked from the weakest penalty to the strongest, so that a coefficient is nonzero
-    before it is zero: with a power below 1, zero keeps a coefficient that has arrived there.
+    The grid runs from the weakest penalty to the strongest, so that coefficients shrink to zero:
+    with a power below 1, a coefficient that has reached zero stays zero.
 
     Parameters
     ----------
     estimator : BayesianLinearSVC
-        With ``prior="lasso"``, ``"bridge"`` or an object that has a ``nu``, and ``inference="em"``;
-        alone, as the last step of a pipeline or as the best of a search.
+        With ``prior="lasso"``, ``"bridge"`` or an object with a ``nu``, and ``inference="em"``;
+        alone, as the last step of a pipeline, or in a search.
     X, y : array-like
-        Rows and labels.
+        Observations and labels.
     nus : array-like of shape (k,)
         Scales, positive, in any order.
     label : object, optional
-        Class whose coefficients are wanted; by default the last.
+        Class whose coefficients are returned; by default the last.
     sample_weight : array-like, optional
         Weights of rows.
 
@@ -41,7 +41,7 @@ def coefficient_path(
     nus : array of shape (k,)
         Scales, ascending.
     coefs : array of shape (k, p)
-        Coefficients at each, of standardised columns where the estimator standardises.
+        Coefficients for each scale; of standardised columns if the estimator standardises.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def coefficient_path(
     nus = np.sort(np.atleast_1d(np.asarray(nus, dtype=float)))
     model = clone(estimator).set_params(warm_start=True)
     coefs = []
-    with warnings.catch_warnings():  # a strong penalty predicts badly, as it should
+    with warnings.catch_warnings():  # predictions under a strong penalty are poor by design
         warnings.filterwarnings("ignore", message="leave-one-out predictions of")
         for nu in nus[::-1]:
             model.set_params(prior=replace(prior, nu=float(nu)))
@@ -82,7 +82,7 @@ def coefficient_path(
 
 
 def _prepared(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, list[str]]:
-    """The linear estimator, rows as the steps before it make them, and names of their columns."""
+    """The linear estimator, rows transformed by the earlier steps, and column names."""
     inside, names = Inside.of(estimator), None
     for steps in inside.before:
         steps = clone(steps)
@@ -93,16 +93,16 @@ def _prepared(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, list[str]]:
 
 @dataclass(repr=False)
 class PathDisplay(Display):
-    """Coefficients over the scale of their prior, and how many are not zero.
+    """Regularisation path of coefficients, and the number of nonzero coefficients.
 
     Parameters
     ----------
     names : list of str of length p
         Coefficients.
     nus, coefs : arrays of shape (k,) and (k, p)
-        Scales, ascending, and coefficients at each.
+        Scales, ascending, and coefficients for each scale.
     best : float, optional
-        A scale to mark: the one that was learned.
+        A scale to mark, such as the learned one.
 
     References
     ----------
@@ -146,7 +146,7 @@ class PathDisplay(Display):
         return cls([str(name) for name in names], grid, coefs, best).plot(**kwargs)
 
     def plot(self, ax: Any = None, *, top: int = 10, **kwargs: Any) -> PathDisplay:
-        """Draw on two Axes; the ``top`` coefficients, by size at the largest scale, are named."""
+        """Draw on two Axes; the ``top`` largest coefficients at the largest scale are named."""
         upper, lower = axes_for(self, ax, 2, 1, (6.4, 3.2), sharex=True)
         loud = np.argsort(-np.abs(self.coefs[-1]), kind="stable")[:top]
         for j in range(self.coefs.shape[1]):

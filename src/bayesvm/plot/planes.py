@@ -1,4 +1,4 @@
-"""Two columns or two factors: probabilities over a plane, boundaries, and rows."""
+"""Plots in the plane of two columns or factors: probabilities, boundaries, and rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw_classes(ax: Any, rows: Array, hit: Any, labels: Any = ("", "")) -> None
 
 
 def wrong_signed(estimator: Any, y: Any) -> np.ndarray:
-    """Which vectors have a weight with the sign of the other class, of two classes."""
+    """Whether each vector's weight has the sign of the other class, for two classes."""
     machine = Inside.of(estimator).model
     if not (hasattr(machine, "support_") and hasattr(machine, "dual_coef_")):
         raise ValueError(
@@ -46,7 +46,7 @@ def wrong_signed(estimator: Any, y: Any) -> np.ndarray:
 
 @dataclass(repr=False)
 class DecisionBandDisplay(Display):
-    """Probabilities of a class over a plane, and the band of uncertain labels.
+    """Probabilities of a class over a plane, and the region of uncertain labels.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ class DecisionBandDisplay(Display):
     proba : array of shape (cells, cells)
         Probability of the class; rows go with ``y``.
     open_ : array of bool of the same shape, optional
-        Where the interval of the probability includes one half (``None`` under EM).
+        Whether the interval of the probability contains one half (``None`` under EM).
     rows, hit : arrays of shape (n, 2) and (n,), optional
-        Rows that are drawn, and which of them are of the class.
+        Rows to draw, and whether each is in the class.
     names : pair of str
-        What is on the axes.
+        Labels of the axes.
     label : str
         The class.
 
@@ -87,7 +87,7 @@ class DecisionBandDisplay(Display):
         cls, estimator: Any, X: Any, y: Any = None, *, level: float = 0.9, cells: int = 80,
         margin: float = 0.3, label: Any = None, **kwargs: Any,
     ) -> DecisionBandDisplay:  # fmt: skip
-        """Draw over the range of ``X``, two columns, widened by a ``margin`` of it either side."""
+        """Draw over the range of ``X``, two columns, extended by a ``margin`` on each side."""
         inside = Inside.fitted(estimator)
         model = inside.model
         machine, _, label = machine_for(model, label)
@@ -119,7 +119,7 @@ class DecisionBandDisplay(Display):
         return cls(across, up, proba, open_, rows, hit, names, str(label)).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> DecisionBandDisplay:
-        """Draw; the line is at a probability of one half, hatched where the interval has it."""
+        """Draw the line of probability one half; hatch where the interval contains one half."""
         ax = axes_for(self, ax)
         style = {"cmap": "RdBu_r", "alpha": 0.7, "levels": np.linspace(0, 1, 11)} | kwargs
         shades = ax.contourf(self.x, self.y, self.proba, **style)
@@ -138,20 +138,20 @@ class DecisionBandDisplay(Display):
 
 @dataclass(repr=False)
 class FactorScoreDisplay(Display):
-    """Rows by two of their scores, over the region where the classes overlap.
+    """Rows in the plane of two factor scores, over the region where the classes overlap.
 
     Parameters
     ----------
     scores : array of shape (n, 2)
-        Scores of rows.
+        Factor scores of rows.
     hit : array of shape (n,)
-        Whether each is of the second class.
+        Whether each row is in the second class.
     grid, proba : arrays of shapes (2, m) and (m, m)
-        Coordinates of a net and probabilities of the second class there, other scores at zero.
+        Coordinates of a grid, probabilities of the second class there; other scores are zero.
     factors : tuple of int
-        Which two.
+        The two factors.
     classes : tuple
-        Both labels.
+        The two labels.
     """
 
     scores: Array
@@ -181,7 +181,7 @@ class FactorScoreDisplay(Display):
             factors = int(first), int(second)
         scores = np.asarray(model.transform(inside.rows(X)))[:, factors]
         grid, proba = sides(scores, 0.1, cells), np.empty((cells, cells))
-        for i, height in enumerate(grid[1]):  # a line at a time: rows may be very wide
+        for i, height in enumerate(grid[1]):  # line by line: rows may be very wide
             at = np.zeros((cells, K))
             at[:, factors[0]], at[:, factors[1]] = grid[0], height
             rows = model.inverse_transform(at)
@@ -210,16 +210,16 @@ class FactorScoreDisplay(Display):
 
 @dataclass(repr=False)
 class VectorDisplay(Display):
-    """Two columns of data, the decision boundary and the vectors, those of the wrong sign marked.
+    """Two columns, the decision boundary and the vectors; vectors of the wrong sign are marked.
 
     Parameters
     ----------
     X, hit : arrays of shape (n, 2) and (n,)
-        Rows, and whether each is of the second class.
+        Rows, and whether each is in the second class.
     vectors, wrong : arrays of shape (k, 2) and (k,)
         Vectors, and whether the weight of each has the sign of the other class.
     grid, values : arrays of shapes (2, m) and (m, m)
-        Coordinates of a net and decision values there; the boundary is where they are zero.
+        Coordinates of a grid and decision values there; the boundary is at zero.
 
     Examples
     --------
@@ -242,11 +242,11 @@ class VectorDisplay(Display):
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, size: int = 200, **kwargs: Any
     ) -> VectorDisplay:
-        """Draw for a machine of two classes that keeps ``support_`` and ``dual_coef_``.
+        """Draw for a two-class estimator with ``support_`` and ``dual_coef_``.
 
-        ``X`` and ``y`` are the rows it was fitted to, in their order; a data frame will do.
-        :class:`sklearn.svm.SVC` will do as well, and either as the last step of a pipeline or the
-        best of a search.
+        ``X`` and ``y`` are the training rows, in order; X may be a data frame.
+        :class:`sklearn.svm.SVC` is accepted too, alone, as the last step of a pipeline, or in a
+        search.
         """
         check_is_fitted(estimator)
         points, y = np.asarray(X, dtype=float), np.asarray(y)

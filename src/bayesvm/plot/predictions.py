@@ -1,4 +1,4 @@
-"""Predictions of rows: intervals of probabilities, predictive checks, imputed cells."""
+"""Plots of predictions: intervals of probabilities, predictive checks, imputed cells."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .coefficients import error_bars
 
 @dataclass(repr=False)
 class ProbabilityDisplay(Display):
-    """Probabilities of one class in ascending order, each with its interval.
+    """Probabilities of one class in ascending order, with intervals.
 
     Parameters
     ----------
     proba, lower, upper, hit : arrays of shape (n,)
-        Probabilities, ends of their intervals (``None`` under EM) and whether the class is true.
+        Probabilities, interval ends (``None`` under EM), and whether the row is in the class.
     ylabel : str, default="probability"
-        What is shown.
+        Label of the axis.
 
     Examples
     --------
@@ -77,11 +77,11 @@ class ProbabilityDisplay(Display):
 
 @dataclass(repr=False)
 class PredictiveCheckDisplay(Display):
-    """Posterior predictive check: the share of a class among some rows, and among their replicates.
+    """Posterior predictive check: observed shares of a class against their predictive intervals.
 
-    A replicate is a set of labels that the fitted model draws for the same rows: coefficients from
-    their posterior, then labels given these.  Shares that came should lie in their intervals, but
-    for one in ten of them.
+    A replicate is a set of labels for the same rows, simulated from the fitted model: coefficients
+    from their posterior, then labels given these.  About nine in ten observed shares should lie in
+    their 90 % intervals.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ class PredictiveCheckDisplay(Display):
     observed : array of shape (parts,)
         Share of the class in each part.
     mean, lower, upper : arrays of the same shape
-        Of the shares in replicates: mean, and ends of the interval.
+        Mean and interval ends of the shares in replicates.
     tail : array of the same shape
-        Share of replicates above what was observed, ties half (posterior predictive p-value).
+        Share of replicates above the observed share, ties half (posterior predictive p-value).
     counts : array of the same shape
         Number of rows in each part.
     xlabel, ylabel : str
-        What is shown.
+        Labels of the axes.
 
     References
     ----------
@@ -132,9 +132,9 @@ class PredictiveCheckDisplay(Display):
         """Draw for rows ``X`` with labels ``y``.
 
         ``by`` is a column of ``X`` (its name or position) or an array with a value for each row, by
-        default the predicted probability.  More than ``bins`` different numbers are cut into as
-        many parts with about the same number of rows.  ``n`` variational draws are made; of a
-        sampler all are taken.
+        default the predicted probability.  More than ``bins`` distinct numbers are cut into
+        ``bins`` parts of about the same size.  ``n`` is the number of variational draws; a sampler
+        uses all its draws.
         """
         inside, ends = Inside.fitted(estimator), tails(level)
         model, rows = inside.model, inside.rows(X)
@@ -158,7 +158,7 @@ class PredictiveCheckDisplay(Display):
         return cls(names, *shares, counts, xlabel, ylabel).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> PredictiveCheckDisplay:
-        """Draw; further arguments are for what was observed, and go to ``Axes.plot``."""
+        """Draw; further arguments go to ``Axes.plot``, which draws the observed shares."""
         ax, at = axes_for(self, ax), np.arange(len(self.names))
         bars = error_bars(self.mean, self.lower, self.upper)
         style = {"fmt": "_", "color": "0.55", "elinewidth": 5, "alpha": 0.6}
@@ -174,7 +174,7 @@ class PredictiveCheckDisplay(Display):
 
 
 def _values(X: Any, by: Any, n: int) -> tuple[Any, str]:
-    """Values that part the rows, and their name."""
+    """Values by which the rows are divided, and their name."""
     if not isinstance(by, str | int | np.integer):
         values = np.asarray(by)
         if values.shape != (n,):
@@ -201,7 +201,7 @@ def _parts(values: Any, bins: int) -> tuple[list[str], list[Array]]:
     edges = np.unique(numbers[~np.isnan(numbers)])
     if edges.size > bins:
         edges = np.unique(np.quantile(numbers[~np.isnan(numbers)], np.arange(1, bins) / bins))
-    code = np.searchsorted(edges, numbers)  # up to an edge, the edge included
+    code = np.searchsorted(edges, numbers)  # intervals include their upper edge
     code[np.isnan(numbers)] = edges.size + 1
     parts = [np.flatnonzero(code == k) for k in np.unique(code)]
     names = []
@@ -213,24 +213,24 @@ def _parts(values: Any, bins: int) -> tuple[list[str], list[Array]]:
 
 @dataclass(repr=False)
 class MissingDisplay(Display):
-    """Patterns of missing cells, and the distributions that fill them in beside those observed.
+    """Patterns of missing cells, and imputed distributions beside the observed values.
 
-    The first panel has a row for each pattern, the commonest at the top, dark where cells are
-    missing; the others have, for each column with missing cells, a histogram of those observed and
-    the average of the distributions of those missing.
+    The first panel has a row for each pattern, most frequent at the top, dark where cells are
+    missing; each other panel has, for a column with missing cells, a histogram of its observed
+    values and the average distribution of its missing cells.
 
     Parameters
     ----------
     names : list of str
         Columns.
     patterns : array of shape (k, p)
-        Whether a column is missing, pattern by pattern, the commonest first.
+        Whether a column is missing, for each pattern, most frequent first.
     counts : array of shape (k,)
         Rows with each pattern.
     observed : list of arrays, one a column
-        Values of the cells that are there.
+        Values of the observed cells.
     mean, std : lists of arrays, one a column
-        Means and standard deviations of the cells that are not.
+        Means and standard deviations of the missing cells.
 
     Examples
     --------
@@ -282,7 +282,7 @@ class MissingDisplay(Display):
         return out
 
     def plot(self, ax: Any = None, **kwargs: Any) -> MissingDisplay:
-        """Draw on one Axes more than there are columns with missing cells.
+        """Draw; ``ax`` has one Axes for the patterns and one per column with missing cells.
 
         Further arguments go to ``Axes.hist``, which draws the observed values.
         """

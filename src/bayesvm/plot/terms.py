@@ -1,4 +1,4 @@
-"""The terms of an additive model: curves, surfaces, coefficients, groups."""
+"""Plots of the terms of an additive model: curves, surfaces, coefficients, groups."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .coefficients import draw_intervals, error_bars, group_effects, parts_of
 
 @dataclass(repr=False)
 class TermPanel(Display):
-    """What one term adds to f.
+    """Contribution of one term to f.
 
     Parameters
     ----------
     term, kind : str
-        Its name, and ``"curve"`` (of one column), ``"levels"`` (of one column of categories),
-        ``"surface"`` (of two columns), ``"rows"`` (of more: at the rows given, in order),
+        Its name, and ``"curve"`` (of one column), ``"levels"`` (of one categorical column),
+        ``"surface"`` (of two columns), ``"rows"`` (of more columns: at the given rows, in order),
         ``"coefficients"`` or ``"groups"``.
     x : list or array
-        Values of the column, names of coefficients or groups; of a surface a pair of arrays.
+        Values of the column, names of coefficients or groups; for a surface a pair of arrays.
     mean, lower, upper : arrays
-        What is added, or coefficients; the ends are ``None`` under EM.
+        Contributions or coefficients; the interval ends are ``None`` under EM.
     names : list of str
-        Columns that it reads.
+        Columns that the term reads.
     """
 
     term: str
@@ -74,18 +74,18 @@ class TermPanel(Display):
 
 @dataclass(repr=False)
 class TermDisplay(Display):
-    """Each term of a fitted :class:`~bayesvm.AdditiveSVC`, in a panel of its own.
+    """Each term of a fitted :class:`~bayesvm.AdditiveSVC`, in a separate panel.
 
-    Smooth functions of one column are curves with bands, those of two columns surfaces; they are
-    shown less their average over the rows, as is usual: their level is the intercept's.
-    Coefficients and effects of groups are points with intervals.
+    Smooth functions of one column are curves with bands, of two columns surfaces; they are centred
+    over the rows, because their level cannot be separated from the intercept.  Coefficients and
+    random effects are points with intervals.
 
     Parameters
     ----------
     panels : list of TermPanel
-        What is drawn.
+        The panels to draw.
     ylabel : str
-        What is added to.
+        Label of the vertical axes.
 
     Examples
     --------
@@ -111,9 +111,9 @@ class TermDisplay(Display):
         cls, estimator: Any, X: Any, *, terms: Sequence[str] | None = None, level: float = 0.9,
         points: int = 100, label: Any = None, **kwargs: Any,
     ) -> TermDisplay:  # fmt: skip
-        """Draw all terms but intercepts, or those named, over the range of the rows ``X``.
+        """Draw all terms except intercepts, or the named terms, over the range of the rows ``X``.
 
-        ``points`` are values of a column at which a curve is computed.
+        ``points`` is the number of values of a column at which a curve is computed.
         """
         inside = Inside.fitted(estimator, "partial")
         model = inside.model
@@ -140,7 +140,7 @@ class TermDisplay(Display):
         return cls(panels, ylabel).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> TermDisplay:
-        """Draw; ``ax``, where given, is an array of one Axes for each term."""
+        """Draw; ``ax``, if given, is an array with one Axes for each term."""
         axes = np.ravel(axes_for(self, ax, len(self.panels), 3, (4.0, 3.2)))
         for panel, each in zip(self.panels, axes, strict=True):
             panel.draw(each, self.ylabel, kwargs)
@@ -150,9 +150,9 @@ class TermDisplay(Display):
 def _smooth(
     model: Any, X: Any, j: int, name: str, level: float, points: int, side: int = 40
 ) -> TermPanel:
-    """What a smooth term adds to f of machine ``j``, less its average over the rows ``X``.
+    """Contribution of a smooth term to f of binary model ``j``, centred over the rows ``X``.
 
-    A curve has ``points``, a surface ``side`` values of each column.
+    A curve has ``points`` values of its column, a surface ``side`` values of each column.
     """
     table = model._table
     reads = set(table.reads[[term.name for term in table.terms].index(name)].tolist())
@@ -162,7 +162,7 @@ def _smooth(
     coded = [levels[k] for k in columns if levels.get(k) is not None]
     x: Any = None
     values: Any
-    rows, values = X, ()  # values of the columns at which the term is computed
+    rows, values = X, ()  # values of the columns where the term is evaluated
     if len(columns) > 2 or (coded and len(columns) == 2):
         kind = "rows"
     elif coded:
@@ -173,7 +173,7 @@ def _smooth(
         cells = [np.asarray(cells_of(column_of(X, k)), dtype=float) for k in columns]
         spans = [np.linspace(np.nanmin(own), np.nanmax(own), count) for own in cells]
         values, x = np.meshgrid(*spans), spans[0] if kind == "curve" else tuple(spans)
-    if kind != "rows":  # the first row, repeated: the term does not read its other columns
+    if kind != "rows":  # repeat the first row: the term does not read other columns
         first = np.zeros(np.size(values[0]), dtype=int)
         rows = X.iloc[first] if hasattr(X, "iloc") else X[first]
         for k, own in zip(columns, values, strict=True):
