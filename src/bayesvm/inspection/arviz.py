@@ -1,4 +1,4 @@
-"""Fitted models for ArviZ: posterior, likelihood of rows, predictive labels, all of one draw."""
+"""Fitted models for ArviZ: posterior, log likelihood and predictive labels, from the same draws."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..core.types import Array
 from ..predictive.fitted import BinaryModel, Fit, covariances
 from ..predictive.posterior import DrawsPosterior
 
-# variables by name, names of their axes, and labels along these
+# variables by name, names of their axes, and labels of the coordinates
 Draws = tuple[dict[str, Any], dict[str, list[str]], dict[str, Any]]
 
 
 def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
-    """Draws of a fitted estimator for ArviZ, as its method ``to_arviz`` describes."""
+    """Draws of a fitted estimator for ArviZ; see its method ``to_arviz``."""
     model = plain(self)
     fit, rng = model._fitted(), model._generator(None, n)
     model._need_spread()
@@ -45,7 +45,7 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
         out["posterior_predictive"] = {"y": labels(logs, rng)}
         if has_prior(fit):
             before = [from_prior(machine, n, rng)[None] for machine in fit.machines]
-            given = ("variance_", "correlation_")  # scales are those that were learned
+            given = ("variance_", "correlation_")  # conditional on the learned scales
             own = {k: x for k, x in model._drawn(before, rows)[0].items() if k in dims}
             out["prior"] = {k: x for k, x in own.items() if not k.startswith(given)}
             drawn = label_logs(fit, f_at(model, rows, before, rng))
@@ -67,9 +67,9 @@ def arviz_tree(
     coords: dict[str, Any],
     classes: Array,
 ) -> Any:
-    """Groups of variables by name, as the installed ArviZ reads them.
+    """Groups of variables by name, in the format of the installed ArviZ.
 
-    Draws of each machine are a list; of several machines the first axis is ``class``.
+    Draws are a list by binary model; with several of them the first axis is ``class``.
     """
     several, made = set(), {}
     for key, group in groups.items():
@@ -92,7 +92,7 @@ def arviz_tree(
 
 
 def _classic() -> bool:
-    """Whether the installed ArviZ reads InferenceData and no data trees: its version is below 1."""
+    """Whether the installed ArviZ (below 1) uses InferenceData instead of data trees."""
     try:
         return version("arviz").startswith("0.")
     except PackageNotFoundError:
@@ -104,7 +104,7 @@ def _classic() -> bool:
 
 
 def plain(model: Any) -> Any:
-    """The estimator with the covariance of its posterior, not the robust one."""
+    """The estimator with the posterior covariance instead of the robust one."""
     out, fit = copy(model), model._fitted()
     if isinstance(fit.machines[0], BinaryModel):
         out.fit_ = replace(fit, machines=[replace(m, robust_covariance=None) for m in fit.machines])
@@ -112,7 +112,7 @@ def plain(model: Any) -> Any:
 
 
 def chains(fit: Fit, n: int, rng: np.random.Generator) -> list[Array]:
-    """Draws of each machine's coefficients, ``(chains, draws, K)``: all of a sampler, or ``n``."""
+    """Draws of coefficients by model, ``(chains, draws, K)``: all of a sampler, or ``n``."""
     posts = [m.posterior for m in fit.machines]
     if isinstance(posts[0], DrawsPosterior):
         return [np.asarray(post.theta) for post in posts]  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def chains(fit: Fit, n: int, rng: np.random.Generator) -> list[Array]:
 
 
 def lacks_groups(model: Any, X: Any, groups: Any) -> bool:
-    """Whether a model with effects of groups is given rows without them."""
+    """Whether a model with random effects is given rows without groups."""
     levels = getattr(model, "_group_effects", None)
     if groups is not None or levels is None or not levels.levels.names:
         return False
@@ -132,7 +132,7 @@ def lacks_groups(model: Any, X: Any, groups: Any) -> bool:
 
 
 def has_prior(fit: Fit) -> bool:
-    """Whether coefficients can be drawn from their prior: it is Gaussian, given its scale."""
+    """Whether the prior of the coefficients is Gaussian given its scale, and can be sampled."""
     model, states = fit.machines[0].model, fit.machines[0].state.priors
     if model.is_latent or len(states) != len(model.terms):
         return False
@@ -141,7 +141,7 @@ def has_prior(fit: Fit) -> bool:
 
 
 def from_prior(machine: BinaryModel, n: int, rng: np.random.Generator) -> Array:
-    """Draws of the coefficients from their Gaussian prior, with its scale as it was learned."""
+    """Draws of the coefficients from their Gaussian prior, with the learned scale."""
     model, draws = machine.model, machine.draws
     out = rng.standard_normal((n, model.width))
     for term, state, where in zip(model.terms, machine.state.priors, model.slices, strict=True):
@@ -174,7 +174,7 @@ def f_at(model: Any, rows: Any, thetas: list[Array], rng: np.random.Generator) -
 
 
 def replicates(model: Any, X: Any, n: int, groups: Any = None) -> Array:
-    """Classes at rows that the fitted model draws, as numbers: ``(draws, rows)``."""
+    """Class numbers at rows, simulated from the fitted model: ``(draws, rows)``."""
     model = plain(model)
     model._need_spread()
     rng = model._generator()
@@ -189,17 +189,17 @@ def replicates(model: Any, X: Any, n: int, groups: Any = None) -> Array:
 
 
 def is_normalised(fit: Fit) -> bool:
-    """Whether the likelihood that was fitted is one of labels."""
+    """Whether the likelihood is normalised over labels."""
     if fit.is_joint or not fit.is_binary:
         return fit.is_joint
-    model = getattr(fit.machines[0], "model", None)  # factor models have none of their own
+    model = getattr(fit.machines[0], "model", None)  # factor models do not have this attribute
     return model is not None and bool(model.likelihood.normalised)
 
 
 def label_logs(fit: Fit, f: Array) -> Array:
     """Log probabilities of all classes given f, ``(..., classes)``.
 
-    They are the likelihood's where that is one of labels, else the link's.
+    From the likelihood if it is normalised over labels, else from the link.
     """
     if fit.is_binary:
         machine, f = fit.machines[0], f[..., 0]
@@ -213,13 +213,13 @@ def label_logs(fit: Fit, f: Array) -> Array:
 
 
 def labels(logs: Array, rng: np.random.Generator) -> Array:
-    """Classes drawn with these log probabilities, as numbers."""
+    """Class numbers drawn with these log probabilities."""
     above = np.cumsum(np.exp(logs[..., :-1]), axis=-1) < rng.random((*logs.shape[:-1], 1))
     return above.sum(axis=-1)
 
 
 def codes_of(y: Any, classes: Array, n: int) -> Array:
-    """Numbers of the classes of labels."""
+    """Class numbers of labels."""
     y = np.asarray(y)
     if y.shape != (n,):
         raise ValueError(f"y must have one label for each of the {n} rows; its shape is {y.shape}.")

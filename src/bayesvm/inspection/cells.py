@@ -1,4 +1,4 @@
-"""Missing cells, as the terms that have a distribution of them fill them in."""
+"""Missing cells, imputed by the terms that model them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_CELLS = "missing cells are modelled with missing='model' only."
 
 
 class Imputed(NamedTuple):
-    """Missing cells of the training rows, given all else and the labels, one entry a cell."""
+    """Missing cells of the training rows, given other cells and labels, one entry per cell."""
 
     row: Array
     column: Array
@@ -26,7 +26,7 @@ class Imputed(NamedTuple):
 
 
 class ImputedCells:
-    """Report on the missing cells of the rows of fitted machines; ``none`` is the error if none."""
+    """Report on the missing cells of fitted models; ``none`` is the error if none are modelled."""
 
     def __init__(self, machines: Sequence[BinaryModel], none: str = NO_CELLS) -> None:
         self.machines = machines
@@ -34,12 +34,12 @@ class ImputedCells:
             (k, t.design, getattr(t.design.inner, "where", np.arange(t.design.width)))
             for k, t in enumerate(machines[0].model.terms)
             if t.design.is_incomplete
-        ]  # number of the term, its design, and the columns of numbers that it reads
+        ]  # index of the term, its design, and its numeric columns
         if not self.terms:
             raise AttributeError(none)
 
     def at(self, X: Any, unread: Sequence[int] | Array = ()) -> tuple[Array, Array]:
-        """Mean and standard deviation of every cell of new rows; NaN in columns that are unread."""
+        """Mean and standard deviation of every cell of new rows; NaN in columns without a term."""
         cells = np.array(inner(X), dtype=float)
         mean, std = cells.copy(), np.zeros_like(cells)
         for k, design, columns in self.terms:
@@ -59,7 +59,7 @@ class ImputedCells:
     def training(self, rows: Array | None) -> Imputed:
         """Missing cells of the training rows.
 
-        ``rows`` are the numbers of these in the input, unless all are there in order.
+        ``rows`` are their indices in the input, unless all rows are used in order.
         """
         parts = []
         for k, design, columns in self.terms:

@@ -1,4 +1,4 @@
-"""Coefficients of linear machines and their uncertainty, on the scale of the user's columns."""
+"""Coefficients of linear models and their uncertainty, on the scale of the user's columns."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def coefficient_table(
     more: dict[str, Array],
     shift: Array | float = 0.0,
 ) -> dict[str, Array]:
-    """Columns of a summary of the coefficients ``T @ theta + shift``, with T sparse, and ``more``.
+    """Summary of the coefficients ``T @ theta + shift``, with T sparse, and columns ``more``.
 
-    These are before the diagnostics of draws, or in the place of columns of the same name.
+    These come before the diagnostics of draws, and replace columns of the same name.
     """
     post, draws = machine.reported, machine.draws
     table = {"mean": T @ post.mean + shift}
@@ -40,10 +40,10 @@ def coefficient_table(
 
 
 class Coefficients:
-    """Report on the term ``coef`` of fitted machines, and on an ``intercept`` before it.
+    """Report on the term ``coef`` of fitted models, and on an ``intercept`` before it.
 
-    What is reported is f, or ``level + unit * f``.  ``levels`` are positions of the indicators of
-    each column of categories, see :func:`.contrasts`.
+    The reported function is f, or ``level + unit * f``.  ``levels`` are positions of the indicators
+    of each categorical column, see :func:`.contrasts`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Coefficients:
 
     @cached_property
     def _matrix(self) -> Any:
-        """Sparse matrix that takes theta to the user's (intercept less level, coefficients)."""
+        """Sparse matrix from theta to the user's (intercept minus level, coefficients)."""
         design, (first, last) = self.design, (self.where.start, self.where.stop)
         rows = np.concatenate([np.zeros(last, dtype=int), 1 + np.arange(design.width)])
         columns = np.concatenate([np.arange(last), np.arange(first, last)])
@@ -93,7 +93,7 @@ class Coefficients:
 
     @property
     def importances(self) -> Array:
-        """Inclusion probability of each column, or size of its coefficient in the model, (p,)."""
+        """Inclusion probability of each column, or absolute coefficient in the model, (p,)."""
         if self.machines[0].inclusion is not None:
             return self.inclusion
         sizes = [np.abs(m.posterior.mean[self.where]) for m in self.machines]
@@ -127,7 +127,7 @@ class Coefficients:
     ) -> Array:
         """Quantiles of (intercept, coefficients), ``(2, 1 + p)``.
 
-        ``given`` inclusion, if the prior selects; otherwise with the mass at zero.
+        ``given`` inclusion, if the prior selects; otherwise including the mass at zero.
         """
         level = np.append(self.level, np.zeros(self.design.width))
         if machine.inclusion is None or (not given and machine.draws is not None):
@@ -140,7 +140,7 @@ class Coefficients:
 
     @property
     def inclusion(self) -> Array:
-        """Posterior probability of each column to be included for any class, ``(p,)``."""
+        """Posterior inclusion probability of each column for any class, ``(p,)``."""
         columns = [m.inclusion[self.where] for m in self.machines if m.inclusion is not None]
         if not columns:
             raise AttributeError(
@@ -149,14 +149,14 @@ class Coefficients:
         return columns[0] if self.is_binary else 1.0 - np.prod(1.0 - np.array(columns), axis=0)
 
     def draws(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draws of coefficients, ``(n, p)``, and intercepts, ``(n,)``; classes after the first."""
+        """Draws of coefficients, ``(n, p)``, and intercepts, ``(n,)``; axis 1 is the class."""
         pairs = [self._user(m.reported.sample(n, rng)) for m in self.machines]
         coef = np.stack([b for b, _ in pairs], axis=1)
         intercept = np.stack([np.broadcast_to(i, (n,)) for _, i in pairs], axis=1)
         return (coef[:, 0], intercept[:, 0]) if self.is_binary else (coef, intercept)
 
     def group(self, thetas: Sequence[Array]) -> Draws:
-        """Draws by name, names of their axes, and labels along these, for ArviZ."""
+        """Draws by name, names of their axes, and labels of the coordinates, for ArviZ."""
         pairs = [self._user(theta) for theta in thetas]
         group: dict[str, Any] = {"coef": [coef for coef, _ in pairs]}
         dims: dict[str, list[str]] = {"coef": ["feature"]}

@@ -1,4 +1,4 @@
-"""Shared by displays: axes to draw on, and the estimator inside a pipeline or a search."""
+"""Shared by displays: axes, and the estimator inside a pipeline or a search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 
 class Display:
-    """Base of the displays, which are data classes: arrays and long lists are shown by size."""
+    """Base class of the displays, with short representations of arrays and long lists."""
 
     def __repr__(self) -> str:
         pairs = [(field.name, getattr(self, field.name)) for field in fields(self)]  # type: ignore
@@ -19,7 +19,7 @@ class Display:
 
 
 def _short(x: Any) -> str:
-    """A value in a few characters."""
+    """A short representation of a value."""
     if hasattr(x, "shape") and np.ndim(x):
         return f"<{' x '.join(map(str, x.shape))}>"
     if isinstance(x, list | tuple | dict) and len(x) > 3:
@@ -34,7 +34,7 @@ def axes_for(
     display: Any, ax: Any, count: int = 1, across: int = 1,
     size: tuple[float, float] = (6.4, 4.8), sharex: bool = False,
 ) -> Any:  # fmt: skip
-    """The axes given, or ``count`` new ones of a size, ``across`` in a row; stored in the display.
+    """The given axes, or ``count`` new ones, ``across`` in a row; stored in the display.
 
     One is an Axes, several are an array.
     """
@@ -63,7 +63,7 @@ class Inside:
     """The estimator to draw: itself, the last step of a pipeline, or the best of a search."""
 
     model: Any
-    before: tuple[Any, ...] = ()  # pipelines of the steps before it
+    before: tuple[Any, ...] = ()  # pipelines of the earlier steps
 
     @classmethod
     def of(cls, estimator: Any) -> Inside:
@@ -75,7 +75,7 @@ class Inside:
 
     @classmethod
     def fitted(cls, estimator: Any, needed: str = "machines_") -> Inside:
-        """The same, of a fitted estimator that has what is needed."""
+        """The estimator; raises an error if it is not fitted or lacks an attribute."""
         inside = cls.of(estimator)
         check_is_fitted(inside.model)
         if not (hasattr(inside.model, "machines_") and hasattr(inside.model, needed)):
@@ -87,15 +87,15 @@ class Inside:
         return inside
 
     def rows(self, X: Any) -> Any:
-        """Rows of the user as the estimator is given them."""
+        """The user's rows after the earlier steps."""
         for steps in self.before:
             X = steps.transform(X)
         return X
 
     def names(self, made: bool = True) -> list[str]:
-        """Names of the columns of the model, or of those that the estimator is given.
+        """Names of the columns of the model, or of the estimator's input.
 
-        They are made up where there are none.
+        Generated if there are none.
         """
         if self.before and not hasattr(self.model, "feature_names_in_"):
             names: list[str] | None = None
@@ -108,7 +108,7 @@ class Inside:
 
 
 def feature_names(steps: Any, given: list[str] | None) -> list[str] | None:
-    """Names that the steps of a pipeline give to their columns; none if one of them gives none."""
+    """Column names after the steps of a pipeline; empty if a step provides none."""
     try:
         return [str(name) for name in steps.get_feature_names_out(given)]
     except (AttributeError, ValueError):
@@ -116,9 +116,9 @@ def feature_names(steps: Any, given: list[str] | None) -> list[str] | None:
 
 
 def machine_for(model: Any, label: Any) -> tuple[Any, int, Any]:
-    """The machine of a class against the others, its number, and the class.
+    """The binary model of a class against the others, its index, and the class.
 
-    A regressor has one machine, and no class.
+    A regressor has one model, and no class.
     """
     if not hasattr(model, "classes_"):
         return model.machines_[0], 0, None

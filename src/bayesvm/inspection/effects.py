@@ -1,4 +1,4 @@
-"""Effects of groups and their variances, reported on the scale of the user's columns."""
+"""Random effects and their variances, reported on the scale of the user's columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..predictive.fitted import BinaryModel, Fit
 from .arviz import Draws
 from .tables import draws_table, gaussian_table, pandas_for, stacked, tails
 
-VARIANCES = 4000  # draws of a variational factor from which an interval is computed
+VARIANCES = 4000  # number of draws from a variational factor for an interval
 LOGISTIC_VARIANCE = np.pi**2 / 3
 
 BIASED = "biased low by {scheme}; use inference='gibbs'"
@@ -43,11 +43,11 @@ MODEL_ERRORS = (
 
 @dataclass(frozen=True, eq=False)
 class GroupEffects:
-    """Report of a fitted model with effects of groups."""
+    """Report on a fitted model with random effects."""
 
     fit: Fit
     levels: Levels  # grouping factors and the labels of their groups
-    names: Sequence[str]  # of the columns that may have slopes
+    names: Sequence[str]  # names of the columns that may have random slopes
     second: Mapping[str, Array]  # averages of z z' over training rows, see second_moments
     scheme: str  # name of the inference scheme
 
@@ -57,7 +57,7 @@ class GroupEffects:
         return dict(zip(self.levels.names, self.levels.labels, strict=True))
 
     def _terms(self, machine: BinaryModel) -> list[tuple[int, Term, str]]:
-        """Number, term and factor of the effects of groups, in the order of the user's factors."""
+        """Index, term and factor of the random effects, in the order of the user's factors."""
         terms, factors = machine.model.terms, self.levels.names
         order = sorted(machine.model.grouped, key=lambda k: terms[k].design.factor)
         return [(k, terms[k], factors[terms[k].design.factor]) for k in order]
@@ -66,7 +66,7 @@ class GroupEffects:
         return ["intercept"] * bool(design.intercept) + [str(self.names[j]) for j in design.slopes]
 
     def random_effects(self, level: float = 0.9) -> Any:
-        """Effects of every group: mean, and where there is a posterior sd, lower and upper."""
+        """Random effects of all groups: mean and, if there is a posterior, sd, lower and upper."""
         pd, frames = pandas_for("a report of groups"), []
         for machine in self.fit.machines:
             parts = []
@@ -80,7 +80,7 @@ class GroupEffects:
         return stacked(frames, self.fit.classes, pd)
 
     def variance_components(self, level: float = 0.9) -> Any:
-        """Variances and correlations of effects: mean, lower, upper, and notes on bias."""
+        """Variances and correlations of random effects: mean, lower, upper, and notes on bias."""
         pd, ends, frames = pandas_for("a report of groups"), tails(level), []
         for machine in self.fit.machines:
             rows, index, notes = [], [], []
@@ -103,7 +103,7 @@ class GroupEffects:
         return stacked(frames, self.fit.classes, pd)
 
     def intraclass_share(self, level: float = 0.9) -> Any:
-        """Share of each factor in the variance that columns leave: mean, lower, upper, notes."""
+        """Share of each factor in the residual variance: mean, lower, upper, notes."""
         pd, ends, frames = pandas_for("a report of groups"), tails(level), []
         for machine in self.fit.machines:
             terms = self._terms(machine)
@@ -112,7 +112,7 @@ class GroupEffects:
                 for k, term, _ in terms
             ]
             link = machine.link.logit(np.array([-1e-6, 1e-6]), np.zeros(2))
-            slope = np.diff(link) / 2e-6  # of the log odds at f = 0, where f is certain
+            slope = np.diff(link) / 2e-6  # of the log odds at f = 0, without variance
             total = np.sum(v, axis=0) + LOGISTIC_VARIANCE / slope**2
             rows = [[np.mean(x / total), *np.quantile(x / total, ends)] for x in v]
             index = pd.Index([factor for *_, factor in terms], name="factor")
@@ -121,13 +121,13 @@ class GroupEffects:
         return stacked(frames, self.fit.classes, pd)
 
     def interval(self, frame: Any) -> tuple[Any, Any]:
-        """Lower and upper ends in one of these reports."""
+        """Interval ends of one of these reports."""
         if "lower" not in frame:
-            self.fit.machines[0].posterior.variance()  # a point estimate refuses
+            self.fit.machines[0].posterior.variance()  # raises an error for a point estimate
         return frame["lower"], frame["upper"]
 
     def group(self, thetas: Sequence[Array]) -> Draws:
-        """Draws of effects and of their variances, names of their axes, and labels, for ArviZ."""
+        """Draws of random effects and variances, names of their axes, and labels, for ArviZ."""
         machines = self.fit.machines
         group: dict[str, Any] = {}
         dims: dict[str, list[str]] = {}
@@ -140,7 +140,7 @@ class GroupEffects:
                 parts.append(u @ T.T)
                 V = self._covariances(machine, k)
                 at = np.arange(u.shape[0] * u.shape[1]) % len(V)
-                if machine.draws is None:  # evenly spaced quantiles: any, independent of effects
+                if machine.draws is None:  # evenly spaced quantiles, independent of the effects
                     at = stream(0, "shuffled", k).choice(len(V), at.size, replace=at.size > len(V))
                 V = V[at]
                 scales.append((T @ V @ T.T).reshape(*u.shape[:2], *V.shape[1:]))
@@ -158,23 +158,23 @@ class GroupEffects:
         return group, dims, coords
 
     def _covariances(self, machine: BinaryModel, k: int) -> Array:
-        """Draws of the covariance of a group's effects, ``(m, r, r)``, on the inner scale."""
+        """Draws of the covariance of random effects, ``(m, r, r)``, on the internal scale."""
         term, drawn = machine.model.terms[k], machine.drawn_covariances(k)
         if drawn is not None:
             return drawn
         j = next(j for j, one in enumerate(self.fit.machines) if one is machine)
         s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
-        if machine.draws is not None:  # as many as of the factors that were sampled
+        if machine.draws is not None:  # the same number as for factors that were sampled
             draws = draws[np.arange(machine.draws.log_prob.size) % VARIANCES]
         return draws if draws.ndim == 3 else draws[:, None, None] * np.eye(term.design.r)
 
     def _note(self, machine: BinaryModel, k: int) -> str:
-        """The note beside a learned variance that was not drawn; else empty."""
+        """The note on a variance that was learned and not sampled; else empty."""
         term = machine.model.terms[k]
         if machine.drawn_covariances(k) is not None or not term.prior.is_learned:
             return ""
-        # with slopes variances may be too small by half, and the bound of classes fitted together
+        # with slopes variances may be too small by half, and the joint bound of several classes
         # is looser; else mainly the interval is wrong
         tight = machine.model.likelihood.is_tight and not self.fit.is_joint
         note = NARROW if tight and term.design.r == 1 else BIASED
@@ -187,7 +187,7 @@ class GroupEffects:
         return CAUTION if BIASED.format(scheme=self.scheme) in notes else CAUTION_NARROW
 
     def cautioned(self, frame: Any) -> Any:
-        """A frame with a note in ``attrs`` if variances of effects are known to be biased."""
+        """Add a note to ``attrs`` if variances of random effects are known to be biased."""
         machine = self.fit.machines[0]
         if any(self._note(machine, k) for k, *_ in self._terms(machine)):
             frame.attrs["note"] = f"{self._caution} {MODEL_ERRORS}"
@@ -210,7 +210,7 @@ def _effects(machine: BinaryModel, k: int, level: float) -> dict[str, Array]:
 
 
 def second_moments(problem: Problem) -> dict[str, Array]:
-    """Average of ``z z'`` over rows, for each factor: effects of covariance V add ``tr(V zz')``."""
+    """Average of ``z z'`` over rows, for each factor: covariance V contributes ``tr(V zz')``."""
     out = {}
     for k in problem.model.grouped:
         term = problem.model.terms[k]
@@ -225,7 +225,7 @@ def second_moments(problem: Problem) -> dict[str, Array]:
 
 
 def _table(rows: list[Any], index: Any, notes: list[str], caution: str, pd: Any) -> Any:
-    """Estimates with their intervals, and notes beside them if there are any."""
+    """Estimates with intervals, and with notes if there are any."""
     values = np.reshape(rows, (-1, 3))
     frame = pd.DataFrame(values, columns=["mean", "lower", "upper"], index=index)
     if any(notes):

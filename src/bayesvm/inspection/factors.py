@@ -20,11 +20,10 @@ from .tables import convergence, draws_table, gaussian_table, pandas_for
 class FactorReport:
     """Loadings, scores, draws and tables of a fitted factor model.
 
-    Factors are in the order of the variance they explain, with signs that make the largest loading
-    of each positive.
+    Factors are ordered by explained variance; signs make the largest loading of each positive.
     """
 
-    parts: Sequence[Fitted]  # the factor model, or one for each class where classes have their own
+    parts: Sequence[Fitted]  # the factor model, or one for each class
     columns: ColumnScale
 
     @cached_property
@@ -70,7 +69,7 @@ class FactorReport:
         return np.hstack(means), np.hstack(stds)
 
     def interval(self, level: float) -> tuple[Array, Array]:
-        """Central posterior intervals of the loadings, as of Gaussians."""
+        """Central posterior intervals of the loadings, by the Gaussian approximation."""
         table = gaussian_table(self.loadings, self.std, level)
         return table["lower"], table["upper"]
 
@@ -113,7 +112,7 @@ class FactorReport:
         self, level: float, posteriors: Sequence[Any], drawn: bool, rng: np.random.Generator,
         names: Sequence[str], factors: Sequence[str], classes: Array,
     ) -> Any:  # fmt: skip
-        """Coefficients of the linear machines with these posteriors, and loadings: a table."""
+        """Coefficients of the linear models with these posteriors, and loadings: a table."""
         pd = pandas_for("summary")
         count = len(self.parts)
         K = len(factors) // count

@@ -1,4 +1,4 @@
-"""Reports of kernel machines: the kernel, its draws, draws of the function, and vectors."""
+"""Reports of kernel models: the kernel, its draws, draws of the function, and vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tables import convergence, draws_table, gaussian_table, pandas_for, stacke
 
 @dataclass(frozen=True, eq=False)
 class KernelReport:
-    """Tables and exports of machines whose last term is a Gaussian process."""
+    """Tables and exports of models whose last term is a Gaussian process."""
 
     machines: list[BinaryModel]  # one for two classes, else one for each class
     classes: Array  # labels
@@ -29,20 +29,20 @@ class KernelReport:
 
     @property
     def log_draws(self) -> list[Array]:
-        """Draws of the kernel's log parameters for each machine; empty if they were not drawn."""
-        if len(self.machines[0].model.terms) > 1:  # one term: the draws of a mixture
+        """Draws of the kernel's log parameters for each binary model; empty if not sampled."""
+        if len(self.machines[0].model.terms) > 1:  # a mixture of draws has one term
             return []
         return [m.draws.hyper["kernel"] for m in self.machines if m.draws is not None]
 
     @property
     def kernel(self) -> Any:
-        """The kernel; if it was drawn, with the means of its log parameters."""
+        """The kernel; if sampled, with the means of its log parameters."""
         kernel, drawn = self.design.kernel, self.log_draws
         return kernel.with_theta(np.mean(drawn, axis=(0, 1, 2))) if drawn else kernel
 
     @property
     def points(self) -> Array:
-        """Inducing points on the scale of the input; numbers of training rows if precomputed."""
+        """Inducing points on the scale of the input; positions of training rows if precomputed."""
         design = self.design
         kernel = design.kernel
         if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
@@ -50,10 +50,10 @@ class KernelReport:
         return np.asarray(design.inputs.to_input(design.Z))
 
     def importances(self, made: Sequence[Sequence[int]]) -> Array:
-        """Importance of each column of a table, which becomes the columns ``made``; sum one.
+        """Importance of each column of a table with encoded columns ``made``; the sum is one.
 
-        The root mean square of the slope of f along a column, at points spread over all, times the
-        standard deviation of the column, averaged over machines.
+        The root mean square of the slope of f along a column, at a spread subset of points, times
+        the standard deviation of the column, averaged over binary models.
         """
         design, kernel = self.design, self.design.kernel
         inner = kernel.kernel if isinstance(kernel, Scaled) else kernel
@@ -67,7 +67,7 @@ class KernelReport:
         at = Z[np.unique(np.linspace(0, len(Z) - 1, 1000).astype(int))]
         size, spread = np.zeros(Z.shape[1]), Z.std(axis=0)
         for machine in self.machines:
-            weights = getattr(machine, "alpha", None)  # of kernel values, of an exact process
+            weights = getattr(machine, "alpha", None)  # of kernel values, for an exact process
             if weights is None or not weights.size:
                 weights = design.inverse.T @ machine.posterior.mean[-len(Z) :]
             try:
@@ -97,9 +97,9 @@ class KernelReport:
         return stacked(frames, self.classes, pd)
 
     def group(self, thetas: Sequence[Array], X: Any = None) -> Draws:
-        """Draws for ArviZ: of the kernel if it was drawn, else of f at the points.
+        """Draws for ArviZ: of the kernel if it was sampled, else of f at the points.
 
-        With rows ``X``, kernels of the draws that predict there.
+        With rows ``X``, only the kernels of the draws that predict there.
         """
         if drawn := self.log_draws:
             name, axis = "kernel", "parameter"
@@ -113,22 +113,22 @@ class KernelReport:
 
 
 def relevances(inside: Inside) -> tuple[list[str], list[Array]]:
-    """Names of columns and one over their length scales, for each part of the kernel."""
+    """Names of columns and inverse length scales, for each component of the kernel."""
     kernel, encoding = inside.model.kernel_, inside.model.encoding_
     stems = np.array([name.split("[")[0] for name in kernel.names])
     sets = list(dict.fromkeys(stem for stem in stems if stem.endswith("length_scale")))
     if not sets or sets[1:] not in ([], ["local.length_scale"]):
         raise ValueError(f"one set of length scales is needed; {kernel} does not have that.")
-    # indicators of one column have one length scale and its name
+    # indicators of one column share a length scale and the column's name
     names = encoding.group_names(inside.names(made=False))
     return names, [np.broadcast_to(np.exp(-kernel.theta[stems == s]), len(names)) for s in sets]
 
 
 def scale_names(inside: Inside) -> dict[str, str]:
-    """Parameters of a kernel that are length scales of columns, with the names of these."""
+    """Parameters of a kernel that are length scales of columns, with column names."""
     try:
         names, _ = relevances(inside)
-    except (AttributeError, ValueError):  # no kernel, or one without length scales of columns
+    except (AttributeError, ValueError):  # no kernel, or no length scales of columns
         return {}
     out = {}
     for name in inside.model.kernel_.names:
@@ -140,17 +140,17 @@ def scale_names(inside: Inside) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class VectorReport:
-    """The vectors of all machines with their weights; the first coefficient is the bias."""
+    """The vectors of all binary models with their weights; the first coefficient is the bias."""
 
     machines: Sequence[
         BinaryModel
     ]  # one for two classes, else one per class; their columns are shared
     classes: Array  # labels
-    support: Array  # (n_vectors,) rows of the vectors in the training data
+    support: Array  # (n_vectors,) training rows of the vectors
 
     @property
     def weights(self) -> Array:
-        """Posterior means, ``(machines, n_vectors)``; zero where a machine has no such vector."""
+        """Posterior means, ``(machines, n_vectors)``; zero for vectors of other binary models."""
         return np.stack([m.posterior.mean[1:] for m in self.machines])
 
     @property
@@ -163,7 +163,7 @@ class VectorReport:
         return out[:, 0] if len(self.machines) == 1 else out
 
     def group(self, thetas: Sequence[Array]) -> Draws:
-        """Draws for ArviZ; a vector's coordinate is its row in the training data."""
+        """Draws for ArviZ; the coordinate of a vector is its training row."""
         group = {"intercept": [t[..., 0] for t in thetas]}
         group["dual_coef"] = [t[..., 1:] for t in thetas]
         dims: dict[str, list[str]] = {"intercept": [], "dual_coef": ["vector"]}

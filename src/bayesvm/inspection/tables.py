@@ -1,4 +1,4 @@
-"""What all reports share: tail probabilities and data frames."""
+"""Helpers of all reports: tail probabilities and data frames."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def tails(level: float) -> tuple[float, float]:
 
 
 def gaussian_table(mean: Array, sd: Array, level: float) -> dict[str, Array]:
-    """Columns of a summary of Gaussians: mean, sd and the ends of their central intervals."""
+    """Summary of Gaussians: mean, sd and the ends of their central intervals."""
     lower, upper = (mean + ndtri(t) * sd for t in tails(level))
     return {"mean": mean, "sd": sd, "lower": lower, "upper": upper}
 
 
 def draws_table(draws: Array, level: float, ddof: int = 0) -> dict[str, Array]:
-    """The same of draws ``(chains, draws, ...)``."""
+    """Summary of draws ``(chains, draws, ...)``, with the same columns."""
     lower, upper = np.quantile(draws, tails(level), axis=(0, 1))
     sd = draws.std(axis=(0, 1), ddof=ddof)
     return {"mean": draws.mean(axis=(0, 1)), "sd": sd, "lower": lower, "upper": upper}
@@ -52,11 +52,11 @@ def pandas_for(what: str) -> Any:
 def contrasts(
     names: Sequence[str], levels: Sequence[Sequence[int]], intercept: int
 ) -> tuple[list[str], Array, Any]:
-    """Differences of levels to the first level of their column: names, rows kept, and a matrix.
+    """Differences of levels to the first level of their column: names, kept rows, and a matrix.
 
-    Coefficients of all levels and the intercept are confounded: only their prior tells them apart.
-    ``levels`` are positions of the indicators of each column among the coefficients.  The
-    intercept becomes the one of the first levels, which have no rows in the matrix.
+    The coefficients of all levels and the intercept are not identified without their prior.
+    ``levels`` are positions of the indicators of each column among the coefficients.  The intercept
+    then refers to the first levels, which have no rows in the matrix.
     """
     T, labels, kept = sparse.lil_array(sparse.eye_array(len(names))), list(names), set()
     for first, *rest in levels:
@@ -70,7 +70,7 @@ def contrasts(
 
 
 def stacked(frames: list[Any], classes: Array, pd: Any) -> Any:
-    """The frame of two classes, or those of several one above another."""
+    """The frame of two classes, or the concatenated frames of several."""
     if len(frames) == 1:
         return frames[0]
     out = pd.concat(frames, keys=list(classes), names=["class"])

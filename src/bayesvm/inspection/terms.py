@@ -1,4 +1,4 @@
-"""The terms of an additive model: coefficients that have names, and what each term adds to f."""
+"""The terms of an additive model: named coefficients, and contributions of terms to f."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .tables import contrasts, pandas_for, stacked, tails
 
 
 class Terms:
-    """Report on the terms of fitted machines; ``names`` are those of the columns of numbers.
+    """Report on the terms of fitted models; ``names`` are the names of the numeric columns.
 
-    ``levels`` are the columns of numbers that indicate the levels of each column of categories.
+    ``levels`` are the indicators of the levels of each categorical column.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Terms:
     def _named(self, machine: BinaryModel) -> tuple[list[tuple[str, str]], Array, Any]:
         """Names of coefficients, their positions, and the matrix from theta to the user's scale.
 
-        Columns are scaled back; their centres are moved to the intercept.
+        The scaling of columns is undone; their centres go to the intercept.
         """
         labels: list[tuple[str, str]] = []
         at: list[int] = []
@@ -45,7 +45,7 @@ class Terms:
         level, shift = None, np.zeros(machine.model.width)
         for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
             design = term.design
-            if not design.has_labels:  # smooth functions and groups
+            if not design.has_labels:  # smooth functions and random effects
                 continue
             scale = np.ones(design.width)
             if design.is_intercept:
@@ -80,9 +80,9 @@ class Terms:
         return stacked(frames, self.classes, pd)
 
     def _compared(self, labels: Sequence[tuple[str, str]]) -> tuple[list[Any], Array, Any]:
-        """Coefficients with levels compared to the first of their column, see :func:`.contrasts`.
+        """Coefficients with levels compared to the first level, see :func:`.contrasts`.
 
-        Nothing is compared without an intercept, or where a prior selects.
+        There is no comparison without an intercept, or under a selection prior.
         """
         machine, at = self.machines[0], {label: k for k, label in enumerate(labels)}
         level = [t.name for t in machine.model.terms if t.design.is_intercept]
@@ -97,14 +97,14 @@ class Terms:
         return [(labels[k][0], name) for k, name in zip(rows, names, strict=True)], rows, T
 
     def draws(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws of the coefficients; classes after the first axis."""
+        """Draws of the coefficients; the second axis is the class."""
         parts = [np.asarray(m.reported.sample(n, rng) @ self._named(m)[2].T) for m in self.machines]
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     def group(self, thetas: Sequence[Array], X: Any = None) -> Draws:
-        """Draws by name, names of their axes, and labels along these, for ArviZ.
+        """Draws by name, names of their axes, and labels of the coordinates, for ArviZ.
 
-        With rows ``X`` also what smooth functions add to f there.
+        With rows ``X`` also the contributions of smooth functions to f there.
         """
         group: dict[str, Any] = {}
         dims: dict[str, list[str]] = {}
@@ -128,10 +128,10 @@ class Terms:
         return group, dims, coords
 
     def inclusion(self, reads: dict[str, Array], count: int) -> Array:
-        """Inclusion probability of each of ``count`` columns of numbers.
+        """Inclusion probability of each of ``count`` numeric columns.
 
-        ``reads`` has the columns that each term reads.  A term without a coefficient for each of
-        its columns needs all of them.
+        ``reads`` has the columns of each term.  A term without a coefficient for each column needs
+        all of its columns.
         """
         chances = [m.inclusion for m in self.machines if m.inclusion is not None]
         if not chances:
@@ -139,7 +139,7 @@ class Terms:
                 "inclusion_proba_ needs a term with a selection prior, such as "
                 "('x', Columns(), 'laplace_zero') or 'spike_slab'."
             )
-        out = np.ones(count)  # probability to be in no term of any machine
+        out = np.ones(count)  # probability of exclusion from all terms of all models
         model = self.machines[0].model
         for term, where in zip(model.terms, model.slices, strict=True):
             read = reads[term.name]
@@ -149,10 +149,10 @@ class Terms:
         return 1.0 - out
 
     def partial(self, X: Any, level: bool = True) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Mean and standard deviation of what each term adds to f at rows, by its name.
+        """Mean and standard deviation of each term's contribution to f at rows, by name.
 
-        Without their ``level``, smooth functions are less their averages over the rows, which the
-        first intercept then has.
+        Without ``level``, smooth functions are centred over the rows, and the first intercept
+        includes their averages.
         """
         mean, std, model = {}, {}, self.machines[0].model
         moved = {} if level else _levels(self.machines[0], X)
@@ -185,9 +185,9 @@ def _degrees_of_freedom(machine: BinaryModel) -> dict[str, float]:
 
 
 def centred(machine: BinaryModel, k: int, X: Any, around: Any) -> tuple[Array, Array | None]:
-    """Mean and variance of what term ``k`` adds to f, less its average over the rows ``around``.
+    """Mean and variance of term ``k``'s contribution to f, centred over the rows ``around``.
 
-    The level of a smooth function is hardly known beside an intercept; its shape is.
+    Beside an intercept the level of a smooth function is hardly identified; its shape is.
     """
     m, v = _partial(machine, X, k, _average(machine, k, around))
     return m, v if machine.reported.has_spread else None
@@ -201,9 +201,9 @@ def _average(machine: BinaryModel, k: int, X: Any) -> Array:
 
 
 def _levels(machine: BinaryModel, X: Any) -> dict[int, Array]:
-    """By the number of a term, what its columns are to be less: averages of smooth functions.
+    """The averages to subtract from each term's columns, by term: for smooth functions.
 
-    Of the first intercept they are those of all smooth functions, with the opposite sign.
+    For the first intercept they are the sum over all smooth functions, with opposite sign.
     """
     terms = machine.model.terms
     smooth = [k for k, t in enumerate(terms) if not (t.design.has_labels or t.design.is_grouped)]
@@ -215,7 +215,7 @@ def _levels(machine: BinaryModel, X: Any) -> dict[int, Array]:
 
 
 def _alone(machine: BinaryModel, X: Any, k: int) -> tuple[Any, Rows]:
-    """Columns of term ``k`` at rows, those of others zero; and the rows."""
+    """Columns of term ``k`` at rows, zero for other terms; and the rows."""
     model, where = machine.model, machine.model.slices[k]
     rows = predict_rows(model, X, machine.params) if machine.params else model.rows(X)
     own = np.zeros(model.width)
@@ -224,11 +224,11 @@ def _alone(machine: BinaryModel, X: Any, k: int) -> tuple[Any, Rows]:
 
 
 def _partial(machine: BinaryModel, X: Any, k: int, level: Array | None) -> tuple[Array, Array]:
-    """Mean and variance of what term ``k`` adds to f, with columns less a ``level``."""
+    """Mean and variance of term ``k``'s contribution to f, with ``level`` subtracted."""
     model, post, where = machine.model, machine.reported, machine.model.slices[k]
     C, rows = _alone(machine, X, k)
     if level is not None:
-        own = plain(C)  # those of groups, which are last, are zero
+        own = plain(C)  # columns of groups, which are last, are zero
         C = sparse.csr_array(own - level[: own.shape[1]])
         C.resize((own.shape[0], model.width))
     V = tuple(h for h in rows.V if h.where == where)

@@ -5,17 +5,17 @@ r"""The convex vector machine: a one-sided Laplace prior of weights and the norm
     \max_{x \ge 0,\, b}\; \sum_i c_i \log\Phi(y_i z_i)
         - \tau\sum_j x_j - \tfrac12\lambda\, w^\top K w, \qquad w_j = y_j x_j .
 
-The norm of *f* in the kernel's space, of weight :math:`\lambda`, makes *f* smooth; with it alone
-*f* is the mode of a Gaussian process and no weight is zero.  The rate :math:`\tau` makes most
-weights zero.  With a norm, two steps leave vectors out (:func:`approach_process`):
+The penalty :math:`\lambda` of the squared norm of *f* in the kernel's space makes *f* smooth; with
+it alone *f* is the mode of a Gaussian process and no weight is zero.  The rate :math:`\tau` sets
+most weights to zero.  With a norm, vectors are selected in two steps (:func:`approach_process`):
 
-1. From large rates to small, machines come closer to the process; the first that is close has few
-   vectors, chosen jointly.  Their weights are found again without the rate, as in the relaxed
-   lasso, since the norm already shrinks them.
-2. Of these, one after another is removed, each time the one that costs least
+1. As the rate decreases, f approaches the process; the first f that is close has few vectors,
+   chosen jointly.  Their weights are refitted without the rate, as in the relaxed lasso, because
+   the norm already shrinks them.
+2. Vectors are removed one by one, each time the vector with the lowest cost
    (:func:`remove_vectors`).
 
-With :math:`\lambda = 0` the rate must also make *f* smooth; folds choose it
+With :math:`\lambda = 0` the rate must also make *f* smooth; cross-validation chooses it
 (:func:`choose_rate`).
 """
 
@@ -51,12 +51,12 @@ from .newton import FLAT, PenalisedLikelihood, largest_rate
 
 
 class Settings(NamedTuple):
-    """What the user chooses; ``None`` is chosen here."""
+    """User settings; ``None`` is chosen by the solver."""
 
     rate: float | None = None
     norm_penalty: float | None = None
     one_standard_error: bool = False  # fewer vectors, at a log loss within one standard error
-    n_folds: int = 5  # that choose the rate without a norm
+    n_folds: int = 5  # to choose the rate without a norm
     bias: float = FLAT  # prior precision of the bias
 
 
@@ -68,9 +68,9 @@ def fit_machines(
     settings: Settings,
     amplitude: float | None = None,
 ) -> tuple[Result, Array, Array]:
-    """The machines of all classes, their rates and their penalties of the norm.
+    """The binary models of all classes, their rates and norm penalties.
 
-    ``amplitude`` is that of the tuned kernel.
+    ``amplitude`` is the amplitude of the tuned kernel.
     """
     K, given = data.values(kernel), settings.norm_penalty
     square = K[data.candidates]
@@ -121,7 +121,7 @@ def convex_model(
 
 
 def relax(model: PenalisedLikelihood, x: Array, tol: float = 1e-9) -> tuple[Array, int]:
-    """The weights that are not zero, found again under a model without a rate; and the steps."""
+    """The nonzero weights, refitted under a model without a rate; and the number of steps."""
     work = np.flatnonzero(np.append(x[:-1] > 0, True))
     out = np.zeros_like(x)
     out[work], steps = model.of(work).newton(x[work], tol)
@@ -129,10 +129,10 @@ def relax(model: PenalisedLikelihood, x: Array, tol: float = 1e-9) -> tuple[Arra
 
 
 def approximate(model: PenalisedLikelihood, x: Array, steps: int = 0) -> Sparse:
-    r"""Laplace's approximation at the weights that are not zero.
+    r"""Laplace's approximation at the nonzero weights.
 
-    The second derivative of a Laplace prior is zero; that of the Gaussian in its mixture,
-    :math:`\tau/x`, takes its place.
+    The second derivative of a Laplace prior is zero; the precision of its Gaussian scale mixture,
+    :math:`\tau/x`, replaces it.
     """
     columns = np.flatnonzero(x[:-1] > 0)
     kept = np.append(columns, x.size - 1)
@@ -144,7 +144,7 @@ def approximate(model: PenalisedLikelihood, x: Array, steps: int = 0) -> Sparse:
 
 
 def falling_rates(model: PenalisedLikelihood, settings: Settings) -> list[float]:
-    """The rate given, or 24 of which each is half the last; the first leaves few vectors."""
+    """The given rate, or 24 rates, each half of the previous; the first leaves few vectors."""
     if settings.rate is not None:
         return [settings.rate]
     top = largest_rate(model)
@@ -152,7 +152,7 @@ def falling_rates(model: PenalisedLikelihood, settings: Settings) -> list[float]
     return [float(first * 0.5**k) for k in range(24)]
 
 
-# ----- with a norm: the Gaussian process, and few vectors that approximate it
+# ----- with a norm: the Gaussian process, and its approximation by few vectors
 
 
 class Process(NamedTuple):
@@ -164,7 +164,7 @@ class Process(NamedTuple):
     """
 
     A: Array  # (n, r + 1) these columns, then the constant
-    rows: Array  # (n,) numbers of the rows
+    rows: Array  # (n,) indices of the rows
     c: Array
     unit: Array | float
 
@@ -190,7 +190,7 @@ class Process(NamedTuple):
 
 
 class ProcessMode(NamedTuple):
-    """Moments of f at the rows, and its means with each row left out."""
+    """Moments of f at the rows, and its leave-one-out means."""
 
     model: PenalisedLikelihood
     unit: Array | float
@@ -201,22 +201,22 @@ class ProcessMode(NamedTuple):
     left_out: Array
 
     def distance(self, f: Array) -> float:
-        r"""Distance of another f, in standard deviations of the posterior.
+        r"""Distance of another f, in posterior standard deviations.
 
         The root of :math:`\sum h (\tilde f - f)^2 / \sum h v`: half the numerator is, to second
-        order, the Kullback-Leibler distance of the labels' probabilities, half the denominator that
-        of a draw from the posterior, on average.
+        order, the Kullback-Leibler divergence of the label probabilities; half the denominator is
+        its average for draws from the posterior.
         """
         return float(np.sqrt(self.h @ (f - self.f) ** 2 / (self.h @ self.v)))
 
     def leave_one_out(self, f: Array, v: Array) -> LooMoments:
-        """Leave-one-out moments of a machine nearby: its means change as the process's do."""
+        """Leave-one-out moments of a similar model: its means change as the process's do."""
         _, variance = self.model.leave_one_out(f, v, self.unit)
         c = effective(self.model.c, self.unit)
         return LooMoments(self.model.y, f + self.left_out - self.f, variance, c)
 
     def losses(self, f: Array) -> Array:
-        """Leave-one-out log losses of a machine nearby, times the weights."""
+        """Weighted leave-one-out log losses of a similar model."""
         return weighted_losses(self.leave_one_out(f, self.v))
 
 
@@ -225,9 +225,9 @@ def choose_norm_penalty(
 ) -> float:
     r"""The penalty of the norm by leave-one-out log loss: a geometric mean under a broad prior.
 
-    Penalties half a decade apart, up to three decades from the centre, count
+    Penalties half a decade apart, up to three decades from the centre, have weights
     :math:`e^{-\text{log loss}}` times a log-normal prior of standard deviation 3.  The mean varies
-    less between samples than the best would.
+    less between samples than the best penalty.
     """
 
     steps, losses, x = list[float](), list[float](), None
@@ -251,11 +251,11 @@ def approach_process(
     close: float = 0.05,
     near: float = 0.07,
 ) -> tuple[Sparse, float, LooMoments]:
-    """Few vectors that approximate the process, their rate, and moments of rows left out.
+    """Few vectors that approximate the process, their rate, and leave-one-out moments.
 
-    The rate falls until f is ``close`` to the process, in its standard deviations; then vectors are
-    removed while f stays ``near``, or while its leave-one-out log loss is within a standard error.
-    A rate that is given alone chooses the vectors.
+    The rate decreases until f is ``close`` to the process, in posterior standard deviations; then
+    vectors are removed while f stays ``near``, or while the leave-one-out log loss is within a
+    standard error.  A given rate selects the vectors alone.
     """
     x, best, rates = np.zeros(model.t.size), np.inf, falling_rates(model, settings)
     for number, rate in enumerate(rates, 1):
@@ -281,7 +281,7 @@ def approach_process(
 
 
 def remove_vectors(A: Array, sparse: Sparse, accept: Callable[[Array], bool]) -> Array:
-    r"""Weights after as many vectors are removed as leave f at the rows acceptable; one is kept.
+    r"""Remove as many vectors as possible while f at the rows is acceptable; keep at least one.
 
     The log posterior is, to second order, a quadratic with covariance :math:`\Sigma` and maximum
     *x*; without vector *j*
@@ -291,13 +291,13 @@ def remove_vectors(A: Array, sparse: Sparse, accept: Callable[[Array], bool]) ->
         x' = x - \Sigma_{\cdot j}\,x_j/\Sigma_{jj}, \qquad
         \Sigma' = \Sigma - \Sigma_{\cdot j}\Sigma_{j\cdot}/\Sigma_{jj},
 
-    and :math:`x_j^2/2\Sigma_{jj}` nats are lost (Hassibi & Stork 1993).  The cheapest is removed
-    first; weights that become negative on the way are removed next.  ``A`` holds the signed columns
-    of all candidates.
+    at a cost of :math:`x_j^2/2\Sigma_{jj}` nats (Hassibi & Stork 1993).  The vector with the lowest
+    cost is removed first; then weights that have become negative.  ``A`` has the signed columns of
+    all candidates.
     """
     on, x = np.append(sparse.columns, A.shape[1] - 1), sparse.mean
     S, steps = sparse.covariance().dense(), [(on, x)]
-    while on.size > 2:  # the bias, the last, stays
+    while on.size > 2:  # the bias, the last entry, stays
         j = int(np.argmin(x[:-1] * np.abs(x[:-1]) / np.diag(S)[:-1]))
         share, rest = S[:, j] / S[j, j], np.arange(on.size) != j
         x, S, on = (x - share * x[j])[rest], (S - np.outer(share, S[j]))[rest][:, rest], on[rest]
@@ -311,7 +311,7 @@ def remove_vectors(A: Array, sparse: Sparse, accept: Callable[[Array], bool]) ->
     return out
 
 
-# ----- without a norm: rows held out
+# ----- without a norm: cross-validation
 
 
 def choose_rate(
@@ -322,11 +322,11 @@ def choose_rate(
     patience: int = 3,
     equal: float = 0.15,
 ) -> tuple[float, LooMoments | None]:
-    """The rate of least held-out log loss, and moments of f at the rows held out with it.
+    """The rate with the lowest cross-validated log loss, and held-out moments of f.
 
-    Rates fall until the loss has not improved for some of them; the largest is taken whose loss is
-    ``equal``, within this share of a standard error.  Without folds (a class is too
-    small) the rate is the one given, or one.
+    Rates decrease until the loss has stopped improving; the result is the largest rate whose loss
+    is ``equal``, within this share of a standard error.  Without folds (a class is too small) the
+    rate is the given one, or one.
     """
     if not folds:
         return (1.0 if settings.rate is None else settings.rate), None
@@ -354,5 +354,5 @@ def choose_rate(
 
 
 def standard_error(losses: Array, c: Array) -> float:
-    """Of the sum of the weighted losses of rows."""
+    """Standard error of the sum of weighted losses."""
     return float(np.sqrt(c @ (losses / c - losses.sum() / c.sum()) ** 2))

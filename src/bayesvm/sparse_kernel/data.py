@@ -25,9 +25,9 @@ from ..predictive.links import CalibratedLink
 
 
 class Sparse(NamedTuple):
-    """A Gaussian approximation of the weights that are not zero."""
+    """A Gaussian approximation of the nonzero weights."""
 
-    columns: Array  # (k,) numbers of the columns that have a weight
+    columns: Array  # (k,) indices of the columns with a weight
     mean: Array  # (k + 1,) their weights, then the bias
     precision: Array  # (k + 1, k + 1) of Laplace's approximation
     value: float  # log posterior density, or log evidence
@@ -37,7 +37,7 @@ class Sparse(NamedTuple):
     change: float = 0.0
 
     def moments(self, Phi: Array) -> tuple[Array, Array]:
-        """Mean and variance of f at rows whose values in *all* columns are given."""
+        """Mean and variance of f at rows, from the values of *all* columns."""
         C = np.column_stack([Phi[:, self.columns], np.ones(Phi.shape[0])])
         return C @ self.mean, self.covariance().quad(C)
 
@@ -45,16 +45,16 @@ class Sparse(NamedTuple):
         return FullCovariance(*scaled_cholesky(self.precision))
 
     def with_columns_times(self, factor: Array | float) -> Sparse:
-        """The same f when the columns are multiplied by a factor."""
+        """The same f after the columns are multiplied by a factor."""
         s = np.append(np.broadcast_to(factor, self.columns.shape), 1.0)
         return self._replace(mean=self.mean / s, precision=self.precision * np.outer(s, s))
 
 
 class Result(NamedTuple):
-    """The machines of all classes, their kernel, and moments of f to calibrate them."""
+    """The binary models of all classes, their kernel, and moments of f for calibration."""
 
     kernel: Any  # None if precomputed
-    sparse: list[Sparse]  # columns are numbers of candidates
+    sparse: list[Sparse]  # column indices refer to candidates
     held_out: list[LooMoments | None]
 
 
@@ -62,7 +62,7 @@ class Result(NamedTuple):
 
 
 class Journal:
-    """Reports progress to callbacks and keeps intermediate results in a checkpoint, if any.
+    """Reports progress to callbacks and stores intermediate results in a checkpoint, if any.
 
     Calling it reports progress; it returns whether a callback has stopped the fit.
     """
@@ -71,7 +71,7 @@ class Journal:
         self.report, self.store = report, store
 
     def folder(self, name: str) -> Journal:
-        """A journal whose keys begin with a name."""
+        """A journal whose keys have this prefix."""
         return Journal(self.report, None if self.store is None else self.store.part(name))
 
     @property
@@ -82,10 +82,10 @@ class Journal:
         return self.report is not None and self.report(progress)
 
     def cached(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The arrays in the checkpoint, or else those computed, which are then kept.
+        """The arrays in the checkpoint, or else the computed ones, which are then stored.
 
-        Nothing is kept after a callback has stopped the fit: a resumed fit would have found
-        something else.
+        Nothing is stored after a callback has stopped the fit, because a resumed fit would have
+        continued.
         """
         if self.store is None:
             return compute()
@@ -104,29 +104,29 @@ SILENT = Journal()
 
 
 class Fold(NamedTuple):
-    """Rows fitted, rows held out, candidates among the rows fitted, and weights."""
+    """Training rows and held-out rows, with candidates among the former, and weights."""
 
     rows: Array
     out: Array
-    keep: Array  # numbers of candidates
-    c: Array  # weights of the rows fitted
-    c_out: Array  # effective weights of the rows held out
+    keep: Array  # indices of candidates
+    c: Array  # weights of the training rows
+    c_out: Array  # effective weights of the held-out rows
 
 
 class MergedRows(NamedTuple):
-    """Merged rows with weights, labels of each machine, and the rows that may become vectors."""
+    """Merged rows with weights, labels for each binary model, and candidate vectors."""
 
     points: Array  # (points, p), standardised; kernel values if precomputed
     at: Array  # (rows,) point of each row
     c: Array  # (rows,) weight
     codes: Array  # (rows,) class
-    labels: list[Array]  # -1 and +1, for each machine
+    labels: list[Array]  # -1 and +1, for each binary model
     candidates: Array  # (m,) rows
-    by_label: bool = True  # whether a point that occurs with two labels is two candidates
-    unit: Array | float = 1.0  # (rows,) class weights, which are in c
+    by_label: bool = True  # whether a point with two labels gives two candidates
+    unit: Array | float = 1.0  # (rows,) class weights, included in c
 
     def values(self, kernel: Any, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
-        """Kernel values of rows with candidates, by default of all, ``(rows, m)``."""
+        """Kernel values of rows (by default all) with candidates, ``(rows, m)``."""
         points, at = self.points[self.at[rows]], self.at[self.candidates[columns]]
         K: Array = points[:, at] if kernel is None else kernel(points, self.points[at])
         if not np.all(np.isfinite(K)):
@@ -136,10 +136,10 @@ class MergedRows(NamedTuple):
         return K
 
     def folds(self, most: int) -> list[Fold]:
-        """At most this number of folds of the rows; none where a class is too small.
+        """At most this number of folds of the rows; none if a class is too small.
 
-        A row of weight seven is seven pieces, as if it were seven rows; one of class weight seven
-        is one piece, and so is one of weights below one.
+        A row of sample weight seven can be split like seven rows; class weights, and weights below
+        one, do not split rows.
         """
         piece = self.unit * min(1.0, float((self.c / self.unit).mean()))
         units = self.c / piece
@@ -162,9 +162,9 @@ class MergedRows(NamedTuple):
 def choose_candidates(
     data: Distinct, most: int | str, by_label: bool, rng: np.random.Generator
 ) -> Array:
-    """Rows that may become vectors: all, or a random part of every class.
+    """Rows that may become vectors: all, or a random subset of every class.
 
-    ``"auto"`` is 3000 rows, fewer where their kernel values with all rows exceed 3e7, at least 500.
+    ``"auto"`` is 3000 rows, fewer if their kernel matrix would exceed 3e7 entries, at least 500.
     """
     rows = np.arange(data.c.size)
     if not by_label:
@@ -181,7 +181,7 @@ def held_out_moments(
     journal: Journal = SILENT,
     key: str = "folds",
 ) -> LooMoments:
-    """Moments of f at the rows held out, predicted without the rows of their fold."""
+    """Moments of f at the held-out rows of each fold."""
 
     def compute() -> dict[str, Array]:
         parts = [(y[fold.out], *predict(fold), fold.c_out) for fold in folds]
@@ -191,7 +191,7 @@ def held_out_moments(
 
 
 def weighted_losses(held_out: LooMoments) -> Array:
-    """Log losses of rows under the link fitted to all of them, times the weights."""
+    """Weighted log losses of rows under the link fitted to all of them."""
     y, m, v, c = held_out
     p = CalibratedLink.fit(*held_out).proba(m, v)
     out: Array = -c * np.log(np.where(y > 0, p, 1.0 - p))
@@ -208,9 +208,9 @@ def tune_kernel(
     standardised: bool,
     journal: Journal = SILENT,
 ) -> tuple[Any, float]:
-    """The kernel of most evidence under a logistic Gaussian process, and the amplitude there.
+    """The kernel with most evidence under a logistic Gaussian process, and its amplitude.
 
-    The kernel keeps the amplitude it came with; the one returned is in units of it.
+    The kernel keeps its initial amplitude; the returned amplitude is relative to it.
     ``per_column`` allows a length scale for every column.
     """
     weight = kernel.weight if isinstance(kernel, Scaled) else 1.0
@@ -219,7 +219,7 @@ def tune_kernel(
     def search() -> dict[str, Any]:
         extent = extent_of(data.points, standardised, groups_of(kernel))
         rows = Distinct(data.points, data.at, data.codes, data.c, np.empty(0), data.unit)
-        seen = TrainingData.of(data.points, rows, 9.0, extent)  # sd 3 of the level of f
+        seen = TrainingData.of(data.points, rows, 9.0, extent)  # sd 3 of the intercept of f
         start = Scaled(1.0, plain)
         found = search_kernel(start, seen, Logistic(), KernelSearch(), per_column, watch=journal)
         return {"theta": found.kernel.theta, "amplitude": np.array(found.weight)}
@@ -242,9 +242,9 @@ def stretched(kernel: Any, log_factor: float) -> Any:
 
 
 def is_positive(kernel: Any, K: Array) -> bool:
-    """Whether kernel values at candidates are those of a positive kernel, so that f has a norm.
+    """Whether kernel values at candidates are positive semidefinite, so that f has a norm.
 
-    Only functions and matrices from users are tested: symmetric and, but for rounding, positive.
+    Only user functions and matrices are tested: for symmetry and, up to rounding, positivity.
     """
     if kernel is not None and not isinstance(kernel, Function):
         return True

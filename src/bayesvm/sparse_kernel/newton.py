@@ -17,16 +17,16 @@ FLAT = 1e-8  # default prior precision of the bias: a standard deviation of 1e4
 
 @dataclass(frozen=True, eq=False)
 class PenalisedLikelihood:
-    r"""Log posterior density of the coefficients of a model of labels, here a probit one.
+    r"""Log posterior density of the coefficients of a probit (or other) model.
 
     .. math::
 
         \sum_i c_i\log\Phi(y_i z_i) - t^\top x - \tfrac12 x^\top Q x, \qquad z = Ax .
 
-    Another ``likelihood`` takes the place of :math:`\Phi`, but for EM.  The last column is the
-    constant, and its coefficient, the bias, is free.  The others are nonnegative if ``signed``: the
-    columns of a probabilistic classification vector machine are multiplied by the label of their
-    vector, :math:`A = [K\,\mathrm{diag}(y), 1]`.
+    Another ``likelihood`` can replace :math:`\Phi`, except for EM.  The last column is the
+    constant, and its coefficient, the bias, is unconstrained.  The others are nonnegative if
+    ``signed``: columns of a PCVM are multiplied by the label of their vector,
+    :math:`A = [K\,\mathrm{diag}(y), 1]`.
     """
 
     A: Array  # (n, K)
@@ -42,16 +42,16 @@ class PenalisedLikelihood:
         return np.arange(self.t.size) == self.t.size - 1 if self.signed else self.t == self.t
 
     def of(self, columns: Array) -> PenalisedLikelihood:
-        """The model with some of the columns, the bias among them."""
+        """The model with a subset of the columns, including the bias."""
         Q = self.Q[np.ix_(columns, columns)]
         return replace(self, A=self.A[:, columns], t=self.t[columns], Q=Q)
 
     def with_rate(self, rate: float) -> PenalisedLikelihood:
-        """The model with the linear penalty ``rate`` on all coefficients but the bias."""
+        """The model with the linear penalty ``rate`` on all coefficients except the bias."""
         return replace(self, t=np.append(np.full(self.t.size - 1, rate), 0.0))
 
     def local(self, z: Array) -> Local:
-        """Bound, gradient g and curvature h of the log-likelihood of each row in z."""
+        """Log-likelihood bound of each row, with gradient g and curvature h in z."""
         return self.likelihood.augmented(self.y, z, 0.0).times(self.c)
 
     def value(self, x: Array, z: Array | None = None) -> float:
@@ -66,12 +66,12 @@ class PenalisedLikelihood:
         return out
 
     def curvature(self, h: Array) -> Array:
-        """Minus the matrix of second derivatives, ``A' diag(h) A + Q``."""
+        """Negative Hessian, ``A' diag(h) A + Q``."""
         B = self.A * np.sqrt(h)[:, None]
         return B.T @ B + self.Q
 
     def leave_one_out(self, f: Array, v: Array, unit: Array | float) -> tuple[Array, Array]:
-        """Moments of f at each row without that row, whose weight is ``unit`` less."""
+        """Leave-one-out moments of f at each row, whose weight is reduced by ``unit``."""
         local = self.likelihood.augmented(self.y, f, 0.0)
         return leave_one_out(f, v, local._replace(w=local.h), np.minimum(self.c, unit))
 
@@ -88,13 +88,13 @@ class PenalisedLikelihood:
         return nnls(G, self.A.T @ (self.c * target) - self.t, self.free, x > 0)
 
     def newton(self, x: Array, tol: float, max_iter: int = 100) -> tuple[Array, int]:
-        """Maximise by Newton steps, each a problem of signed least squares; also count the steps.
+        """Maximise by Newton steps (signed least squares problems); also count the steps.
 
         Ends when the predicted gain of a full step is below ``tol``, in nats.  Steps are halved
-        until they gain, so the value never falls.
+        until the value increases.
         """
         free, z = self.free, self.A @ x
-        # the curvature vanishes where all rows are far on their labels' side
+        # the curvature vanishes if all rows are far on the side of their labels
         floor = np.where(free, 0.0, 1e-10 * self.size**2)
         value = self.value(x, z)
         for number in range(max_iter):
@@ -120,15 +120,15 @@ class PenalisedLikelihood:
     def maximise(self, x: Array, tol: float = 1e-9, slack: float = 1e-6) -> tuple[Array, int]:
         """Maximise over many columns by Newton steps on a working set; also count the steps.
 
-        Columns join the set while their gradient exceeds the penalty by more than ``slack`` of it:
-        all optimality conditions then hold to that slack.  At most ten join at once, or a third of
-        those in the set.
+        Columns join the set while their gradient exceeds the penalty by more than a share
+        ``slack``: all optimality conditions then hold with that slack.  At most ten columns join at
+        once, or a third of the set.
         """
         allowed = slack * np.maximum(self.t, 1e-3 * self.size)
         work, steps = np.flatnonzero((x > 0) | self.free), 0
         for _ in range(10 + x.size):
             part, made = self.of(work).newton(x[work], tol)
-            if steps and not made:  # the predicted gain of the columns that joined is below it
+            if steps and not made:  # the predicted gain of the new columns is below tol
                 break
             x = np.zeros(x.size)
             x[work] = part
@@ -145,13 +145,13 @@ class PenalisedLikelihood:
 
     @property
     def size(self) -> float:
-        """The largest value in the columns but the constant."""
+        """The largest value, except in the constant column."""
         part = self.A[:, :-1]
         return float(max(part.max(initial=0.0), -part.min(initial=0.0)))
 
 
 def largest_rate(model: PenalisedLikelihood) -> float:
-    """The least rate at which all weights are zero: the largest gradient at the bias alone."""
+    """The smallest rate at which all weights are zero: the largest gradient at the bias alone."""
     bias = model.of(np.array([model.t.size - 1]))
     x, _ = bias.newton(np.zeros(1), 1e-12)
     g = bias.local(bias.A @ x).g

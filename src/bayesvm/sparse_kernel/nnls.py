@@ -11,10 +11,10 @@ from ..core.types import Array
 def nnls(G: Array, r: Array, free: Array, start: Array | None = None, patience: int = 3) -> Array:
     r"""Minimise :math:`\frac12 x^\top G x - r^\top x` subject to :math:`x_j \ge 0`.
 
-    Block principal pivoting: solve for the coefficients of a set of columns; remove the columns
-    whose coefficients are negative and add those whose gradient is positive, all at once.  Where
-    that makes no progress, exchange only the last such column (Murty's rule), which terminates.
-    ``scipy.optimize.nnls`` needs the rows; this function needs their Gram matrix only, allows free
+    Block principal pivoting: solve for the coefficients of a set of columns; remove all columns
+    with negative coefficients and add all columns with positive gradients.  If this makes no
+    progress, exchange only the last such column (Murty's rule), which terminates.
+    ``scipy.optimize.nnls`` needs the rows; this function needs only their Gram matrix, allows free
     coefficients and starts from a known set.
 
     Parameters
@@ -26,9 +26,9 @@ def nnls(G: Array, r: Array, free: Array, start: Array | None = None, patience: 
     free : boolean array of shape (K,)
         Coefficients without a constraint.
     start : boolean array of shape (K,), optional
-        Columns of the first set; all by default.
+        Initial set of columns; all by default.
     patience : int, default=3
-        Exchanges of whole blocks without progress, after which columns are exchanged one by one.
+        Number of block exchanges without progress, after which columns are exchanged one by one.
 
     Returns
     -------

@@ -1,12 +1,12 @@
-r"""The machine of Chen, Tino & Yao: EM under the power prior, several starts, the kernel's width.
+r"""The method of Chen, Tino & Yao: EM under the power prior, multiple starts, kernel width.
 
 The weights are truncated Gaussians whose precisions have Gamma(c, d) priors, so that on the label's
 side
 
 .. math:: p(w) \propto (w^2 + 2d)^{-(c + 1/2)}, \qquad \bar\alpha = \frac{2c + 1}{w^2 + 2d} .
 
-With d = 0 the density is unbounded at zero: what is found is a local maximum, reached from large
-weights, and it depends on the start.  A weight that becomes zero is then removed for good.
+With d = 0 the density is unbounded at zero: the result is a local maximum, reached from large
+weights, and depends on the start.  A weight that becomes zero is then removed permanently.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ class Power:
     Parameters
     ----------
     shape : float, default=-0.25
-        The *c*: -1/4 is what Chen et al. ran, 0 what they print.
+        The *c*: -1/4 as in the software of Chen et al., 0 as in their paper.
     solver : {"newton", "em"}, default="newton"
-        How weights are found: Newton steps, or the paper's EM with its M-step made exact.  Both
-        ascend.
+        How weights are found: Newton steps, or the paper's EM with an exact M-step.  Both increase
+        the objective.
     n_starts : int, default=6
-        Random starts, besides the solutions of a support vector and a relevance vector machine;
-        chosen by held-out log loss.
+        Number of random starts, besides the solutions of a support vector and a relevance vector
+        machine; chosen by held-out log loss.
     rate : float, default=0.0
-        The *d*, for kernel values of at most one.
+        The *d*, for kernel values up to one.
     bias_shape, bias_rate : float, optional, and float, default=0.0
         *e* and *f* of the prior of the bias, :math:`p(b) \propto (b^2 + 2f)^{-(e+1/2)}`.  By
         default it is Gaussian, with the ``intercept_scale`` of the estimator.
     widths : {"together", "each"}, default="together"
-        Whether the length scales of a kernel that has several keep their ratios while they move
-        with the weights, or each moves by its own gradient.
+        Whether the length scales of a kernel are updated by a common factor, or each by its own
+        gradient.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Power:
 
     @property
     def removes(self) -> bool:
-        """Whether a weight that has become zero stays there: the density is infinite at zero."""
+        """Whether a weight that has become zero stays zero: the density is infinite at zero."""
         return self.rate == 0.0
 
     def precision(self, x: Array, bias: float) -> Array:
@@ -131,24 +131,24 @@ class Power:
 
 
 class Settings(NamedTuple):
-    """What the user chooses."""
+    """User settings."""
 
     prior: Power = Power()
     learn_width: bool = True
-    n_folds: int = 5  # that choose the start
+    n_folds: int = 5  # to choose the start
     tol: float = 1e-5
     max_iter: int = 500
     bias: float = FLAT  # precision of a Gaussian prior of the bias
 
 
 class Rows(NamedTuple):
-    """Some rows with weights, and some of the candidates."""
+    """A weighted subset of rows, and a subset of the candidates."""
 
     data: MergedRows
     labels: Array  # -1 and +1, of all rows
     size: float  # of kernel values, which are divided by it
     rows: Array
-    columns: Array  # numbers of candidates
+    columns: Array  # indices of candidates
     c: Array
 
     @property
@@ -161,20 +161,20 @@ class Rows(NamedTuple):
         return self.labels[self.data.candidates[self.columns]]
 
     def signed(self, kernel: Any, chosen: Any = slice(None)) -> Array:
-        """Kernel values with some candidates times their labels, and the constant."""
+        """Kernel values with the candidates times their labels, and the constant."""
         K = self.data.values(kernel, self.rows, self.columns[chosen]) / self.size
         return np.column_stack([K * self.sign[chosen], np.ones(self.rows.size)])
 
 
 class Start(NamedTuple):
-    """First weights: random, or those of a support or relevance vector machine."""
+    """Initial weights: random, or from a support or relevance vector machine."""
 
     kind: str  # "random", "svm" or "rvm"
     log_width: float = 0.0  # relative to the kernel
     seed: int = 0
 
     def weights(self, A: Array, rows: Rows) -> Array:
-        """Weights on their labels' side; at least 0.01 where those of a machine are not."""
+        """Weights with the sign of their labels; at least 0.01 if the source has another sign."""
         m = A.shape[1] - 1
         if self.kind == "random":
             return stream(self.seed, "start").uniform(0.05, 0.5, m)
@@ -191,12 +191,12 @@ class Start(NamedTuple):
 def fit(
     kernel: Any, rows: Rows, start: Start | Array, settings: Settings, watch: Watch = silent
 ) -> tuple[Any, Sparse]:
-    r"""The kernel with its learned width, and the machine, by turns :math:`\bar\alpha` and weights.
+    r"""The kernel with learned width and the model, alternating :math:`\bar\alpha` and weights.
 
     Weights that become zero are removed.  The solver ``"em"`` makes one EM step for each
-    :math:`\bar\alpha`, as the paper does but with the exact M-step; ``"newton"`` maximises over
-    the weights.  Both ascend.  The width, if it is learned, moves from the sixth iteration on until
-    it changes by less than a thousandth.  ``start`` may be the signed weights and the bias.
+    :math:`\bar\alpha`, as in the paper but with an exact M-step; ``"newton"`` maximises over the
+    weights.  Both increase the objective.  A learned width is updated from the sixth iteration on,
+    until it changes by less than a thousandth.  ``start`` may be the signed weights and the bias.
     """
     prior, moving = settings.prior, settings.learn_width
     if isinstance(start, Start):
@@ -248,7 +248,7 @@ def width_step(
     widths: str = "together",
     longest: float = 0.3,
 ) -> Array:
-    r"""A Gauss-Newton step of ``kernel.theta`` that raises the likelihood, or zeros.
+    r"""A Gauss-Newton step of ``kernel.theta`` that increases the likelihood, or zeros.
 
     The gradient is :math:`\sum_{ij} g_i w_j\,\partial\phi_{ij}/\partial\log\ell_k`: Chen et al.,
     eq. 10, with its sign and bias corrected; f is differentiated numerically.  No entry is larger
@@ -278,16 +278,16 @@ def width_step(
 
 
 def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Settings) -> Result:
-    """The machines of all classes, each from its best start.
+    """The binary models of all classes, each from its best start.
 
-    Starts are random at three widths, and those of a support and of a relevance vector machine.
+    Starts are random at three widths, or from a support or a relevance vector machine.
     """
     folds, K = data.folds(settings.n_folds), data.values(kernel)
     few = data.points[:5]
     moving = settings.learn_width and has_length_scale(kernel)
-    if moving:  # not where the size of f depends on length scales, as with inner products
+    if moving:  # not if the size of f depends on length scales, as with inner products
         moving = np.allclose(kernel.diag(few), stretched(kernel, 1.0).diag(few))
-    size = 1.0 if moving else float(np.abs(K).max()) or 1.0  # starts expect columns of about one
+    size = 1.0 if moving else float(np.abs(K).max()) or 1.0  # starts expect columns of size one
     everything = np.arange(data.c.size), np.arange(data.candidates.size), data.c
     while True:
         widths = np.log(2.0) * np.array([0.0, -1.0, 1.0] if moving else [0.0])
@@ -310,7 +310,7 @@ def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Sett
         kernels, machines, moments = zip(*fits, strict=True)
         if not moving or len(fits) == 1:
             return Result(kernels[0], list(machines), list(moments))
-        # the machines share their columns: settle on one width
+        # the binary models share their columns: use a common width
         kernel = kernel.with_theta(np.mean([at.theta for at in kernels], axis=0))
         moving, journal = False, journal.folder("shared")
 
@@ -323,7 +323,7 @@ def choose_start(
     settings: Settings,
     journal: Journal,
 ) -> tuple[Start, LooMoments]:
-    """The start of least held-out log loss, and the moments of f at the held-out rows."""
+    """The start with the lowest held-out log loss, and the moments of f at the held-out rows."""
     best, chosen = np.inf, None
     for number, start in enumerate(starts, 1):
 

@@ -25,17 +25,17 @@ from .newton import FLAT, PROBIT, PenalisedLikelihood
 
 
 class Start(NamedTuple):
-    """Precisions, infinite for weights that are zero; weights, then the bias."""
+    """Precisions, infinite for zero weights; weights, then the bias."""
 
     alpha: Array  # (m,)
     theta: Array  # (m + 1,)
 
 
 class Mode(NamedTuple):
-    """Mode of the weights given precisions, and Laplace's approximation of the evidence there."""
+    """Mode of the weights for given precisions, and Laplace's approximation of the evidence."""
 
     at: Start
-    active: Array  # columns of finite precision
+    active: Array  # columns with finite precision
     C: Array  # (n, k + 1) these columns and the constant
     precision: Array
     L: Array  # lower Cholesky factor of the precision
@@ -51,9 +51,9 @@ class Mode(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns of about unit size, labels and weights of the rows, prior precision of the bias.
+    """Columns of size about one, labels and weights of the rows, prior precision of the bias.
 
-    The likelihood is probit or, Tipping's own, logistic.
+    The likelihood is probit or, as in Tipping's work, logistic.
     """
 
     Phi: Array  # (n, m)
@@ -86,7 +86,7 @@ class Columns:
     def factors(self, mode: Mode) -> tuple[Array, Array]:
         r"""Sparsity :math:`s_j` and quality :math:`q_j` of every column, Tipping & Faul, eqs 23-25.
 
-        They are those of the model without the column.
+        They are for the model without the column.
         """
         B = (mode.C * mode.h[:, None]).T @ self.Phi
         T = solve_triangular(mode.L, B, lower=True, check_finite=False)
@@ -99,19 +99,19 @@ class Columns:
 
 
 def limited(alpha: Array) -> Array:
-    """Precisions of at least 1e-12; of more than 1e9 a weight is zero, with columns of size one."""
+    """Precisions of at least 1e-12; above 1e9 a weight is zero, for columns of size one."""
     return np.where(alpha > 1e9, np.inf, np.maximum(alpha, 1e-12))
 
 
 def gain_of(alpha: Array, s: Array, q: Array) -> Array:
-    """What a column adds to the log evidence, eq. 16 of Tipping & Faul; 0 at infinity."""
+    """Contribution of a column to the log evidence, eq. 16 of Tipping & Faul; 0 at infinity."""
     with np.errstate(divide="ignore", invalid="ignore"):
         out = 0.5 * (q * q / (alpha + s) - np.log1p(s / alpha))
     return np.where(np.isinf(alpha), 0.0, out)
 
 
 def first_of_the_best(x: Array) -> int:
-    """The first of the largest entries; those of symmetric columns differ by rounding only."""
+    """The first of the largest entries; entries of symmetric columns differ only by rounding."""
     top = float(x.max())
     return int(np.argmax(x >= top - 1e-9 * abs(top)))
 
@@ -121,8 +121,8 @@ def wide_start(
 ) -> Start:
     """Columns that nearly span the others, each with the same share of the prior variance of f.
 
-    They are the pivots of a Cholesky factorisation: the next has the largest residual.  It ends
-    after ``most``, or where residuals are below a share ``left_over`` of the largest column.
+    They are the pivots of a Cholesky factorisation: the next has the largest residual.  Stops after
+    ``most`` columns, or if residuals are below a share ``left_over`` of the largest column.
     """
     A = (Phi - c @ Phi / c.sum()) * np.sqrt(c)[:, None]
     size, alpha = np.einsum("ij,ij->j", A, A), np.full(Phi.shape[1], np.inf)
@@ -144,10 +144,10 @@ def sequential(
     The best precision of a column given all others is
     :math:`\alpha_j = s_j^2/(q_j^2 - s_j)` where :math:`q_j^2 > s_j` and infinite elsewhere.  Each
     round first re-estimates every precision in the model and adds the most promising column.  If
-    the evidence at the new mode is no higher, the round makes the single best change instead;
-    changes that failed are not tried again before another has succeeded.  So the evidence never
-    falls.  It has many local maxima: from no columns, where pairs are needed, the first may be a
-    poor one (see :func:`wide_start`).
+    the evidence at the new mode is not higher, the round makes the single best change instead;
+    failed changes are not repeated before another has succeeded.  So the evidence never decreases.
+    It has many local maxima: starting without columns may end in a poor one if pairs are needed
+    (see :func:`wide_start`).
     """
     M = columns.Phi.shape[1]
     mode = columns.mode(start or Start(np.full(M, np.inf), np.zeros(M + 1)))
@@ -188,8 +188,8 @@ def em(
 ) -> Sparse:
     r"""All columns at first; :math:`\alpha_j \leftarrow (1 - \alpha_j\Sigma_{jj})/w_j^2`, pruning.
 
-    The update of MacKay and Tipping (2001), which Chen et al. compare with.  Stops when nothing was
-    pruned and ten rounds like the last would change the log evidence by less than ``tol``.
+    The update of MacKay and Tipping (2001), to which Chen et al. compare.  Stops when nothing was
+    pruned and ten more rounds would change the log evidence by less than ``tol``.
     """
     M = columns.Phi.shape[1]
     mode = columns.mode(start or Start(np.full(M, 1.0 / M), np.zeros(M + 1)))
@@ -216,18 +216,18 @@ SOLVERS = {"sequential": sequential, "em": em}
 
 
 class Settings(NamedTuple):
-    """What the user chooses."""
+    """User settings."""
 
     solver: str = "sequential"
     likelihood: Likelihood = PROBIT
-    n_folds: int = 0  # that give moments of rows held out; 0: leave-one-out moments of the fit
+    n_folds: int = 0  # for held-out moments; 0: leave-one-out moments of the fit
     bias: float = FLAT  # prior precision of the bias
     tol: float = 1e-3
     max_iter: int = 1000
 
 
 def best_of_starts(columns: Columns, settings: Settings, journal: Journal = SILENT) -> Sparse:
-    """The machine of most evidence; the sequential algorithm has two starts."""
+    """The binary model with most evidence; the sequential algorithm has two starts."""
     solve, starts = SOLVERS[settings.solver], [None, wide_start(columns.Phi, columns.c)]
     found: list[Sparse] = []
     for start in starts if settings.solver == "sequential" else starts[:1]:
@@ -235,17 +235,17 @@ def best_of_starts(columns: Columns, settings: Settings, journal: Journal = SILE
         found.append(solve(columns, *how, lambda progress, _: journal(progress)))
         if journal.stopped:
             break
-    # two ends of one height differ by rounding
+    # equal optima differ by rounding
     return max(found, key=lambda one: round(one.value, 6))
 
 
 def fit_machines(kernel: Any, data: MergedRows, journal: Journal, settings: Settings) -> Result:
-    """The machines of all classes, and moments of f at rows held out by folds.
+    """The binary models of all classes, and cross-validated moments of f.
 
-    Without folds, or where a callback stops them, leave-one-out moments of the fit.
+    Without folds, or if a callback stops them, leave-one-out moments of the fit.
     """
     K = data.values(kernel)
-    size = float(np.abs(K).max()) or 1.0  # precisions are limited for columns of about one
+    size = float(np.abs(K).max()) or 1.0  # precisions are limited for columns of size one
     K, folds = K / size, data.folds(settings.n_folds)
     rough = settings._replace(tol=max(0.1, settings.tol))
     sparse: list[Sparse] = []
