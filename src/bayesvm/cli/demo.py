@@ -86,7 +86,7 @@ def _data() -> dict[str, tuple[Any, Any]]:
 
 
 def _models() -> dict[str, Any]:
-    """The models that are compared, the others with the search that they need."""
+    """The compared models, the others wrapped in the search that they need."""
     machine = CalibratedClassifierCV(SVC(), ensemble=False, cv=3)
     grid = {"estimator__C": [0.1, 1, 10, 100], "estimator__gamma": [0.001, 0.01, 0.1, 1]}
     search = GridSearchCV(machine, grid, scoring="neg_log_loss", cv=3)
@@ -115,7 +115,7 @@ def _scores(frame: Any, repeats: int) -> Table:
 
 
 def _verdict(loss: Any) -> str:
-    """Where the lowest log loss is ours, and where it is not."""
+    """Data sets on which our log loss is the lowest, and the others."""
     best, own = loss.idxmin(axis=1), loss[OURS].min(axis=1)
     ahead = [table for table in loss.index if best[table] in OURS]
     lines = [f"Lowest log loss is ours on {', '.join(ahead) or 'none of the tables'}."]
@@ -125,7 +125,7 @@ def _verdict(loss: Any) -> str:
 
 
 def _coverage(simulations: int) -> float:
-    """Share of 90 % intervals of new rows that hold the true probability; logistic labels."""
+    """Share of 90 % intervals of new rows that contain the true probability; logistic labels."""
     held = []
     for seed in track(range(simulations), "simulating", transient=True):
         rng = np.random.default_rng(seed)

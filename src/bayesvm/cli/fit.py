@@ -1,4 +1,4 @@
-"""The command ``bayesvm fit``: the model that is named, or the better of two, and its check."""
+"""The command ``bayesvm fit``: fit a given model, or the better of two, and evaluate it."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def fit(
     given = {"likelihood": likelihood, "prior": prior, "inference": inference}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     options |= {"random_state": seed, "n_jobs": jobs}
-    skops_io()  # rather than after the work
+    skops_io()  # fail before the work rather than after it
     estimators = {name: build(name, options, bool(groups)) for name in kinds}
-    # what is printed goes above the bar if both are on one screen
+    # messages go above the progress bar if both are on one screen
     screen = console if console.is_terminal else plain_console(stderr=True)
     with Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=screen,
@@ -151,7 +151,7 @@ def fit(
             fits[used] = fit_rows(used, models[used], rows, clock, step)
         model, seconds = fits[used].model, fits[used].seconds
         hint = f", or try --model {'kernel' if used == 'linear' else 'linear'}"
-        for text in fits[used].warnings:  # of a class in Python, or of none where both were tried
+        for text in fits[used].warnings:  # of the class in Python, or empty if both were tried
             text = re.sub(r", or try \w+\(\)", hint if len(kinds) == 1 else "", text)
             warnings.warn(text, stacklevel=2)
         if model[1].fit_.stopped:
@@ -166,7 +166,7 @@ def fit(
         if check:
             step("checking on rows left out, five folds")
             try:
-                # no fold is begun that would not end in time
+                # no fold is started that would exceed the time limit
                 held = cross_validated(
                     model, rows, False, jobs=jobs, callbacks=[clock],
                     ready=lambda: clock.left > 0.8 * seconds,
@@ -198,7 +198,7 @@ def fit(
 
 
 class Clock:
-    """How much of the time that may be taken is left; a callback of fits that ends them then."""
+    """The remaining time; as a callback it stops fits at the time limit."""
 
     def __init__(self, limit: float | None) -> None:
         self.end = np.inf if limit is None else time.monotonic() + limit
@@ -212,7 +212,7 @@ class Clock:
 
 
 def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
-    """The estimator, with options that it has."""
+    """The estimator with the options that it supports."""
     import bayesvm
 
     from ..estimators.options import LIKELIHOODS, PRIORS, SCHEMES
@@ -239,12 +239,12 @@ class Fitted(NamedTuple):
 
     model: Pipeline
     seconds: float
-    loss: float  # leave-one-out log loss of the training rows; infinite if it is not known
+    loss: float  # leave-one-out log loss of the training rows; infinite if unknown
     warnings: list[str]
 
 
 def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) -> Fitted:
-    """Fit the estimator of a pipeline, whose cleaner is fitted, until the time is up."""
+    """Fit the estimator of a pipeline with a fitted cleaner, within the time limit."""
     step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
     begin, loss, X = time.monotonic(), np.inf, model[0].transform(rows.X)
     largest = X.select_dtypes("number").abs().max()
@@ -258,7 +258,7 @@ def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) ->
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(X, rows.y, **rows.fit_options)
-    estimator.set_params(callbacks=None)  # a file holds no code
+    estimator.set_params(callbacks=None)  # files contain no code
     held = estimator.fit_.left_out
     if held is not None and not estimator.fit_.stopped:
         loss = float(np.average(-np.log(np.maximum(held.proba, 1e-300)), weights=held.c))
@@ -269,7 +269,7 @@ def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) ->
 def choose(losses: dict[str, float], where: str, margin: float = 0.03) -> tuple[str, str]:
     """``kernel`` if its log loss is lower by the share ``margin``, else ``linear``; and why.
 
-    The losses depend on the table and the seed alone, unless ``--time-limit`` ends a fit.
+    The losses are deterministic given the table and the seed, unless ``--time-limit`` stops a fit.
     """
     best, other, why = "linear", "kernel", ""
     if losses["kernel"] < (1.0 - margin) * losses["linear"]:

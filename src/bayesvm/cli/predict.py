@@ -86,7 +86,7 @@ def predictions(
             frame[form.format(name=name, end=end)] = values[:, j]
     if estimator.fit_.left_out is not None:
         sets = estimator.predict_set(rows, coverage=coverage, allow_empty=False, **options)
-        # as in CSV, where a label holds the separator
+        # as in CSV if a label contains the separator
         quoted = np.array(['"' + k.replace('"', '""') + '"' if ";" in k else k for k in names])
         frame["set"] = [";".join(quoted[inside]) for inside in sets]
         if estimator.machines_[0].posterior.has_spread and estimator._knows_novelty:
@@ -97,7 +97,7 @@ def predictions(
 
 
 def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
-    """The columns that a model without a cleaner was fitted to, in its order."""
+    """The columns of the training data, in their order, for a model without a cleaner."""
     if getattr(machine, "_formula", None) is not None:
         return as_numbers(table)  # a formula reads columns by name
     if not hasattr(machine, "feature_names_in_"):
@@ -112,7 +112,7 @@ def plain_rows(machine: Any, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_columns(frame: pd.DataFrame, named: dict[str, Columns]) -> None:
-    """Refuse names of columns that the table does not have, all at once, and a target used twice.
+    """Refuse column names that the table does not have, all at once, and repeated targets.
 
     ``named`` are the names given with each option.
     """

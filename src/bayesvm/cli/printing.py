@@ -26,7 +26,7 @@ def show_findings(
     cleaner: Any,
     findings: Sequence[Finding],
 ) -> None:
-    """The log: rows and columns, and everything found with what was done about it."""
+    """The log: numbers of rows and columns, and all findings with the actions taken."""
     classes = ", ".join(map(printable, rows.classes))
     columns = f"{counted(rows.X.shape[1], 'column')}, {len(cleaner.columns_)} of them used"
     used = f"{counted(total, 'row')}, {len(rows.y)} of them used"
@@ -41,7 +41,7 @@ def show_findings(
 
 
 def show_held_out(console: Console, held: HeldOut | None) -> None:
-    """Scores of the model and of simple ones on rows left out."""
+    """Scores of the model and of baselines on held-out rows."""
     if held is None:
         console.print("there was no time left to check the model on rows left out")
         return
@@ -62,7 +62,7 @@ def show_held_out(console: Console, held: HeldOut | None) -> None:
 def show_predictions(
     console: Console, frame: Any, machine: Any, table: Any, path: Path | None
 ) -> None:
-    """How many rows were predicted, their labels, where they are, and what is odd about them."""
+    """Number of predicted rows, their labels, the output file, and unusual findings."""
     names, counts = np.unique(frame["prediction"], return_counts=True)
     each = ", ".join(f"{count} {printable(name)}" for name, count in zip(names, counts))
     where = "" if path is None else f"; written to {printable(path)}"
@@ -93,12 +93,12 @@ def show_predictions(
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things: ``1 row``, ``2 rows``."""
+    """A count with its noun: ``1 row``, ``2 rows``."""
     return f"{number} {what}{'s' * (number != 1)}"
 
 
 def show_model(console: Console, machine: Any, level: float = 0.9, most: int = 20) -> None:
-    """Parameters with their uncertainty; of many coefficients, those with the most certain sign."""
+    """Parameters with their uncertainty; of many coefficients, the most certain signs first."""
     inside = Inside.of(machine)
     inner = inside.model
     state = "converged" if inner.converged_ else "did not converge"

@@ -100,14 +100,14 @@ def labelled_rows(machine: Any, record: Record, table: pd.DataFrame, target: str
         X = X.reindex(columns=[name for name in wanted if name in X])
     else:
         X = plain_rows(machine, X)
-    index = pd.Index(rows.rows + 1)  # as lines of the table are counted
+    index = pd.Index(rows.rows + 1)  # line numbers of the table start at one
     if named := [name for name in record.id if name in table]:
         index = table[named].iloc[rows.rows].astype(str).agg(" ".join, axis=1)
     return rows._replace(data=replace(rows.data, X=X.set_axis(index, axis=0)))
 
 
 def is_new(record: Record, table: pd.DataFrame, target: str) -> bool:
-    """Whether a table is another than that of the fit, by the labels of its rows."""
+    """Whether a table differs from the training table, by the labels of its rows."""
     held = record.left_out
     if held is None:
         return len(table) < record.rows

@@ -1,4 +1,4 @@
-"""Tables in files of every usual kind, read and written by pandas and the packages it needs."""
+"""Read and write tables in common file formats, by pandas and the packages it needs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import pandas as pd
 from ..data.atomic import replace_file
 from .terminal import check_output
 
-# What spreadsheets take for a formula: text that begins so and is no number (nor a lone minus).
+# Text that spreadsheets interpret as a formula: it begins so and is no number (nor a lone minus).
 FORMULA = re.compile(r"(?![+-][\d.,' ]*(e[+-]?\d+)? ?%?$)[=+\-@\t\r]", re.IGNORECASE)
 NO_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A table from a file; cells of text files are text, as they are written."""
+    """A table from a file; text cells are read unchanged."""
     kind = _kind(path)
     reader = READERS.get(kind)
     if reader is None:
@@ -37,7 +37,7 @@ def read_table(path: Path) -> pd.DataFrame:
         raise ImportError(f"to read {kind}: pip install {needs} ({why})") from error
     except pd.errors.EmptyDataError:
         frame = pd.DataFrame()
-    except Exception as error:  # every format has errors of its own
+    except Exception as error:  # every format has different exceptions
         why = _ragged(path, str(error)) or f"{path} cannot be read as {kind}: {error or 'damaged'}"
         raise ValueError(why) from error
     if frame.empty:
@@ -47,7 +47,7 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def _ragged(path: Path, error: str) -> str:
-    """What is wrong with a line of a table, else nothing."""
+    """The problem with a line of a table, if any."""
     if quote := re.search(r"EOF inside string starting at row (\d+)", error):
         return f"a quote that opens in row {quote[1]} of {path} is never closed; mend that row"
     found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error)
@@ -73,7 +73,7 @@ def check_writable(path: Path, **inputs: Path | None) -> None:
 
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
-    """A table to a file, of the kind that its name has; the file is replaced when complete."""
+    """Write a table in the format of the file name; the file is replaced when complete."""
 
     def write(handle: Any) -> None:
         if path.suffix.lower() == ".gz":
@@ -86,12 +86,12 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """Text that spreadsheets would run as a formula begins with an apostrophe; numbers stay."""
+    """Put an apostrophe before text that spreadsheets would run as a formula; numbers stay."""
     return _texts(frame, lambda text: f"'{text}" if FORMULA.match(text) else text)
 
 
 def _texts(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
-    """A table with its texts changed, those of the header included."""
+    """A table with all text changed, including the header."""
 
     def changed(cell: Any) -> Any:
         return change(cell) if isinstance(cell, str) else cell
@@ -117,7 +117,7 @@ def _write_excel(frame: pd.DataFrame, handle: Any) -> None:
         frame.to_excel(book, index=False)
         for row in book.book.active.iter_rows():
             for cell in row:
-                if cell.data_type == "f":  # openpyxl takes text that begins with = for a formula
+                if cell.data_type == "f":  # openpyxl treats text that begins with = as a formula
                     cell.data_type, cell.quotePrefix = "s", True
 
 
@@ -141,7 +141,7 @@ def _opened(path: Path) -> Any:
 
 
 def _text(path: Path, size: int = 2**18) -> pd.DataFrame:
-    """A table of text: separator and encoding are found by trying, with the first bytes."""
+    """A table of text; separator and encoding are detected from the first bytes."""
     with _opened(path) as handle:
         sample = handle.read(size)
     wide = sample[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -156,7 +156,7 @@ def _text(path: Path, size: int = 2**18) -> pd.DataFrame:
 
 
 def separator_of(text: str) -> str:
-    """The separator by which most lines have as many cells as the first, and more than one."""
+    """The separator for which most lines have as many cells as the first, and more than one."""
     lines = text.splitlines()[:200]
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a cell may be long
 
@@ -169,7 +169,7 @@ def separator_of(text: str) -> str:
 
 
 def _json(path: Path) -> pd.DataFrame:
-    """Records in a list, or one a line; columns by name."""
+    """Records in a list, or one per line; columns by name."""
     with _opened(path) as handle:
         text = handle.read().decode("utf-8-sig")
     try:
@@ -178,7 +178,7 @@ def _json(path: Path) -> pd.DataFrame:
         held = [json.loads(line) for line in text.splitlines() if line.strip()]
     try:
         return pd.DataFrame(held) if isinstance(held, dict) else pd.json_normalize(held)
-    except Exception as error:  # pandas raises several kinds, some without a word
+    except Exception as error:  # pandas raises several types, some without a message
         raise ValueError(
             "it holds neither a list of records nor columns by name; write it anew, for instance "
             "by frame.to_json(path, orient='records')"
@@ -191,7 +191,7 @@ def _arrow(path: Path) -> pd.DataFrame:
     with path.open("rb") as handle:
         try:
             return pa.ipc.open_file(handle).read_all().to_pandas()
-        except pa.ArrowInvalid:  # written as a stream
+        except pa.ArrowInvalid:  # written in the stream format
             handle.seek(0)
             return pa.ipc.open_stream(handle).read_all().to_pandas()
 
@@ -220,7 +220,7 @@ READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
 
 
 def as_numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same with columns of numbers in text as numbers, for models that have no cleaner."""
+    """The table with numeric text converted to numbers, for models without a cleaner."""
     out = {}
     for name in frame:
         out[name] = frame[name].replace("", None) if frame[name].dtype.kind in "OT" else frame[name]

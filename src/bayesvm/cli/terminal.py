@@ -1,4 +1,4 @@
-"""What commands share: messages in one line with exit codes, files checked before the work."""
+"""Shared by commands: one-line messages with exit codes, checks of files before the work."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ Level = Annotated[float, typer.Option(help="Interval level.")]
 
 
 def plain_console(stderr: bool = False) -> Console:
-    """A console that prints what it is given: names may look like markup or emoji codes."""
+    """A console that prints text literally: names may look like markup or emoji codes."""
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def printable(text: Any) -> str:
-    """Text in which control characters are written out: names come from files."""
+    """Text with escaped control characters: names come from files."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
 def show_file(console: Console, what: str, path: Path) -> None:
-    """Print where a file was written."""
+    """Print the path of a written file."""
     console.print(Text.assemble(f"{what}: ", (str(path.resolve()), "bold")))
 
 
 def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose errors and warnings are one line each on standard error.
 
-    Exit codes: 2 where a file, a column or an option has to be changed, 130 after an interrupt.
+    Exit codes: 2 if a file, a column or an option has to be changed, 130 after an interrupt.
     """
 
     @functools.wraps(command)
@@ -54,7 +54,7 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
         console, seen = plain_console(stderr=True), set()
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
-            if str(message) not in seen:  # each fold may give the same
+            if str(message) not in seen:  # folds may repeat a warning
                 seen.add(str(message))
                 console.print(f"Warning: {message}")
 
@@ -90,7 +90,7 @@ def check_inputs(*paths: Path | None) -> None:
 def check_output(
     path: Path, kinds: Iterable[str] = ("",), replace: bool = True, **inputs: Path | None
 ) -> None:
-    """Refuse a file that is read too, of another kind, or that cannot be written or replaced."""
+    """Refuse an output that is an input, has the wrong type, or cannot be written or replaced."""
     kinds = tuple(kinds)
     for what, other in inputs.items():
         if other is not None and path.exists() and path.samefile(other):
@@ -109,7 +109,7 @@ def check_output(
     if not path.name.lower().endswith(kinds):
         raise ValueError(f"{path} is of no kind that is written here: {', '.join(kinds)}")
     try:
-        with tempfile.TemporaryFile(dir=folder):  # files are written beside and moved
+        with tempfile.TemporaryFile(dir=folder):  # files are written beside the target and moved
             pass
     except OSError as error:
         raise ValueError(f"{path} cannot be written, its folder: {error.strerror}") from error
@@ -118,13 +118,13 @@ def check_output(
 
 
 def check_share(option: str, share: float | None) -> None:
-    """Refuse what is not between 0 and 1."""
+    """Refuse values that are not between 0 and 1."""
     if share is not None and not 0.0 < share < 1.0:
         raise ValueError(f"{option} must be between 0 and 1, both excluded; got {share:g}")
 
 
 def load_classifier(path: Path) -> tuple[Any, Record]:
-    """A model that predicts labels, and how it was fitted to a table."""
+    """A model that predicts labels, and the record of its fit to a table."""
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} is no model; expected first a model file written by bayesvm fit, such as "

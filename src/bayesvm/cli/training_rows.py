@@ -1,4 +1,4 @@
-"""The rows of a table that can be learned from: with a label, a weight and a group."""
+"""The rows of a table for training: with a label, a weight and a group."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..html_report.scores import Rows
 
 
 class TrainingRows(NamedTuple):
-    """Training rows of a table, and what was found in those left out."""
+    """Training rows of a table, and the findings about excluded rows."""
 
-    data: Rows  # columns to predict from, labels (whole numbers, or text), weights, groups
+    data: Rows  # features, labels (integers, or text), weights, groups
     rows: Array  # positions in the table
-    findings: tuple[Finding, ...]  # why rows were left out
+    findings: tuple[Finding, ...]  # reasons for excluding rows
 
 
 def training_rows(
@@ -30,10 +30,10 @@ def training_rows(
     most_classes: int = 50,
     many_numbers: int = 10,
 ) -> TrainingRows:
-    """Rows with a label; ``apart`` are the columns that are not predicted from.
+    """Rows with a label; ``apart`` are the columns that are not features.
 
-    Classes need ``least`` rows.  More labels than ``most_classes`` are refused, and more than
-    ``many_numbers`` that are numbers are found to be a quantity.
+    Classes need ``least`` rows.  More than ``most_classes`` labels are refused; more than
+    ``many_numbers`` numeric labels are reported as a quantity.
     """
     findings: list[Finding] = []
     good = np.ones(len(frame), dtype=bool)
@@ -93,7 +93,7 @@ def training_rows(
 
 
 def labels_of(codes: Array, texts: list[str]) -> Array:
-    """Labels as whole numbers where they all are, else as text."""
+    """Labels as integers if possible, else as text."""
     labels = np.array(texts, dtype=object)[codes].astype(str)
     try:
         numbers = [int(text) for text in texts]
@@ -103,7 +103,7 @@ def labels_of(codes: Array, texts: list[str]) -> Array:
 
 
 def group_labels(frame: pd.DataFrame, groups: Any) -> pd.DataFrame | None:
-    """Columns of groups as text, missing where they are or the table has no such column."""
+    """Group columns as text, missing if cells are missing or the table has no such column."""
     if not groups:
         return None
     out = {}

@@ -1,4 +1,4 @@
-"""Factor models of a table: sparse loadings, scores, and machines on the scores."""
+"""Factor models of a table: sparse loadings, scores, and classifiers on the scores."""
 
 from .loadings import Drawn, FactorPrior, Loadings, project
 from .observed_data import Scores, Sheet, Sums

@@ -1,4 +1,4 @@
-"""Columns that are the scores of a factor model of the table."""
+"""Design matrix of the scores of a factor model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .observed_data import Scores, Sheet, Sums
 
 @dataclass(frozen=True, eq=False)
 class FactorScores(Design):
-    r"""Latent factors of a table as the columns of a machine: every entry of a row is latent.
+    r"""Latent factor scores as columns of a classifier: every entry of a row is latent.
 
     .. math:: x_n = A w_n + \varepsilon_n, \qquad c_n = w_n \sim N(0, I_K) .
 
-    Scores are seen through the cells of their row and, in training, through its label: with a
-    linear machine on them this is the discriminative factor model.  Cells that are NaN are left
-    out, so a row's scores condition on what was observed.
+    The cells of a row and, in training, its label are informative about its scores: with a linear
+    classifier this is the discriminative factor model.  NaN cells are left out, so a row's scores
+    condition on its observed cells.
 
     References
     ----------
@@ -32,14 +32,14 @@ class FactorScores(Design):
     can_rotate: ClassVar[bool] = True
 
     prior: FactorPrior  # of loadings and noise
-    first: Loadings  # where the loadings start
+    first: Loadings  # initial loadings
 
     @property
     def width(self) -> int:
         return int(self.first.mean.shape[1])
 
     def columns(self, X: Any, out: Array | None = None) -> Array:
-        """Nothing is known of a score but its distribution."""
+        """New entries have their marginal distribution."""
         out = np.empty((X.shape[0], self.width)) if out is None else out
         out[:] = 0.0
         return out
@@ -47,7 +47,7 @@ class FactorScores(Design):
     # ----- latent entries
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
-        """All entries, with their moments given the first loadings."""
+        """All entries, with their moments for the initial loadings."""
         n, K = X.shape[0], self.width
         if not n:
             return ()
@@ -59,7 +59,7 @@ class FactorScores(Design):
         return Sheet.of(X, count).sums(Scores(C, cov))
 
     def pull(self, params: Loadings | Drawn, X: Any, C: Array, cells: Cells) -> tuple[Array, Array]:
-        """Precision of scores given the cells of their row, and slope where they are."""
+        """Precision of scores given the cells of their row, and slope at the current means."""
         sheet, W = Sheet.of(X[cells.rows]), C[cells.rows]
         precision = np.eye(self.width) + params.psi * sheet.across(params.mean, params.cov)
         slope = params.psi * (sheet.X @ params.mean) - np.einsum("...jk,...k->...j", precision, W)
@@ -76,7 +76,7 @@ class FactorScores(Design):
         return self.prior.bound(params, sums) + scores
 
     def draw(self, params: Loadings | Drawn, sums: Sums, rng: np.random.Generator) -> Drawn:
-        """The next draw; a chain that starts from a variational fit starts at its means."""
+        """The next draw; a chain started from a variational fit begins at its means."""
         at = Drawn.of(params) if isinstance(params, Loadings) else params
         return self.prior.draw(at, sums, rng)
 

@@ -1,7 +1,7 @@
-"""Fitted factor models, linear or with a kernel, by variational inference or by draws.
+"""Fitted factor models with a linear or kernel classifier, by variational inference or sampling.
 
-All give scores of rows without a label, loadings with their standard deviations, how much f changes
-along each factor, and draws.  Kernel machines also predict f.
+All provide scores of rows without labels, loadings with standard deviations, the sensitivity of f
+to each factor, and draws.  Kernel classifiers also predict f.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .observed_data import Sheet
 Pair = tuple[Array, Array]
 
 
-# ----- factors of different draws in one order and with the same signs
+# ----- align factors of different draws in order and sign
 
 
 def aligned(loadings: list[Array]) -> list[Pair]:
-    """Permutation and signs that bring each draw's factors closest to the average of all."""
+    """Permutation and signs that bring each draw's factors closest to the overall average."""
     reference, last = loadings[-1], -np.inf
-    while True:  # each pass adds to the sum of products with the average, as in k-means
+    while True:  # each pass increases the inner product with the average, as in k-means
         order = [match(A, reference) for A in loadings]
         reference = np.mean([A[:, at] * sign for A, (at, sign) in zip(loadings, order)], axis=0)
         size = float(np.square(reference).sum())
@@ -43,31 +43,31 @@ def aligned(loadings: list[Array]) -> list[Pair]:
 
 
 def match(A: Array, reference: Array) -> Pair:
-    """Which of A's factors stands where in the reference, and with which sign."""
+    """Position and sign of each factor of A in the reference."""
     cross = reference.T @ A
     _, at = linear_sum_assignment(-np.abs(cross))
     return at, np.where(cross[np.arange(at.size), at] < 0, -1.0, 1.0)
 
 
 def places(names: tuple[str, ...], at: Array) -> list[int]:
-    """Parameters once factors have changed places: those named ``[k]`` go along."""
+    """Parameters after a permutation of factors: those named ``[k]`` are permuted too."""
     where = {name: j for j, name in enumerate(names)}
     moved = [re.sub(r"\[(\d+)\]$", lambda k: f"[{at[int(k[1])]}]", name) for name in names]
     return [where[name] for name in moved]
 
 
 class Sample(NamedTuple):
-    """Draws, ``(chains, draws, ...)``; ``None`` for what the model does not have or is a point."""
+    """Draws, ``(chains, draws, ...)``; ``None`` for parameters that are absent or not sampled."""
 
     A: Array  # (..., d, K)
     psi: Array
     intercept: Array | None = None
     coef: Array | None = None  # (..., K)
     theta: Array | None = None  # log parameters of the kernel
-    names: tuple[str, ...] = ()  # theirs
+    names: tuple[str, ...] = ()  # names of the parameters
 
     def turned(self, at: Array, sign: Array) -> Sample:
-        """Factors in another order and with other signs."""
+        """Factors permuted and with changed signs."""
         return self._replace(
             A=self.A[..., at] * sign,
             coef=None if self.coef is None else self.coef[..., at] * sign,
@@ -83,9 +83,9 @@ def mixture(parts: Sequence[Pair]) -> Pair:
 
 
 class Fitted(ABC):
-    """A fitted factor model: one variational posterior of loadings and noise, or draws of them."""
+    """A fitted factor model: a variational posterior of loadings and noise, or draws of them."""
 
-    chains: int = 0  # of the draws; 0: a variational posterior
+    chains: int = 0  # number of chains; 0: a variational posterior
 
     @property
     @abstractmethod
@@ -102,19 +102,19 @@ class Fitted(ABC):
 
     @property
     def unit(self) -> float:
-        """Scores are reported over this number, loadings times it."""
+        """The scale of reported scores: scores are divided by it, loadings multiplied."""
         return 1.0
 
     @cached_property
     def order(self) -> list[Pair]:
-        """Of each draw, which of its factors stands where, and with which sign."""
+        """Permutation and signs of each draw's factors."""
         if not self.chains:
             K = self.models[0].mean.shape[1]
             return [(np.arange(K), np.ones(K))]
         return aligned([q.mean for q in self.models])
 
     def scores(self, sheet: Sheet) -> Pair:
-        """Mean and standard deviation, ``(n, K)``."""
+        """Mean and standard deviation of scores, ``(n, K)``."""
         parts = []
         for q, (at, sign) in zip(self.models, self.order, strict=True):
             found = project(sheet, q)
@@ -124,7 +124,7 @@ class Fitted(ABC):
         return mean / self.unit, np.sqrt(variance) / self.unit
 
     def loadings(self) -> Pair:
-        """Mean and standard deviation, ``(d, K)``, by sums: all draws at once may not fit."""
+        """Mean and standard deviation of loadings, ``(d, K)``, one draw at a time."""
         total, square = np.zeros(1), np.zeros(1)
         for q, (at, sign) in zip(self.models, self.order, strict=True):
             total, square = total + q.mean[:, at] * sign, square + q.second()[:, at]
@@ -133,7 +133,7 @@ class Fitted(ABC):
         return mean * self.unit, np.sqrt(variance) * self.unit
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
-        """Draws, new ones of a variational posterior, or all that were kept."""
+        """New draws from a variational posterior, or all stored draws."""
         if not self.chains:
             q: Any = self.models[0]
             dice = rng.standard_normal((n, *q.mean.shape))
@@ -146,16 +146,16 @@ class Fitted(ABC):
 
     @property
     def psi(self) -> float:
-        """Noise precision."""
+        """Noise precision of each column."""
         return float(np.mean([q.psi for q in self.models]))
 
 
-# ----- linear machines, which the common engine fitted
+# ----- linear classifiers, fitted by the common engine
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFit(Fitted):
-    """By variational inference, by draws, or on scores that do not depend on labels."""
+    """Fitted by variational inference, by sampling, or on scores that do not depend on labels."""
 
     machine: BinaryModel
 
@@ -202,7 +202,7 @@ class LinearFit(Fitted):
 
 @dataclass(frozen=True, eq=False)
 class ProjectedScores(Design):
-    """Scores of a factor model without labels, as plain columns."""
+    """Scores of a factor model without labels, as fixed columns."""
 
     q: Loadings
 
@@ -218,17 +218,17 @@ class ProjectedScores(Design):
         return out
 
 
-# ----- kernel machines
+# ----- kernel classifiers
 
 
 @dataclass(frozen=True, eq=False)
 class KernelDraws(Fitted):
-    """Draws of everything but f, which is integrated out."""
+    """Draws of all parameters except f, which is integrated out."""
 
     draws: list[KernelDraw]
     problem: KernelFactors
-    dice: Array  # (draws, K): new rows share a draw's deviation, so that each is judged alone
-    chains: int  # type: ignore[misc]  # as many draws of each, one after another
+    dice: Array  # (draws, K): deviation of each draw, common to all new rows
+    chains: int  # type: ignore[misc]  # equally many draws of each, concatenated
 
     @property
     def models(self) -> Sequence[Loadings | Drawn]:
@@ -238,7 +238,7 @@ class KernelDraws(Fitted):
         return ScoreFunction(self.problem, draw.kernel, draw.W, draw.sites)
 
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
-        """Of f at rows; with ``left_out``, at the training rows, each without its label."""
+        """Moments of f at rows; ``left_out``: at the training rows, each without its label."""
         parts = []
         for draw, z in zip(self.draws, self.dice, strict=True):
             found = project(sheet, draw.loadings)
@@ -259,7 +259,7 @@ class KernelDraws(Fitted):
         return super().sample(n, rng)._replace(theta=theta, names=names)
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
-        """Each of a draw picked at random, with scores of the rows drawn anew."""
+        """Draws of f from random stored draws, with new draws of the scores."""
         sheet, which = Sheet.of(X), rng.integers(len(self.draws), size=n)
         out = np.empty((n, sheet.n, self.problem.Y.shape[1]))
         for k in np.unique(which):
@@ -275,7 +275,7 @@ class KernelDraws(Fitted):
 
 @dataclass(frozen=True, eq=False)
 class KernelFit(Fitted):
-    """Variational EM; scores and kernel are points."""
+    """Variational EM; scores and kernel parameters are point estimates."""
 
     problem: KernelFactors
     state: KernelState
@@ -294,9 +294,9 @@ class KernelFit(Fitted):
         return ScoreFunction(self.problem, self.state.kernel, self.state.W, sites)
 
     def moments(self, sheet: Sheet, left_out: bool = False) -> Pair:
-        """Moments of f at the mean scores, and to first order what their spread adds.
+        """Moments of f at the mean scores, plus the first-order effect of their variance.
 
-        With ``left_out``, at the training rows, each without its label.
+        ``left_out``: at the training rows, each without its label.
         """
         found, function = project(sheet, self.state.loadings), self.function
         m, v = function.moments(found.mean, left_out)
@@ -308,7 +308,7 @@ class KernelFit(Fitted):
         return np.asarray(np.mean(slopes**2, axis=(0, 1)) * self.unit**2)
 
     def functions(self, X: Array, n: int, rng: np.random.Generator) -> Array:
-        """With the moments that are reported: at mean scores, their spread to first order."""
+        """Reported moments: at mean scores, with the first-order effect of their variance."""
         found, function = project(Sheet.of(X), self.state.loadings), self.function
         f, slopes = function.draws(found.mean, n, rng), function.slopes(found.mean)
         root, dice = np.linalg.cholesky(found.covs()), rng.standard_normal((n, *found.mean.shape))
@@ -317,7 +317,7 @@ class KernelFit(Fitted):
 
 @dataclass(frozen=True, eq=False)
 class KernelMachine:
-    """One column of labels: f, its link, and how the fit went."""
+    """The binary model of one label column: f, its link, and convergence."""
 
     has_spread: ClassVar[bool] = True
     params: ClassVar[tuple[Any, ...]] = ()  # of latent entries
@@ -330,16 +330,16 @@ class KernelMachine:
     n_iter: int
     converged: bool
     change: float
-    draws: Any = None  # of a sampler
+    draws: Any = None  # from a sampler
 
     @property
     def posterior(self) -> KernelMachine:
-        """This machine: it has a standard deviation of f."""
+        """This model, which provides a standard deviation of f."""
         return self
 
     @property
     def terms(self) -> tuple[Any, ...]:
-        """None: the kernel of scores is no sum of columns."""
+        """None: the kernel of scores is not a sum over columns."""
         return ()
 
     def columns(self, X: Array) -> None:
@@ -356,6 +356,6 @@ class KernelMachine:
         return m + np.sqrt(v) * ndtri(np.array(levels))[:, None]
 
     def band(self, X: Array, levels: tuple[float, float, float], rows: Rows | None = None) -> Array:
-        """Log odds at lower end, median and upper end of f, ``(3, n)``."""
+        """Log odds at the lower end, median and upper end of f, ``(3, n)``."""
         f = self.quantiles(X, levels)
         return self.link.logit(f, np.zeros_like(f))

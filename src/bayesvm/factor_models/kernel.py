@@ -1,12 +1,12 @@
-r"""A kernel machine on latent factors: the one model that leaves the quadratic form.
+r"""Kernel classifier on latent factors: the one model without a quadratic form in the scores.
 
 .. math:: x_n = A w_n + \varepsilon_n, \qquad f \sim N\big(0,\, k(W, W) + \sigma_b^2\big), \qquad
           y_n \sim L(\cdot \mid f_n) .
 
 The scores are inputs of the kernel, so likelihood contributions are not quadratic in them, and the
-schemes of the other models do not apply.  Loadings are those of
-:mod:`bayesvm.factor_models.loadings`; this file has the rest.  With sites of precision *w* and
-linear term *b* in place of the labels, *f* integrates out,
+schemes of the other models do not apply.  Loadings are in
+:mod:`bayesvm.factor_models.loadings`; this file has the rest.  With Gaussian sites of precision *w*
+and linear term *b* in place of the labels, *f* integrates out,
 
 .. math::
 
@@ -14,8 +14,8 @@ linear term *b* in place of the labels, *f* integrates out,
       = \tfrac12 b^\top K\alpha - \tfrac12\log|B|, \quad
     B = I + W^{1/2} K W^{1/2}, \quad \alpha = b - W^{1/2} B^{-1} W^{1/2} K b ,
 
-and both ways of learning rest on it: variational EM, where scores and kernel parameters are points
-that maximise the bound, and Gibbs sampling, where each row's score moves on an ellipse.
+and both algorithms use it: variational EM, where scores and kernel parameters are point estimates
+that maximise the bound, and Gibbs sampling, with elliptical slice sampling of each row's scores.
 
 References: Henao, Yuan & Carin (2014), section 5; Murray, Adams & MacKay (2010).
 """
@@ -44,10 +44,10 @@ from .observed_data import Scores, Sheet
 
 @dataclass(frozen=True, eq=False)
 class KernelFactors:
-    """A table, labels (one column for each machine), and the priors of everything.
+    """A table, labels (one column for each binary model), and all priors.
 
-    Scores at a point need ``unit``: shrinking them while loadings grow gains prior density without
-    end, and must not change f.  Draws of scores keep their scale by themselves.
+    Point-estimated scores need ``unit``: shrinking them while loadings grow increases the prior
+    density without bound, and must not change f.  Sampled scores have a fixed scale.
     """
 
     sheet: Sheet  # the table, centred
@@ -55,11 +55,11 @@ class KernelFactors:
     c: Array  # (n,), weights of the labels
     likelihood: Likelihood
     prior: FactorPrior  # of loadings and noise
-    kernel: Any  # where its parameters start, and the centre of their prior
-    bias: float = 3.0  # prior standard deviation of the level of f
+    kernel: Any  # initial kernel, the centre of its parameters' prior
+    bias: float = 3.0  # prior standard deviation of the intercept of f
     tune: bool = True  # learn the kernel's parameters
-    joint: bool = True  # labels move the scores; else scores and loadings stay where they are
-    unit: bool = True  # the kernel takes scores over their root mean square
+    joint: bool = True  # labels affect the scores; else scores and loadings are fixed
+    unit: bool = True  # the kernel takes scores divided by their root mean square
     theta_sd: float = 0.25  # prior standard deviation of the kernel's log parameters
 
     @cached_property
@@ -68,12 +68,12 @@ class KernelFactors:
         return tuple(Labels(y, self.c, np.arange(n), n) for y in self.Y.T)
 
     def spread(self, W: Array) -> float:
-        """The unit in which the kernel measures scores."""
+        """The unit of scores in the kernel."""
         if not self.unit:
             return 1.0
         c = self.sheet.c
         square = float(c @ np.square(W).sum(axis=1) / (c.sum() * W.shape[1]))
-        return np.sqrt(square) if square > 0 else 1.0  # rows of next to no weight: scores are zero
+        return np.sqrt(square) if square > 0 else 1.0  # rows of tiny weight: scores are zero
 
     def gram(self, kernel: Any, W: Array) -> Array:
         K: Array = kernel(W / self.spread(W))
@@ -81,13 +81,13 @@ class KernelFactors:
         return K
 
     def cross(self, kernel: Any, new: Array, W: Array) -> tuple[Array, Array]:
-        """Kernel values of new scores with those learned from, and with themselves."""
+        """Kernel values of new scores with the training scores, and with themselves."""
         s = self.spread(W)
         level = self.bias**2
         return kernel(new / s, W / s) + level, kernel.diag(new / s) + level
 
     def log_prior(self, theta: Array) -> float:
-        """Of the kernel's log parameters."""
+        """Prior of the kernel's log parameters."""
         return float(norm.logpdf(theta, self.kernel.theta, self.theta_sd).sum())
 
 
@@ -116,7 +116,7 @@ def collapse(K: Array, sites: Sites) -> Collapsed:
 
 
 class FunctionFit(NamedTuple):
-    """q(f) of one machine at the rows: moments, sites and bound."""
+    """q(f) of one binary model at the rows: moments, sites and bound."""
 
     m: Array
     v: Array
@@ -125,7 +125,7 @@ class FunctionFit(NamedTuple):
 
 
 class KernelState(NamedTuple):
-    """q(A) q(phi) q(psi), scores and kernel at a point, and q(f) of each machine."""
+    """q(A) q(phi) q(psi), point estimates of scores and kernel, and q(f) of each binary model."""
 
     loadings: Loadings
     W: Array
@@ -134,7 +134,7 @@ class KernelState(NamedTuple):
 
 
 def infer(problem: KernelFactors, state: KernelState) -> KernelState:
-    """q(f) of each machine, by a few passes of coordinate ascent from where it was, if anywhere."""
+    """q(f) of each binary model, by a few steps of coordinate ascent from the current state."""
     K, site = ExactProcess(problem.gram(state.kernel, state.W)), problem.likelihood.expected
     starts = touching(problem, state) if state.fits else (None,) * len(problem.labels)
     tol, passes = (1e-9, 6) if state.fits else (1e-6, 20)
@@ -147,7 +147,7 @@ def infer(problem: KernelFactors, state: KernelState) -> KernelState:
 
 
 def touching(problem: KernelFactors, state: KernelState) -> tuple[Sites, ...]:
-    """The sites at which the bound of each machine is exact at its q(f)."""
+    """The sites for which the bound of each binary model is exact at its q(f)."""
     site, pairs = problem.likelihood.expected, zip(state.fits, problem.labels, strict=True)
     return tuple(target_sites(fit.m, fit.v, labels, site) for fit, labels in pairs)
 
@@ -175,7 +175,7 @@ def margin(
 def objective(
     problem: KernelFactors, frame: Frame, sites: Sequence[Sites], Z: Array, theta: Array
 ) -> tuple[float, Array, Array]:
-    """What the M-step maximises, and its gradients in Z and in the kernel's log parameters."""
+    """The objective of the M-step, and its gradients in Z and in the kernel's log parameters."""
     kernel = problem.kernel.with_theta(theta)
     value, to_W, to_theta = margin(problem, sites, frame.scores(Z), kernel)
     value += problem.log_prior(theta) - 0.5 * float(np.vdot(Z, Z))
@@ -189,10 +189,10 @@ def objective(
 def few_steps(
     loss: Callable[[Array], tuple[float, Array]], x: Array, tol: float, bounds: Any = None
 ) -> Array:
-    """At most ten steps of L-BFGS, fewer where one gains less than ``tol`` of the value.
+    """At most ten L-BFGS steps, fewer if a step gains less than ``tol`` of the value.
 
-    No stop by the largest entry of the gradient: in coordinates of scores it grows with the weight
-    of a row.
+    Not stopped by the largest entry of the gradient, which grows with the weight of a row in these
+    coordinates.
     """
     options = {"maxiter": 10, "gtol": 0.0, "ftol": min(max(tol, 1e-13), 1.0)}
     found = minimize(loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
@@ -200,7 +200,7 @@ def few_steps(
 
 
 def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
-    """Scores and kernel, q(f) going with them: a few steps of L-BFGS in round coordinates."""
+    """Update scores and kernel, with q(f): a few L-BFGS steps in whitened coordinates."""
     frame, sites = Frame.of(problem.sheet, state.loadings), touching(problem, state)
     Z, theta = frame.inverse(state.W), state.kernel.theta
     first = np.append(Z, theta)
@@ -217,7 +217,7 @@ def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> K
 
     if not free.any():
         return state
-    # with very large weights the kernel's parameters would run away
+    # with very large weights the kernel's parameters would diverge
     centre = np.append(np.zeros(Z.size), problem.kernel.theta)
     room = np.repeat([np.inf, 12.0], [Z.size, theta.size])
     bounds = Bounds((centre - room)[free], (centre + room)[free])
@@ -227,7 +227,7 @@ def maximise(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> K
 
 
 def bound(problem: KernelFactors, state: KernelState) -> float:
-    """The bound of a state whose q(f) was found at its scores, complete with constants."""
+    """The bound of a state whose q(f) is for its scores, with all constants."""
     sums = problem.sheet.sums(Scores(state.W))
     table = problem.prior.bound(state.loadings, sums)
     prior = -0.5 * (sums.norm + sums.rows * state.W.shape[1] * LOG_2PI)
@@ -238,9 +238,9 @@ def bound(problem: KernelFactors, state: KernelState) -> float:
 def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> KernelState:
     r"""Change the coordinates of the factors, :math:`W \to WM` and :math:`a_i \to M^{-1}a_i`.
 
-    The fit to the table does not notice; margin and priors do, and ascent by turns takes hundreds
-    of cycles along these directions, the common scale among them.  With variances of loadings at
-    their best, the matrix maximises
+    The fit to the table is invariant, but margin and priors change, and coordinate ascent needs
+    hundreds of cycles along these directions, including the common scale.  With optimal variances
+    of loadings, the matrix maximises
 
     .. math:: \text{margin}(WM) - \tfrac12\sum_n c_n\lVert M^\top w_n\rVert^2 - d\log|\det M|
               - r\sum_{ik}\sqrt{n_k^\top E[a_i a_i^\top]\, n_k}, \quad M^{-1} = (n_1, .., n_K)^\top.
@@ -249,7 +249,7 @@ def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> 
     (d, K), c = q.mean.shape, problem.sheet.c[:, None]
     square = q.mean[:, :, None] * q.mean[:, None, :] + q.cov
 
-    short = 0.1  # of the first step: one of length 1 could end at zero
+    short = 0.1  # first step: one of length 1 could end at zero
 
     def loss(x: Array) -> tuple[float, Array]:
         M = np.eye(K) + short * x.reshape(K, K)
@@ -272,22 +272,22 @@ def transform(problem: KernelFactors, state: KernelState, tol: float = 1e-9) -> 
 def run_cycles(
     problem: KernelFactors, state: KernelState, max_iter: int, tol: float, watch: Watch = silent
 ) -> tuple[KernelState, list[float], bool]:
-    """Cycles of loadings, coordinates, scores and kernel, q(f), none of which can lower the bound.
+    """Cycle through loadings, coordinates, scores and kernel, q(f); none decreases the bound.
 
-    They end when one gains less than ``tol`` of the size of the bound and moves f by less than
+    Stops when a cycle gains less than ``tol`` of the size of the bound and changes f by less than
     ``10 sqrt(tol)`` of its standard deviation.
     """
     path = [bound(problem, state)]
-    least = float(problem.c.sum()) * len(problem.labels)  # of densities: it may pass through zero
+    least = float(problem.c.sum()) * len(problem.labels)  # the bound may pass through zero
     for number in range(1, max_iter + 1):
-        new, exact = state, 1e-4 * tol  # its steps are exact to less than is judged
+        new, exact = state, 1e-4 * tol  # steps are more exact than the stopping rule
         if problem.joint:
             q = problem.prior.update(state.loadings, problem.sheet.sums(Scores(state.W)))
             new = transform(problem, state._replace(loadings=q), exact)
         new = infer(problem, maximise(problem, new, exact))
         path.append(bound(problem, new))
         change, size = path[-1] - path[-2], max(1.0, abs(path[-1]), least)
-        if change < -1e-8 * size:  # q(f) has not settled, as with very large weights: no further
+        if change < -1e-8 * size:  # q(f) has not converged, as with very large weights: stop
             return state, path[:-1], False
         c = problem.sheet.c
         shift = max(
@@ -306,7 +306,7 @@ def run_cycles(
 
 
 class KernelDraw(NamedTuple):
-    """Where a chain stands: loadings, scores, kernel, and each machine's sites."""
+    """State of a chain: loadings, scores, kernel, and each binary model's sites."""
 
     loadings: Drawn
     W: Array
@@ -318,7 +318,7 @@ class KernelDraw(NamedTuple):
 def move_scores(
     problem: KernelFactors, at: KernelDraw, frame: Frame, rng: np.random.Generator
 ) -> Array:
-    r"""Elliptical slice sampling of each row's score in turn, f integrated out.
+    r"""Elliptical slice sampling of each row's scores in turn, with f integrated out.
 
     Row i's target :math:`t_i = b_i/w_i` given the others' is Gaussian.  With the inverse *P* of
     :math:`C = K + W^{-1}`, a covariance *k* of the row with the others has the regression
@@ -336,7 +336,7 @@ def move_scores(
             level += 0.5 * float(np.log(P[i, i]) - (P[i] @ t) ** 2 / P[i, i])
         angle = 2.0 * np.pi * rng.random()
         low, high = angle - 2.0 * np.pi, angle
-        while high - low > 1e-9:  # else the bracket has shrunk to where the row already is
+        while high - low > 1e-9:  # else the bracket has shrunk to the current point
             w = frame.mean[i] + root @ (np.cos(angle) * Z[i] + np.sin(angle) * dice[i])
             k, diag = problem.cross(at.kernel, w[None], W)
             value, moves = 0.0, []
@@ -358,13 +358,13 @@ def move_scores(
 
 
 def root(K: Array, prior: Array | None = None) -> Array:
-    """Lower factor of a covariance with 1e-8 of its variance, or that of the prior, added."""
+    """Lower factor of a covariance with a jitter of 1e-8 of its, or the prior's, variance."""
     jitter = 1e-8 * float(np.mean(np.diag(K if prior is None else prior)))
     return np.asarray(cholesky(K + jitter * np.eye(len(K)), lower=True, check_finite=False))
 
 
 def draw_function(K: Array, sites: Sites, rng: np.random.Generator) -> Array:
-    """f given the sites, by Matheron's rule: a draw of the prior, corrected by its residuals."""
+    """f given the sites, by Matheron's rule: a draw from the prior, corrected by its residuals."""
     n = K.shape[0]
     f = root(K) @ rng.standard_normal(n)
     s = np.sqrt(sites.w)
@@ -382,10 +382,10 @@ def sweep(
     at = at._replace(loadings=loadings)
     W = move_scores(problem, at, Frame.of(problem.sheet, loadings), rng)
     kernel, theta = at.kernel, at.kernel.theta.copy()
-    if not any("[" in name for name in kernel.names):  # one length scale: no rotation matters
+    if not any("[" in name for name in kernel.names):  # one length scale: invariant to rotations
         loadings, T = problem.prior.turn(loadings, rng)
         W = W @ T
-    if problem.tune:  # by slice sampling, f integrated out
+    if problem.tune:  # by slice sampling, with f integrated out
         which = number % theta.size
 
         def log_density(value: float) -> float:
@@ -405,7 +405,7 @@ def sweep(
 
 
 def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
-    """A chain begins where variational EM ended, its scores with unit spread."""
+    """Initial state of a chain: the variational EM solution, with unit variance of scores."""
     s = problem.spread(state.W)
     q = state.loadings
     drawn = Drawn(s * q.mean, q.shrink / s, q.psi, q.laplace)
@@ -418,7 +418,7 @@ def first_draw(problem: KernelFactors, state: KernelState) -> KernelDraw:
 
 @dataclass(frozen=True, eq=False)
 class ScoreFunction:
-    """f of every machine, given the scores of the training rows and Gaussian sites there."""
+    """f of every binary model, given the training rows' scores and Gaussian sites."""
 
     problem: KernelFactors
     kernel: Any
@@ -433,10 +433,10 @@ class ScoreFunction:
     def moments(self, new: Array, left_out: bool = False) -> tuple[Array, Array]:
         r"""Means and variances of f at new scores, ``(n, machines)``.
 
-        With ``left_out``, at those of the training rows, each row's site weakened.  With
-        :math:`P = C^{-1}`, :math:`C = K + W^{-1}`, and :math:`\alpha = Pt`, taking one copy from
-        site i adds to :math:`C_{ii}` and so takes :math:`\rho_i P_i P_i^\top` from *P*, with
-        :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: all of row i where it counts once.
+        ``left_out``: at the training rows' scores, each with one copy of the row removed from its
+        site.  With :math:`P = C^{-1}`, :math:`C = K + W^{-1}`, and :math:`\alpha = Pt`, this adds
+        to :math:`C_{ii}` and so subtracts :math:`\rho_i P_i P_i^\top` from *P*, with
+        :math:`\rho_i = 1/(P_{ii} + w_i(c_i - 1)_+)`: the whole row i if its weight is one.
         """
         cross, diag = self.problem.cross(self.kernel, new, self.W)
         means, variances = [], []
@@ -460,11 +460,11 @@ class ScoreFunction:
         return np.stack(each, axis=1)
 
     def draws(self, new: Array, n: int, rng: np.random.Generator) -> Array:
-        """f at new scores, jointly over them, ``(n, rows, machines)``."""
+        """Joint draws of f at new scores, ``(n, rows, machines)``."""
         cross, _ = self.problem.cross(self.kernel, new, self.W)
         own = self.kernel(new / self.problem.spread(self.W)) + self.problem.bias**2
         out = []
         for part in self.parts:
-            L = root(own - cross @ part.inverse @ cross.T, own)  # rounding is of the size of own
+            L = root(own - cross @ part.inverse @ cross.T, own)  # rounding is relative to own
             out.append(cross @ part.alpha + rng.standard_normal((n, len(own))) @ L.T)
         return np.stack(out, axis=2)

@@ -1,4 +1,4 @@
-"""Fits of the kernel machine on factors, and the number of factors."""
+"""Fit the kernel classifier on factors, and choose the number of factors."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def fit_kernel(
     report: Any,
     store: Checkpoint | None = None,
 ) -> list[KernelMachine]:
-    """One machine for each column of labels, all on the same factors."""
+    """One binary model for each column of labels, all on the same factors."""
     state = infer(problem, KernelState(first[0], first[1].mean, problem.kernel, ()))
     fitted: KernelFit | KernelDraws
     if isinstance(scheme, Gibbs):
-        prior = replace(problem.prior, nu=problem.prior.nu or 1.0)  # scores are a point
+        prior = replace(problem.prior, nu=problem.prior.nu or 1.0)  # scores are point estimates
         state, _, _ = run_cycles(replace(problem, prior=prior), state, 5, 0.0)
         fitted, path, change = _draw(problem, state, scheme, rng, n_jobs, report, store)
         end, count, converged = np.nan, scheme.draws, chains_agree(change)
@@ -56,7 +56,7 @@ def fit_kernel(
         link = plain_link(probability, problem.likelihood)
         if link is None:
             link = CalibratedLink.fit(y, m[:, j], v[:, j], weight)
-        share = end / len(problem.Y.T)  # one bound for all machines, which share their factors
+        share = end / len(problem.Y.T)  # one bound for all binary models, which share their factors
         draws = fitted.draws if isinstance(fitted, KernelDraws) else None
         ended = (share, path, count, converged, change, draws)
         machines.append(KernelMachine(fitted, j, link, *ended))
@@ -66,11 +66,11 @@ def fit_kernel(
 def unlabelled(
     problem: KernelFactors, state: KernelState, scheme: Any
 ) -> tuple[KernelFactors, KernelState]:
-    """The machine once more, at the scores that training rows have without their label.
+    """Refit the binary model at the scores that training rows have without their labels.
 
-    Labels have moved the scores of training rows; new rows have no label, and their scores have
-    another distribution than those that f was fitted to.  Scores at a point have shrunk, and
-    loadings grown; their prior fits at unit spread, which matters where cells are missing.
+    Labels have changed the scores of training rows; new rows have no label, and their scores have
+    another distribution.  Point-estimated scores have shrunk, and loadings grown; their prior is
+    appropriate at unit variance, which matters for rows with missing cells.
     """
     apart = replace(problem, joint=False)
     s, q = problem.spread(state.W), state.loadings
@@ -89,12 +89,12 @@ def _draw(
     report: Any,
     store: Checkpoint | None,
 ) -> tuple[KernelDraws, list[float], float]:
-    """Chains side by side; new rows are predicted by evenly spaced draws of all."""
+    """Combine chains; new rows are predicted by evenly spaced draws of all chains."""
     at, free = first_draw(problem, state), replace(problem, unit=False)
     chain = partial(_chain, free, at, scheme, int(rng.integers(2**32)))
     parts = run_chains(chain, scheme.chains, n_jobs if store is None else None, report, store)
     parts = worth_keeping(parts, [len(draws) for draws, _ in parts])
-    # a callback may have stopped one early
+    # a callback may have stopped a chain early
     fits = np.array([own[: min(len(fits) for _, fits in parts)] for _, own in parts])
     least = min(len(draws) for draws, _ in parts)
     kept = [draw for draws, _ in parts for draw in draws[:least]]
@@ -112,10 +112,10 @@ def _chain(
     report: Callable[[Progress], bool] = lambda progress: False,
     store: Checkpoint | None = None,
 ) -> tuple[tuple[list[KernelDraw], list[float]], bool]:
-    """About 100 draws of all chains, at least the last of this one, the log likelihood of every
+    """About 100 draws over all chains (at least this chain's last), the log likelihood of every
     sweep, and whether a callback has stopped it."""
     total = scheme.burn_in + scheme.draws * scheme.thin
-    # each draw needs a factor of the kernel matrix to predict
+    # predictions need a factor of the kernel matrix for each draw
     every = max(scheme.thin, -(-scheme.draws * scheme.thin * scheme.chains // 100))
     rng, key = stream(seed, "factor chain", k), f"chain{k}"
     kept: list[KernelDraw] = []
@@ -149,7 +149,7 @@ def _chain(
 def choose_size(prior: FactorPrior, sheet: Sheet, patience: int = 3) -> int:
     """The number of factors with the largest bound on the evidence of the table.
 
-    Numbers grow by one until ``patience`` in a row have not helped.
+    The number increases by one until ``patience`` consecutive steps have not improved the bound.
     """
     bounds: list[float] = []
     for K in range(1, rank(sheet) + 1):

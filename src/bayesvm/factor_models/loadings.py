@@ -6,8 +6,8 @@ r"""The factor model: many columns explained by few scores, through sparse loadi
     \quad a_{ik} \sim N(0, \varphi_{ik}), \quad \varphi_{ik} \sim \mathrm{Exp}(\nu), \quad
     \psi \sim \mathrm{Ga}(a, b),
 
-so that a loading is Laplace of rate :math:`\sqrt{2\nu}`.  Columns are independent given the scores:
-every sum here is K by K, and d enters only as a number of such problems.
+so that a loading has a Laplace prior of rate :math:`\sqrt{2\nu}`.  Columns are independent given
+the scores: every matrix is K by K, and there are d such problems.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class FactorPrior:
     Parameters
     ----------
     nu : float or None, default=1.0
-        Rate of the variances of loadings; ``None`` learns it, under :math:`\nu \sim
-        \mathrm{Exp}(1)`.
+        Rate of the variances of loadings; ``None`` learns it with the prior
+        :math:`\nu \sim \mathrm{Exp}(1)`.
     a, b : float, default=1.0
         Shape and rate of the noise precision.
     """
@@ -65,7 +65,7 @@ class FactorPrior:
 
     @property
     def laplace(self) -> float:
-        """The Laplace rate to begin with."""
+        """The initial Laplace rate."""
         return float(np.sqrt(2.0 * (1.0 if self.nu is None else self.nu)))
 
     # ----- variational
@@ -74,7 +74,7 @@ class FactorPrior:
         """Leading singular vectors, scores with unit variance; missing cells are the mean."""
         U = np.linalg.svd(sheet.X * np.sqrt(sheet.c)[:, None], full_matrices=False)[0]
         n = float(sheet.c.sum())
-        # a row of weight c is c rows: each has the share 1/sqrt(c) of the vector
+        # a row of weight c counts as c rows, each with the share 1/sqrt(c) of the vector
         W = U[:, :K] * np.sqrt(n / sheet.c)[:, None]
         A = np.asarray(sheet.X.T @ (W * sheet.c[:, None])) / n
         left = max(sheet.square - n * float(np.sum(A * A)), 1e-6 * sheet.square)
@@ -101,7 +101,7 @@ class FactorPrior:
         return q._replace(shrink=r / size, laplace=float(r))
 
     def bound(self, q: Loadings, sums: Sums) -> float:
-        """E log p(X, A, phi, psi | W) - E log q, complete with constants."""
+        """E log p(X, A, phi, psi | W) - E log q, with all constants."""
         log_psi = digamma(q.shape) - np.log(q.rate)
         fit = 0.5 * sums.count * (log_psi - LOG_2PI) - 0.5 * q.psi * energy(q, sums)
         entropy = 0.5 * (q.mean.size * (1.0 + LOG_2PI) + float(np.linalg.slogdet(q.cov)[1].sum()))
@@ -136,18 +136,17 @@ class FactorPrior:
         theta: Array | None = None,
         precision: Array | None = None,
     ) -> tuple[Drawn, Array]:
-        """Factors rotated, two at a time, and the rotation matrix.
+        """Rotate factors, two at a time; also the rotation matrix.
 
-        Scores that turn with their loadings change neither the fit nor their own prior, so angles
-        are drawn by the Laplace prior alone, variances of loadings integrated out, and where
-        coefficients ``theta`` of the scores turn along, by their Gaussian prior of that
-        ``precision``.  Draws of loadings given scores and of scores given loadings hardly move this
-        way.
+        Rotating scores and loadings together changes neither the fit nor the prior of the scores,
+        so angles are drawn from the Laplace prior (variances of loadings integrated out) and, if
+        coefficients ``theta`` rotate too, their Gaussian prior with ``precision``.  Draws of
+        loadings given scores and of scores given loadings hardly move in these directions.
         """
         r, (d, K) = q.laplace, q.A.shape
         own = np.zeros(K) if theta is None else theta
         P = np.zeros(K) if precision is None else precision
-        B = np.vstack([q.A, own, np.eye(K)])  # all rows turn alike
+        B = np.vstack([q.A, own, np.eye(K)])  # all rows are rotated together
         pairs = [(j, k) for j in range(K) for k in range(j)]
         for j, k in (pairs[i] for i in rng.permutation(len(pairs))):
             z = B[:, j] + 1j * B[:, k]
@@ -193,7 +192,7 @@ class Drawn(NamedTuple):
 
 
 def energy(q: Loadings | Drawn, sums: Sums) -> float:
-    """Expected squared residuals, over the cells seen."""
+    """Expected squared residuals, over the observed cells."""
     if sums.gram.ndim == 2:
         square = second_moments(np.ones(len(q.mean)), q.mean, q.cov)
     else:
@@ -210,7 +209,7 @@ def sparse_bound(q: Loadings) -> float:
 
 
 def project(sheet: Sheet, q: Loadings | Drawn) -> Scores:
-    """Scores given no more than the cells: covariance ``(K, K)``, or one a row where some miss."""
+    """Scores given the cells only: covariance ``(K, K)``, or one per row with missing cells."""
     cov = np.linalg.inv(np.eye(q.mean.shape[1]) + q.psi * sheet.across(q.mean, q.cov))
     info = q.psi * (sheet.X @ q.mean)
     return Scores((cov @ info[..., None])[..., 0], cov)
@@ -266,7 +265,7 @@ def learn(
 
 
 def table_bound(prior: FactorPrior, q: Loadings, sheet: Sheet, scores: Scores) -> float:
-    """The bound of the factor model alone, scores integrated out."""
+    """The bound of the factor model alone, with scores integrated out."""
     assert scores.cov is not None
     sums, K = sheet.sums(scores), scores.mean.shape[1]
     logdet = np.linalg.slogdet(scores.cov)[1]
@@ -275,13 +274,13 @@ def table_bound(prior: FactorPrior, q: Loadings, sheet: Sheet, scores: Scores) -
 
 
 def rank(sheet: Sheet) -> int:
-    """How many factors a table can have; missing cells are the column's mean.
+    """The maximum number of factors of a table; missing cells are the column's mean.
 
-    Singular values below 1e-6 of the largest are taken for rounding.
+    Singular values below 1e-6 of the largest are treated as rounding errors.
     """
     return int(np.linalg.matrix_rank(sheet.X * np.sqrt(sheet.c)[:, None], rtol=1e-6))
 
 
 def _diagonals(x: Array) -> Array:
-    """Diagonal matrices, one a row of x."""
+    """Diagonal matrices, one per row of x."""
     return x[:, :, None] * np.eye(x.shape[1])

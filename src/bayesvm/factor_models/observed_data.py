@@ -1,4 +1,4 @@
-"""Tables whose cells may be missing, and the sums over them that factor models are made of."""
+"""Tables with missing cells, and their sufficient statistics for factor models."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..designs.columns import largest_entry, spread
 
 
 class Scores(NamedTuple):
-    """What is known of the scores: means ``(n, K)``; covariances, one a row ``(n, K, K)``, one for
-    all ``(K, K)``, or ``None`` at a point."""
+    """Moments of the scores: means ``(n, K)``; covariances, one per row ``(n, K, K)``, a common one
+    ``(K, K)``, or ``None`` for point estimates."""
 
     mean: Array
     cov: Array | None = None
 
     def covs(self) -> Array:
-        """Covariances, one a row, ``(n, K, K)``."""
+        """Covariances, one per row, ``(n, K, K)``."""
         assert self.cov is not None
         n, K = self.mean.shape
         return np.broadcast_to(self.cov, (n, K, K))
 
 
 def second_moments(weight: Array, mean: Array, cov: Array | None) -> Array:
-    """Weighted sums of E[a a'] over vectors a of these means, ``(m, K)``, and covariances.
+    """Weighted sums of E[a a'] over vectors a with these means, ``(m, K)``, and covariances.
 
     ``(K, K)`` for weights ``(m,)``, or one matrix for each row of weights ``(r, m)``.
     """
@@ -48,29 +48,29 @@ def second_moments(weight: Array, mean: Array, cov: Array | None) -> Array:
 class Sums:
     """Sufficient statistics of table and scores for the loadings; additive over rows."""
 
-    gram: Array  # sums of E[w w'], (K, K), or (d, K, K) by column where cells are missing
+    gram: Array  # sums of E[w w'], (K, K), or (d, K, K) by column with missing cells
     cross: Array  # (d, K), sums of x E[w]
     square: float  # sum of squares of the observed cells
-    count: float  # their number
+    count: float  # number of the observed cells
     rows: float
     norm: float  # sum of E|w|^2 over all rows
 
     def __add__(self, other: Sums) -> Sums:
-        # one matrix for all columns is added to that of each column
+        # a common matrix is added to the matrix of each column
         return Sums(*(a + b for a, b in zip(vars(self).values(), vars(other).values())))
 
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A centred table some of whose cells may be missing."""
+    """A centred table, possibly with missing cells."""
 
-    X: Array  # (n, d), zero in missing cells
-    seen: Array | None  # (n, d), one where a cell was observed, else zero; None if all were
+    X: Array  # (n, d), zero for missing cells
+    seen: Array | None  # (n, d), one for observed cells, else zero; None if all are observed
     c: Array  # (n,), weights of the rows
 
     @staticmethod
     def of(X: Array, c: Array | None = None) -> Sheet:
-        """From a table with NaN in missing cells."""
+        """From a table with NaN for missing cells."""
         c = np.ones(X.shape[0]) if c is None else c
         holes = np.isnan(X)
         if not holes.any():
@@ -86,12 +86,12 @@ class Sheet:
         return int(self.X.shape[1])
 
     def table(self) -> Array:
-        """The table with NaN in missing cells."""
+        """The table with NaN for missing cells."""
         return self.X if self.seen is None else np.where(self.seen > 0, self.X, np.nan)
 
     @cached_property
     def count(self) -> float:
-        """Number of cells seen, rows counted by weight."""
+        """Number of observed cells, weighted by row."""
         return float(self.c.sum() * self.d if self.seen is None else self.c @ self.seen.sum(axis=1))
 
     @cached_property
@@ -99,7 +99,7 @@ class Sheet:
         return float(self.c @ np.einsum("ij,ij->i", self.X, self.X))
 
     def sums(self, scores: Scores) -> Sums:
-        """With these scores of the rows."""
+        """Sufficient statistics for these scores."""
         gram = total = second_moments(self.c, *scores)
         if self.seen is not None:
             gram = second_moments((self.seen * self.c[:, None]).T, *scores)
@@ -108,26 +108,26 @@ class Sheet:
         return Sums(gram, cross, self.square, self.count, rows, float(np.trace(total)))
 
     def across(self, A: Array, cov: Array | None = None) -> Array:
-        """Sums of E[a a'] over the columns seen in a row: ``(K, K)``, or ``(n, K, K)``."""
+        """Sums of E[a a'] over the columns observed in a row: ``(K, K)``, or ``(n, K, K)``."""
         return second_moments(np.ones(self.d) if self.seen is None else self.seen, A, cov)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnScale:
-    """Centre and scale of the columns of the input, and which of them the factor model has.
+    """Centre and scale of the columns of the input, and the columns of the factor model.
 
-    It has columns that vary; loadings on the others are zero.
+    Constant columns are excluded; their loadings are zero.
     """
 
     mean: Array
     scale: Array  # one for constant columns
     varies: Array
-    kept: Array  # numbers of the columns of the model, all of which vary
-    far: float  # cells further than this from the centre are moved nearer
+    kept: Array  # indices of the columns of the model, none constant
+    far: float  # cells further than this from the centre are clipped
 
     @staticmethod
     def of(X: Array, copies: Array, standardize: bool, names: Sequence[str]) -> ColumnScale:
-        """Mean and spread of the observed cells of each column, rows weighted by ``copies``."""
+        """Mean and standard deviation of observed cells by column, rows weighted by ``copies``."""
         unseen = np.flatnonzero(np.isnan(X).all(axis=0))
         if unseen.size:
             shown = ", ".join(str(names[j]) for j in unseen[:5])
@@ -147,7 +147,7 @@ class ColumnScale:
         return ColumnScale(mean, scale, ~constant, np.flatnonzero(~constant), far)
 
     def only(self, at: Array) -> ColumnScale:
-        """A model of some of its columns."""
+        """A model of a subset of its columns."""
         return replace(self, kept=self.kept[at])
 
     def scaled(self, X: Array) -> Array:
@@ -157,14 +157,14 @@ class ColumnScale:
         return out
 
     def widened(self, A: Array) -> Array:
-        """Loadings ``(..., columns kept, K)`` on the scale of the input, zero for others."""
+        """Loadings ``(..., kept columns, K)`` on the scale of the input, zero for other columns."""
         out = np.zeros((*A.shape[:-2], self.scale.size, A.shape[-1]))
         out[..., self.kept, :] = A * self.scale[self.kept, None]
         return out
 
     def precision(self, psi: Any) -> Array:
         """Noise precisions ``(..., n_features)`` on the scale of the input."""
-        with np.errstate(over="ignore"):  # of columns in tiny units it may be too large a number
+        with np.errstate(over="ignore"):  # may overflow for columns in tiny units
             found = np.asarray(psi)[..., None] / self.scale / self.scale
         out = np.where(self.varies, np.nan, np.inf) + np.zeros_like(found)
         out[..., self.kept] = found[..., self.kept]
