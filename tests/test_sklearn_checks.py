@@ -65,7 +65,6 @@ MORE = [  # whose parts are among those above
 
 def expected_failures(estimator):
     if isinstance(estimator, FactorSVC) and estimator.inference == "vb":
-        # f is then unknown by hundreds of its own size, and all probabilities are near one half
         reason = "class weights of 1,000 and 0.0001 leave scores of the factors without information"
         return {"check_class_weight_classifiers": reason}
     if not isinstance(getattr(estimator, "inference", None), Gibbs):
