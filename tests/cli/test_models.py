@@ -147,9 +147,9 @@ def test_what_is_odd_about_predicted_rows(messy, tmp_path):
     ("losses", "why"),
     [
         ((0.5, 0.49), "The linear.* which is less than 3 % better"),
-        ((0.5, 0.52), r"The linear.* against 0.520 of the kernel machine \("),
-        ((0.5, 0.4), "The kernel machine is used"),
-        ((0.5, np.inf), "The linear machine is used"),
+        ((0.5, 0.52), r"The linear.* against 0.520 of the kernel classifier \("),
+        ((0.5, 0.4), "The kernel classifier is used"),
+        ((0.5, np.inf), "The linear classifier is used"),
     ],
 )
 def test_why_a_machine_is_used(losses, why):
@@ -177,7 +177,9 @@ def test_the_decision_on_many_rows_does_not_depend_on_the_speed_of_the_machine(
 
     path = many_rows(tmp_path)
     said = invoke("fit", path, "-t", "y", "--no-check", "--max-rows", 300)
-    assert "The kernel machine is used: its log loss on 300 of 1200 rows, each left out, is" in said
+    assert (
+        "The kernel classifier is used: its log loss on 300 of 1200 rows, each left out, is" in said
+    )
     assert "no better than" not in said  # the linear machine was tried and not used
     slow = itertools.count(0.0, 1e4)
     monkeypatch.setattr(time, "monotonic", lambda: next(slow))

@@ -277,6 +277,6 @@ def choose(losses: dict[str, float], where: str, margin: float = 0.03) -> tuple[
     elif losses["kernel"] < losses["linear"]:
         why = f", which is less than {100 * margin:.0f} % better"
     return best, (
-        f"The {best} machine is used: its log loss on {where} is {losses[best]:.3f}, against "
-        f"{losses[other]:.3f} of the {other} machine{why} (lower is better)."
+        f"The {best} classifier is used: its log loss on {where} is {losses[best]:.3f}, against "
+        f"{losses[other]:.3f} of the {other} classifier{why} (lower is better)."
     )
