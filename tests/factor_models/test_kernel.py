@@ -73,8 +73,7 @@ def test_gradient_of_the_m_step(kernel, unit):
         dz = np.zeros_like(Zs)
         dz[at] = 1.0
         assert to_Z[at] == pytest.approx(slope(dz, 0.0), rel=1e-6, abs=1e-7)
-    for j in range(theta.size):
-        dt = np.eye(theta.size)[j]
+    for j, dt in enumerate(np.eye(theta.size)):
         assert to_theta[j] == pytest.approx(slope(0.0, dt), rel=1e-6, abs=1e-7)
 
 
