@@ -11,7 +11,6 @@ from bayesvm.data.labels import (
     Training,
     check_weights,
     class_factors,
-    encode,
     plain_labels,
 )
 from bayesvm.terms import Columns, Groups
@@ -120,12 +119,11 @@ def test_class_weights_name_plain_labels():
         np.array(["b", "a", "b"]),
         np.array([0.5, 0.0]),
         np.array([2**64 - 1, 2**64 - 3], dtype=np.uint64),
-        np.array([5, 5]),
     ],
     ids=lambda y: f"{y.dtype} {y[0]} {y[1]}",
 )
 def test_codes_are_places_among_the_classes(y):
-    classes, codes = encode(y)
+    classes, codes = Training.of(y[:, None], y, None, None)[1:3]
     known, places = np.unique(y, return_inverse=True)
     np.testing.assert_array_equal(classes, known)
     assert classes.dtype == y.dtype

@@ -20,7 +20,7 @@ from bayesvm.data import (
     from_memmap,
     from_parquet,
 )
-from bayesvm.data.labels import encode, read_labels
+from bayesvm.data.labels import Training, labels_of
 from bayesvm.inference import SVI
 
 RNG = np.random.default_rng(1)
@@ -133,7 +133,7 @@ def test_parquet_and_arrow(tmp_path):
 def test_labels_that_come_with_rows_are_coded_as_those_at_hand(labels):
     cuts = [0, 3, 350, 351, 700]  # some chunks have one label only
     source = from_iterable(lambda: ((X[a:b], labels[a:b]) for a, b in itertools.pairwise(cuts)))
-    want, have = encode(labels), encode(read_labels(None, source))
+    want, have = (Training.of(X, y, None, None)[1:3] for y in (labels, labels_of(source, None)))
     np.testing.assert_array_equal(have[0], want[0])
     np.testing.assert_array_equal(have[1], want[1])
     assert have[0].dtype == labels.dtype

@@ -21,25 +21,23 @@ LARGEST = 1e150  # regression target, whose square does not overflow
 
 
 class Training(NamedTuple):
-    """Training rows with class codes and weights."""
+    """Training rows of positive weight, with class codes and weights.
+
+    A regression has its targets in place of codes, and no classes.
+    """
 
     X: Any
     classes: Array
     codes: Any  # (n,), positions of the labels in ``classes``
     c: Any  # (n,), sample weight times class weight
-    copies: Any  # (n,), sample weight alone
+    unit: Any = 1.0  # (n,), weight of the row's class; 1.0 without class weights
     chosen: Array | None = None  # row numbers in the input; None for all rows in order
+    n_given: int = 0  # number of rows of the input
 
     @property
-    def unit(self) -> Any:
-        """The weight of a row with sample weight one: the weight of its class."""
-        if self.c is self.copies:
-            return 1.0
-        return np.divide(self.c, self.copies, out=np.ones(self.c.shape), where=self.c > 0)
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.classes)
+    def copies(self) -> Any:
+        """Sample weights."""
+        return self.c / self.unit
 
     @property
     def rows(self) -> Array:
@@ -47,49 +45,44 @@ class Training(NamedTuple):
         return np.arange(self.codes.shape[0]) if self.chosen is None else self.chosen
 
     @property
-    def n_given(self) -> int:
-        """Number of rows of the input, where rows with soft labels are not repeated."""
-        return int(self.codes.shape[0]) if self.chosen is None else int(self.chosen[-1]) + 1
-
-    @property
     def masses(self) -> Array:
         """Total weight of each class."""
         return np.bincount(self.codes, self.c, len(self.classes))
 
     @classmethod
-    def of(cls, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Training:
-        """Validate labels and weights."""
-        classes, codes = encode(y)
-        copies = check_weights(sample_weight, X)
-        masses = np.bincount(codes, copies, len(classes))
+    def of(cls, X: Any, y: Array, sample_weight: Any, class_weight: Any) -> Training:
+        """Encode labels, validate weights, and leave out rows of weight zero."""
+        check_consistent_length(X, y)
+        classes = np.unique(y)
+        # in the smallest type of integers
+        codes = np.searchsorted(classes, y).astype(np.min_scalar_type(-len(classes)))
+        c, unit = check_weights(sample_weight, X), 1.0
+        masses = np.bincount(codes, c, len(classes))
         if len(classes) < 2:
             raise ValueError(
                 f"a classifier needs at least two classes in y; got one class, {classes[0]}. Check "
                 "that y was not filtered or encoded away."
             )
-        c = copies
         if class_weight is not None:
             factors = class_factors(class_weight, masses, classes)
-            c, masses = copies * factors[codes], masses * factors
+            unit, masses = factors[codes], masses * factors
         if not np.all(masses > 0):
             raise ValueError(
                 f"class {classes[masses.argmin()]} has no row of positive weight; drop it from y "
                 "or give it weight."
             )
-        return cls(X, classes, codes, c, copies)
-
-    def weighted(self) -> Training:
-        """The rows with positive weight; a source may not have other rows."""
-        if kind_of(self.X) == "source":
-            check_positive_weights(self.c)
-        elif not np.all(self.c > 0):
-            return self.take(np.flatnonzero(self.c > 0))
-        return self
+        data = cls(X, classes, codes, c * unit, unit, n_given=len(codes))
+        return data if np.all(data.c > 0) else data.take(np.flatnonzero(data.c > 0))
 
     def take(self, at: Array) -> Training:
-        c, rows = self.c[at], self.rows[at]
-        copies = c if self.copies is self.c else self.copies[at]
-        return Training(self.X[at], self.classes, self.codes[at], c, copies, rows)
+        """Selected rows, in memory."""
+        if kind_of(self.X) == "source":
+            raise ValueError(
+                "rows that are read in blocks need positive weights; leave rows of weight zero out."
+            )
+        unit = self.unit if isinstance(self.unit, float) else self.unit[at]
+        rows = self._replace(X=self.X[at], codes=self.codes[at], c=self.c[at], unit=unit)
+        return rows._replace(chosen=self.rows[at])
 
     def repeated(self) -> Training:
         """The data with incomplete rows repeated by weight: chains draw the cells of each copy."""
@@ -102,19 +95,11 @@ class Training(NamedTuple):
         )
         at = np.repeat(np.arange(is_missing.size), times)
         some = self.take(at)
-        c = some.c / times[at]
-        return some._replace(c=c, copies=c if some.copies is some.c else some.copies / times[at])
+        return some._replace(c=some.c / times[at])
 
 
 # ---------------------------------------------------------------------------------------------
 # Labels
-
-
-def read_labels(y: Any, X: Any) -> Array:
-    """Labels, one for each row of X, of one type and none missing."""
-    y = labels_of(X, y)
-    check_consistent_length(X, y)
-    return y
 
 
 def labels_of(X: Any, y: Any) -> Array:
@@ -165,12 +150,6 @@ def plain_labels(y: Any, name: str = "y") -> Array:
         assert_all_finite(plain, input_name=name)
         check_classification_targets(plain)
     return plain
-
-
-def encode(y: Array) -> tuple[Array, Array]:
-    """The classes and the position of each label among them, in the smallest integer type."""
-    classes = np.unique(y)
-    return classes, np.searchsorted(classes, y).astype(np.min_scalar_type(-len(classes)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -226,22 +205,16 @@ def class_factors(class_weight: Any, masses: Array, classes: Array) -> Array:
     return factors
 
 
-def check_positive_weights(c: Any) -> None:
-    if not np.all(c > 0):
-        raise ValueError(
-            "rows that are read in blocks need positive weights; leave rows of weight zero out."
-        )
-
-
 def whole(copies: Array, why: str = "") -> Array:
     """Integer numbers of copies of rows: a chain draws the scores of each copy."""
-    if np.any(copies != np.round(copies)):
+    number = np.round(copies)
+    if np.any(np.abs(copies - number) > 1e-12 * copies):  # quotients of weights are rounded
         why = why or (
             "with inference='gibbs', sample_weight must be whole numbers: each copy of a row has "
             "separate scores."
         )
         raise ValueError(f"{why} Use inference='vb', or round the weights.")
-    return copies.astype(int)
+    return number.astype(int)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -284,38 +257,18 @@ class SoftLabels(NamedTuple):
         order, P = np.argsort(names), P.astype(float)
         return SoftLabels(names[order], P[:, order] / P.sum(axis=1, keepdims=True))
 
-    @property
-    def likeliest(self) -> Array:
-        """The most probable class of each row."""
-        return self.classes[self.P.argmax(axis=1)]
-
     def training(self, X: Any, sample_weight: Any, class_weight: Any) -> Training:
         """Every row repeated for each class of positive probability, with that weight."""
+        check_consistent_length(X, self.P)
         c = check_weights(sample_weight, X)
         rows, k = np.nonzero(self.P > 0)
-        X, weight = X[rows], c[rows] * self.P[rows, k]
-        return Training.of(X, self.classes[k], weight, class_weight)._replace(chosen=rows)
+        weight = c[rows] * self.P[rows, k]
+        data = Training.of(X[rows], self.classes[k], weight, class_weight)
+        return data._replace(chosen=rows[data.rows], n_given=len(self.P))
 
 
 # ---------------------------------------------------------------------------------------------
 # Regression targets
-
-
-class Numbered(NamedTuple):
-    """Training rows of positive weight with regression targets and weights."""
-
-    X: Any
-    y: Array
-    c: Array
-    rows: Array  # row numbers in the input
-
-    @classmethod
-    def of(cls, X: Any, y: Array, sample_weight: Any) -> Numbered:
-        """Validate targets and weights."""
-        c = check_weights(sample_weight, y)
-        some = np.flatnonzero(c > 0)
-        X = X if some.size == c.size else X[some]
-        return cls(X, y[some], c[some], some)
 
 
 def read_numbers(y: Any, X: Any) -> Array:

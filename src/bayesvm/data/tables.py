@@ -133,6 +133,11 @@ def read_table(estimator: Any, X: Any, reset: bool, weights: Any = None) -> Any:
             X = check_array(X, input_name="X", **checks)
         else:
             X = np.empty((len(cells[which[0]]), 0))
+    if pairwise and reset and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            "kernel='precomputed' needs the square matrix of kernel values of the training rows; "
+            f"got shape {X.shape}."
+        )
     if sparse.issparse(X):
         X = sparse.csr_array(X)
         if not X.has_canonical_format:  # duplicate entries of a cell are summed

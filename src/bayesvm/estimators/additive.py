@@ -15,7 +15,7 @@ from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, rows_of_all_classes, tables
 from ..data.encoding import Encoding
-from ..data.labels import Training, check_weights, read_labels
+from ..data.labels import Training, check_weights
 from ..data.levels import Levels
 from ..data.tables import cells_of, check_no_cell_missing, find_categories
 from ..designs.table import Layout, beside, learn_groups
@@ -180,7 +180,7 @@ def learn_length_scales(
     """
     codes, scheme = np.asarray(data.codes), VB()
     some = rows_of_all_classes(codes, min(codes.size, most_rows), rng)
-    labels = list(one_against_rest(codes[some], data.n_classes))
+    labels = list(one_against_rest(codes[some], len(data.classes)))
     rows, c = Blocks(X[some], block_rows(model.width)), data.c[some]
     bounds = dict[tuple[float, ...], float]()
     best: tuple[float, ...] = (1.0,) * len(names)
@@ -338,18 +338,17 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             self._fitted()  # which raises
         return list(self._table.numbers)
 
-    def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
-        """Checked numbers and labels; a table is read column by column, as the terms need."""
+    def _read(self, X: Any, reset: bool, weights: Any = None) -> Any:
+        """Checked numbers; a table is read column by column, as the terms need."""
         tables.check_in_memory(X, "AdditiveSVC")
         terms = read_terms(self.terms) if reset else self._table.terms
         if hasattr(X, "columns") or any(t.design.factor is not None for t in terms):
             X = self._read_columns(X, terms, reset, weights)
-            y = read_labels(y, X) if reset else None
         else:
-            X, y = super()._read(X, y, reset, weights)
+            X = super()._read(X, reset, weights)
         if reset:
             self._table = self._table_of(terms, self.encoding_)
-        return X, y
+        return X
 
     def _read_columns(self, X: Any, terms: Sequence[Term], reset: bool, weights: Any) -> Array:
         """Numeric columns after encoding, without the group columns."""
@@ -447,7 +446,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         check.check_full(scheme, type(self).__name__)
         likelihood = check.choose_likelihood(self.likelihood, scheme)
         with self._run() as run:
-            data = self._read_training(X, y, sample_weight).weighted()
+            data = self._read_training(X, y, sample_weight)
             self._table.check_training(data.X)
             if self._models_missing:
                 check.check_missing("model", scheme, self.checkpoint)

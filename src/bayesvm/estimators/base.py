@@ -5,7 +5,7 @@ An estimator is one class with one of these bases.  Its ``fit``
 1. turns names and numbers into objects (:mod:`.options`),
 2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
 3. builds a :class:`~bayesvm.inference.problem.Problem`: terms, rows, engine,
-4. fits it: ``run.fit(problem, data.codes, data.n_classes, scheme)`` (:mod:`.fit`),
+4. fits it: ``run.fit(problem, data.codes, len(data.classes), scheme)`` (:mod:`.fit`),
 5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...))``.
 
 Predictions are functions of the fitted estimator (:mod:`.predictions`), reports are objects over
@@ -31,7 +31,7 @@ from ..core.parameters import check_draws, check_parameters, is_among, warn, war
 from ..core.types import Array
 from ..data import tables
 from ..data.encoding import Encoding
-from ..data.labels import SoftLabels, Training, read_labels
+from ..data.labels import SoftLabels, Training, labels_of
 from ..data.sources import kind_of
 from ..inference import Gibbs
 from ..inspection import arviz
@@ -68,7 +68,6 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     _accept_sparse = True
     _has_effects = False  # random effects of groups; a source may have them
     _has_imputer = False  # missing cells may have a distribution
-    _read_y: Any  # function of y and X: checked labels or targets, one for each row
     _stream: Stream | None = None  # of partial_fit
     _formula: Formula | None = None  # the parsed formula
     _given_names: list[str] | None = None  # column names, set by a pipeline for the next fit
@@ -149,8 +148,8 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
             "such rows out."
         )
 
-    def _read(self, X: Any, y: Any, reset: bool, weights: Any = None) -> tuple[Any, Any]:
-        """Checked rows and y; ``reset`` stores the column names."""
+    def _read(self, X: Any, reset: bool, weights: Any = None) -> Any:
+        """Checked rows; ``reset`` stores the column names."""
         X = arrays.adopted(X)
         if kind_of(X) == "memory":
             X = tables.read_table(self, X, reset, weights)
@@ -163,7 +162,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                     "the model was fitted to a table with columns of text or missing cells; it "
                     f"predicts such tables, in memory or of Dask, not {type(X).__name__}."
                 )
-        return X, self._read_y(y, X) if reset or y is not None else None
+        return X
 
     def _kept_missing(self) -> Sequence[int] | None:
         """Numeric columns whose missing cells the model handles; ``None`` for all."""
@@ -174,7 +173,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         self._fitted()
         if groups is not None:
             raise ValueError(f"{type(self).__name__} takes no groups; MixedSVC does.")
-        X = self._read(X, None, reset=False)[0]
+        X = self._read(X, reset=False)
         if self._models_missing and sparse.issparse(X):
             raise ValueError("missing='model' needs dense rows; give X.toarray().")
         return X
@@ -368,18 +367,16 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
     # ----- reading rows
 
-    _read_y = staticmethod(read_labels)
-
     def _read_training(self, X: Any, y: Any, sample_weight: Any) -> Training:
         """Checked training rows with their class codes and weights."""
         self._known_names, self._given_names = self._given_names, None
         soft = SoftLabels.read(y)
         if soft is None:
-            rows = self._read(X, y, reset=True, weights=sample_weight)
-            return Training.of(*rows, sample_weight, self.class_weight)
+            X = self._read(X, reset=True, weights=sample_weight)
+            return Training.of(X, labels_of(X, y), sample_weight, self.class_weight)
         if self.__sklearn_tags__().input_tags.pairwise or kind_of(X) == "source":
             raise ValueError("soft labels need rows in memory, and a kernel that is not given.")
-        X, _ = self._read(X, soft.likeliest, reset=True, weights=sample_weight)
+        X = self._read(X, reset=True, weights=sample_weight)
         return soft.training(X, sample_weight, self.class_weight)
 
     # ----- fitting

@@ -231,12 +231,12 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         tables.check_in_memory(X, "FactorSVC")
         with self._run() as run:
             settings = prepare(dict(run.params))
-            data = self._read_training(X, y, sample_weight).weighted()
+            data = self._read_training(X, y, sample_weight)
             data = data._replace(X=data.X.astype(float))
             choice = choose_columns(settings, merged(data), run)
             data = repeated(data) if settings.is_drawn else merged(data)
             found = learn_table(settings, run, data, choice.m, self._names())
-        found = cross_fitted(settings, found, choice, data.n_classes)
+        found = cross_fitted(settings, found, choice, len(data.classes))
         self.columns_loss_ = choice.losses
         self._report = FactorReport(found.parts, found.columns)
         self._n_features_out = sum(part.loadings()[0].shape[1] for part in found.parts)
@@ -484,7 +484,7 @@ def learn_table(
     columns = ColumnScale.of(data.X, data.copies, params["standardize"], names)
     sheet = Sheet.of(columns.scaled(data.X), data.copies)
     if m is not None and m < sheet.d:
-        share = relation(sheet, data.codes, c, data.n_classes)
+        share = relation(sheet, data.codes, c, len(data.classes))
         columns = columns.only(np.sort(np.argsort(-share, kind="stable")[:m]))
         sheet = Sheet.of(columns.scaled(data.X), data.copies)
     prior, K, joint = FactorPrior(params["nu"]), params["n_factors"], params["joint"]
@@ -495,7 +495,7 @@ def learn_table(
     passes, tol = (20, 1e-4) if rough else (500, 1e-6)
     q, scores, _ = learn(prior, sheet, min(int(K), rank(sheet)), passes, tol)
     if not settings.is_linear:
-        Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
+        Y = np.stack(list(one_against_rest(data.codes, len(data.classes))), axis=1)
         kernel, _ = check.choose_kernel(params["kernel"], q.mean.shape[1])
         level = settings.level**-0.5
         problem = KernelFactors(
@@ -514,7 +514,7 @@ def learn_table(
     blocks = Blocks(sheet.table(), sheet.n)
     model = Model(terms, likelihood).sized(float(c.sum()))
     linear = Problem(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
-    machines, moments, _ = run.fit(linear, data.codes, data.n_classes, scheme)
+    machines, moments, _ = run.fit(linear, data.codes, len(data.classes), scheme)
     if settings.is_drawn:  # compare chains by their fit: factors can rotate without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
         pairs = zip(machines, worst, strict=True)
@@ -540,14 +540,13 @@ def merged(data: Training) -> Training:
     values = np.hstack([np.where(holes, 0.0, X), holes]) if holes.any() else X
     found = merge(values, data.codes, data.copies)
     one = np.unique(found.back, return_index=True)[1]  # one row for each merged one
-    return data.take(one)._replace(c=np.bincount(found.back, data.c), copies=found.c)
+    return data.take(one)._replace(c=np.bincount(found.back, data.c))
 
 
 def repeated(data: Training) -> Training:
     """One row for each copy, because each copy has its own scores in a sampler."""
     at = np.repeat(np.arange(len(data.c)), whole(data.copies))
-    data = data._replace(c=data.c / data.copies, copies=np.ones_like(data.copies))
-    return data.take(at)
+    return data._replace(c=data.c / data.copies).take(at)
 
 
 # ----- the number of columns
@@ -585,7 +584,7 @@ def choose_columns(settings: Settings, data: Training, run: Run, fewest: int = 1
         plain |= {"inference": "vb", "max_iter": None, "tol": None}
         plain["nu"] = 1.0 if plain["nu"] is None else plain["nu"]
     quick = prepare(plain)
-    Y = np.stack(list(one_against_rest(data.codes, data.n_classes)), axis=1)
+    Y = np.stack(list(one_against_rest(data.codes, len(data.classes))), axis=1)
     folds = list(
         StratifiedKFold(min(5, least), shuffle=True, random_state=0).split(data.X, data.codes)
     )

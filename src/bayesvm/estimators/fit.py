@@ -294,7 +294,7 @@ def fit_terms(
 ) -> Fit:
     """Fit a sum of terms to training rows; links are valid up to a variance ``limit`` of f."""
     machines, moments, link = run.fit(
-        problem, data.codes, data.n_classes, scheme, starts, joint=True
+        problem, data.codes, len(data.classes), scheme, starts, joint=True
     )
     fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, link=link)
     return replace(fit, is_joint=link is not None).with_left_out(moments, limit)

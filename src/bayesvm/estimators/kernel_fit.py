@@ -12,7 +12,7 @@ from ..core import arrays
 from ..core.types import Array, Rows
 from ..data import Blocks, Serial, block_rows, cut, rows_of_all_classes
 from ..data.engines import one_blas_thread
-from ..data.labels import Training, check_positive_weights
+from ..data.labels import Training
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import levelled, warped
 from ..gp.evidence import Evidence, maximise, parameter_prior
@@ -184,13 +184,14 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are all in memory."""
     X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # copied to the host
     choose_engine(settings.params["engine"], X, X.shape[1], 1)  # refuses unknown names
-    kept, name, rng = np.flatnonzero(data.c > 0), settings.params["kernel"], run.generator("places")
-    unit = np.broadcast_to(data.unit, data.c.shape)[kept]
-    rows = merge(X[kept], data.codes[kept], data.c[kept], unit)
+    name, rng, n = settings.params["kernel"], run.generator("places"), data.n_given
+    rows = merge(X, data.codes, data.c, np.broadcast_to(data.unit, data.c.shape))
     if isinstance(name, str) and name == "precomputed":
-        K, inputs = check_gram(X), Standardised(np.zeros(1), np.ones(1))
+        gram, inputs = check_gram(X[:, data.rows]), Standardised(np.zeros(1), np.ones(1))
+        K = np.diag(gram).mean() * np.eye(n)
+        K[np.ix_(data.rows, data.rows)] = gram
         # rows with the same kernel values are one row; from here on a row is its position
-        first = kept[np.unique(rows.at[rows.back], return_index=True)[1]]
+        first = data.rows[np.unique(rows.at[rows.back], return_index=True)[1]]
         points, own = first[:, None].astype(float), float(np.diag(K)[first].mean())
         # first scale a kernel with a learned variance to unit variance
         kernel = Precomputed(K, own if settings.rule is not None and own > 0 else 1.0)
@@ -212,8 +213,8 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
         machines, known = _fit_sites(ready, model, settings, run)
     else:
         machines, known = _fit_columns(ready, model, settings, run)
-    support = np.zeros((data.n_given, len(machines)))
-    np.maximum.at(support, data.rows[kept], known.support[rows.back])
+    support = np.zeros((n, len(machines)))
+    np.maximum.at(support, data.rows, known.support[rows.back])
     moments = LooMoments(rows.codes, known.m, known.v, labels.effective)
     link = settings.link(moments)
     args = (machines, data.classes, data.masses)
@@ -327,7 +328,6 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
             f"{what} is for fits to at most 50,000 rows in memory; use approximation='variational' "
             "and tune='evidence', or fewer rows."
         )
-    check_positive_weights(data.c)
     n, p = data.X.shape
     if params["n_inducing"] is None:
         raise ValueError(
@@ -367,7 +367,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         )
     with one_blas_thread():
         problem = problem.assembled() if needed <= allowed else problem
-    machines, moments, _ = run.fit(problem, data.codes, data.n_classes, scheme)
+    machines, moments, _ = run.fit(problem, data.codes, len(data.classes), scheme)
     found = [replace(m, model=model) for m in machines]
     link = settings.link(moments) if moments is not None else None
     fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)

@@ -252,11 +252,11 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     # ----- fitting
 
     def _fitting_rows(self, X: Any, y: Any, sample_weight: Any, scheme: Any) -> Training:
-        """Training rows with positive weight.
+        """Training rows.
 
         If missing cells have a distribution, a sampler draws the cells of each copy of a row.
         """
-        data = self._read_training(X, y, sample_weight).weighted()
+        data = self._read_training(X, y, sample_weight)
         if not self._models_missing:
             return data
         tables.check_in_memory(data.X, "missing='model'")
@@ -286,7 +286,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         engine, blocks = in_blocks(self.engine, data.X, K, self.n_jobs, parts.scheme, total)
         columns: Any = fit_columns(blocks, data.c, engine, self.standardize, self.fit_intercept)
         if self._models_missing:
-            design = self._latent(columns, blocks, engine, data.c, data.c / data.unit)
+            design = self._latent(columns, blocks, engine, data.c, data.copies)
             complete = not np.isnan(arrays.inner(blocks.X)).any()
             columns = columns if complete and design.is_latent else design
         terms = [Term("intercept", Intercept(), parts.level)] if self.fit_intercept else []
@@ -530,7 +530,7 @@ class BayesianLinearSVC(LinearClassifier):
         with self._run() as run:
             data = self._fitting_rows(X, y, sample_weight, parts.scheme)
             problem = self._problem(data, parts)
-            starts = warm_starts(self, problem, data.n_classes)
+            starts = warm_starts(self, problem, len(data.classes))
             limit = None if self._models_missing else np.inf
             fit = fit_terms(run, problem, data, parts.scheme, starts, limit)
         if self._models_missing:

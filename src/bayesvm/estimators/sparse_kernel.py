@@ -24,7 +24,7 @@ from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.kernels import VectorReport
 from ..kernels import Kernel, Scaled, with_columns, with_groups
-from ..kernels.precomputed import check_square, skew
+from ..kernels.precomputed import skew
 from ..likelihoods import Logistic, Probit
 from ..linalg.covariances import RootCovariance
 from ..predictive.fitted import BinaryModel, Fit
@@ -115,9 +115,6 @@ class VectorClassifier(BayesianClassifier):
         tables.check_in_memory(X, type(self).__name__, ("memory", "device"))
         run, settings = self._run(), self._check()
         training = self._read_training(X, y, sample_weight)
-        if is_among(self.kernel, ("precomputed",)):
-            check_square(training.X)
-        training = training.weighted()
         rng = stream(0, "vectors") if self.random_state is None else run.generator("vectors")
         data = self._merge(training, rng)
         rows, kernel, amplitude = data.rows, data.kernel, None
@@ -182,7 +179,7 @@ class VectorClassifier(BayesianClassifier):
             at=data.at,
             c=data.c,
             codes=data.codes,
-            labels=list(one_against_rest(data.codes, training.n_classes)),
+            labels=list(one_against_rest(data.codes, len(training.classes))),
             candidates=candidates,
             by_label=self._by_label,
             unit=data.unit,

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_consistent_length
 
 from ..core.arrays import one_against_rest
 from ..core.types import Array, Coef
 from ..data import Blocks, block_rows
-from ..data.labels import Training, check_weights, class_factors, plain_labels
+from ..data.labels import Training, check_weights, class_factors, labels_of, plain_labels
 from ..data.tables import check_in_memory
 from ..inference import VB
 from ..inference.cavi import bound_of
@@ -77,7 +78,9 @@ def advance(
     run, fit, stream = estimator._run(), estimator.__dict__.get("fit_"), estimator._stream
     if stream is None and fit is not None and fit.is_joint:
         fit = against_rest(fit)
-    X, y = estimator._read(X, y, reset=fit is None, weights=sample_weight)
+    X = estimator._read(X, reset=fit is None, weights=sample_weight)
+    y = labels_of(X, y)
+    check_consistent_length(X, y)
     if classes is not None:
         with warnings.catch_warnings():  # warn once per label
             warnings.filterwarnings("ignore", "The number of unique classes")
@@ -98,7 +101,7 @@ def advance(
     copies, factors = check_weights(sample_weight, codes), np.ones(len(known))
     if (weights := estimator.class_weight) is not None:
         factors = class_factors(weights, np.bincount(codes, copies, len(known)), known)
-    new = Training(X, known, codes, copies * factors[codes], copies)
+    new = Training(X, known, codes, copies * factors[codes], factors[codes])
     new = new.take(np.flatnonzero(new.c > 0))
     if not new.c.size:
         if fit is None:
@@ -118,7 +121,7 @@ def learn(
     stream: Stream, fit: Fit, new: Training, buffer: int, setup: Setup, run: Run
 ) -> tuple[Stream, Fit]:
     """The updated stream and fit after new rows, all with positive weight."""
-    n_classes, rows = new.n_classes, new if stream.rows is None else joined(stream.rows, new)
+    n_classes, rows = len(new.classes), new if stream.rows is None else joined(stream.rows, new)
     probability, n_jobs = run.params["probability"], run.params["n_jobs"]
     seen = fit.masses + new.masses
     is_full = len(rows.c) > buffer
@@ -191,14 +194,14 @@ def joined(old: Training, new: Training) -> Training:
         X: Any = sparse.csr_array(sparse.vstack([old.X, sparse.csr_array(new.X)]))
     else:
         X = np.concatenate([old.X, new.X.toarray() if sparse.issparse(new.X) else new.X])
-    pairs = ((old.codes, new.codes), (old.c, new.c), (old.copies, new.copies))
+    pairs = ((old.codes, new.codes), (old.c, new.c), (old.unit, new.unit))
     return Training(X, old.classes, *map(np.concatenate, pairs))
 
 
 def recent(rows: Training, most: int) -> Training:
     """At most ``most`` rows: the most recent of each class, equally many."""
-    each = max(1, most // rows.n_classes)
-    last = [np.flatnonzero(rows.codes == k)[-each:] for k in range(rows.n_classes)]
+    each = max(1, most // len(rows.classes))
+    last = [np.flatnonzero(rows.codes == k)[-each:] for k in range(len(rows.classes))]
     return rows.take(np.sort(np.concatenate(last)))
 
 

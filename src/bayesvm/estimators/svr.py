@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.parameters import is_among
 from ..core.types import Array, Term
 from ..data import Serial, cut
-from ..data.labels import Numbered, read_numbers
+from ..data.labels import Training, check_weights, read_numbers
 from ..designs import Intercept, fit_columns
 from ..inference import SVI, Gibbs
 from ..inference.model import Model
@@ -131,7 +131,6 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
     checkpoint: Any = None
 
     fit_: Regression = field(init=False)
-    _read_y = staticmethod(read_numbers)
 
     # ----- fitting
 
@@ -162,7 +161,10 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             scheme = choose_scheme(self.inference, self.max_iter, self.tol, "tight")
         with self._run() as run:
             self._known_names, self._given_names = self._given_names, None
-            data = Numbered.of(*self._read(X, y, True, sample_weight), sample_weight)
+            X = self._read(X, True, sample_weight)
+            y, c = read_numbers(y, X), check_weights(sample_weight, X)
+            data = Training(X, np.empty(0), y, c)
+            data = data if np.all(c > 0) else data.take(np.flatnonzero(c > 0))
             problem, unit = self._problem(data, scheme, prior)
             if isinstance(self.epsilon, str):  # "auto"
                 noise: Any = problem.model.likelihood
@@ -178,9 +180,9 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             machine, residuals = with_residuals(found, self.covariance)
         self.fit_ = Regression(
             [machine],
-            classes=np.empty(0),
+            classes=data.classes,
             masses=np.array([data.c.sum()]),
-            rows=data.rows,
+            rows=data.chosen,
             stopped=run.stopped,
             unit=unit,
             residuals=residuals,
@@ -189,10 +191,10 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _problem(self, data: Numbered, scheme: Any, prior: Any) -> tuple[Problem, Unit]:
+    def _problem(self, data: Training, scheme: Any, prior: Any) -> tuple[Problem, Unit]:
         """The problem of training rows, and the unit of y; without a tube if it is to be chosen."""
         # mean and scale of y, as for a column
-        target, centred = cut(data.y[:, None], data.y.size), self.fit_intercept
+        target, centred = cut(data.codes[:, None], data.codes.size), self.fit_intercept
         own = fit_columns(target, data.c, Serial(), self.standardize, centred)
         unit = Unit(float(own.center[0]), float(own.scale[0]))
         gamma = None if self.scale is None else 0.5 * unit.scale / float(self.scale)
@@ -205,7 +207,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         noise = EpsilonInsensitive(gamma, epsilon)
         model = Model(terms if self.fit_intercept else terms[1:], noise)
         problem = build_problem(model, blocks, engine, scheme, data.c)
-        return replace(problem, y=unit.into(data.y)), unit
+        return replace(problem, y=unit.into(data.codes)), unit
 
     # ----- predictions
 
