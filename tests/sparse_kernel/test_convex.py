@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.special import log_ndtr, ndtr
 from tests.papers import chen
 
-from bayesvm.inference.progress import Reporter
+from bayesvm.inference.progress import Run
 from bayesvm.sparse_kernel import convex
 from bayesvm.sparse_kernel.convex import Process, Settings, approximate, convex_model, relax
 from bayesvm.sparse_kernel.data import Journal, MergedRows, Sparse
@@ -115,11 +115,13 @@ def test_the_penalty_of_the_norm():
     """From a centre far off the search arrives nearby; it can be stopped."""
     K, y, c = problem(100)
     process, told = process_of(K, y, c), []
-    near = convex.choose_norm_penalty(process, y, 1.0, journal=Journal(Reporter([told.append], 0)))
+    near = convex.choose_norm_penalty(
+        process, y, 1.0, journal=Journal(Run("", {"callbacks": [told.append]}))
+    )
     far = convex.choose_norm_penalty(process, y, 300.0)
     assert abs(np.log10(far / near)) < 0.75  # the prior pulls a little
     assert [p.iteration for p in told] == list(range(1, 14))
-    stop = Journal(Reporter([lambda p: True], 0))
+    stop = Journal(Run("", {"callbacks": [lambda p: True]}))
     assert convex.choose_norm_penalty(process, y, 7.0, journal=stop) == 7.0
 
 
@@ -129,7 +131,7 @@ def test_the_penalty_of_the_norm():
 def approach(settings=DEFAULT, watch=None):
     K, y, c = problem(80)
     model, target = signed(K, y), process_of(K, y, c).mode(y, PENALTY, FLAT)
-    journal = Journal(Reporter([watch] if watch else [], 0))
+    journal = Journal(Run("", {"callbacks": [watch] if watch else []}))
     return convex.approach_process(model, target, settings, journal), model, target
 
 
@@ -185,7 +187,7 @@ def chosen(settings=DEFAULT, watch=None, every=1):
     A = np.column_stack([K[:, candidates] * y[candidates], np.ones(60)])
     model = convex_model(A, y, c)
     folds = merged(K, y, c, candidates=candidates).folds(4)
-    journal = Journal(Reporter([watch] if watch else [], 0))
+    journal = Journal(Run("", {"callbacks": [watch] if watch else []}))
     return convex.choose_rate(model, folds, settings, journal), model, folds
 
 

@@ -445,19 +445,19 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_full(scheme, type(self).__name__)
         likelihood = check.choose_likelihood(self.likelihood, scheme)
-        with self._run() as run:
-            data = self._read_training(X, y, sample_weight)
-            self._table.check_training(data.X)
-            if self._models_missing:
-                check.check_missing("model", scheme, self.checkpoint)
-                data = data.repeated() if isinstance(scheme, Gibbs) else data
-            groups = {name: x[data.rows] for name, x in self._table.labels(X).items()}
-            levels, table = learn_groups(data.X, groups or None)
-            data = data._replace(X=table)
-            problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
-            fit = fit_terms(run, problem, data, scheme)
+        run = self._run()
+        data = self._read_training(X, y, sample_weight)
+        self._table.check_training(data.X)
+        if self._models_missing:
+            check.check_missing("model", scheme, self.checkpoint)
+            data = data.repeated() if isinstance(scheme, Gibbs) else data
+        groups = {name: x[data.rows] for name, x in self._table.labels(X).items()}
+        levels, table = learn_groups(data.X, groups or None)
+        data = data._replace(X=table)
+        problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
+        fit = fit_terms(run, problem, data, scheme)
         self._keep_effects(fit, problem, levels, scheme)
-        return self._keep(fit, data)
+        return self._keep(fit, run)
 
     def _problem(
         self,

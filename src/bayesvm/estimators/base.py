@@ -5,8 +5,8 @@ An estimator is one class with one of these bases.  Its ``fit``
 1. turns names and numbers into objects (:mod:`.options`),
 2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
 3. builds a :class:`~bayesvm.inference.problem.Problem`: terms, rows, engine,
-4. fits it: ``run.fit(problem, data.codes, len(data.classes), scheme)`` (:mod:`.fit`),
-5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...))``.
+4. fits it: ``fit_models(run, problem, data.codes, len(data.classes), scheme)`` (:mod:`.fit`),
+5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...), run)``.
 
 Predictions are functions of the fitted estimator (:mod:`.predictions`), reports are objects over
 its binary models (:mod:`bayesvm.inspection`).
@@ -34,11 +34,11 @@ from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, labels_of
 from ..data.sources import kind_of
 from ..inference import Gibbs
+from ..inference.progress import Run, generator
 from ..inspection import arviz
 from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.posterior import GaussianPosterior
 from . import average, predictions
-from .fit import Run, generator
 from .formula import Formula
 from .nested import changed, flat
 from .streaming import Stream
@@ -381,14 +381,34 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
 
     # ----- fitting
 
-    def _keep(self, fit: Fit, data: Training | None = None) -> Self:
-        """Store the fit; warn if it has not converged or does not beat the class shares."""
-        self.fit_ = fit
-        names = () if fit.converged else self._names()
-        if text := fit.unfinished(type(self).__name__, names):
+    def _keep(
+        self, fit: Fit, run: Run, is_stream: bool = False, min_rows: int = 100, min_gain: float = 2
+    ) -> Self:
+        """Store the fit; warn if it has not converged or does not beat the class shares.
+
+        Leave-one-out log losses are compared, from ``min_rows`` rows on.  ``min_gain`` nats is the
+        gain that AIC expects of a link with two coefficients on the rows to which it is fitted.
+        """
+        self.fit_, name, loo = fit, type(self).__name__, fit.left_out
+        if run.params["verbose"]:
+            run.print_times()
+        if text := fit.unfinished(name, () if fit.converged else self._names()):
             warnings.warn(text, ConvergenceWarning, stacklevel=3)
-        elif data and not fit.stopped and (text := baseline_warning(type(self).__name__, fit)):
-            warn(text)
+            return self
+        total = fit.masses.sum()
+        few = loo is None or min(total, loo.codes.size) < min_rows
+        if loo is None or few or is_stream or fit.stopped:
+            return self
+        loss = float(np.average(-np.log(np.maximum(loo.proba, 1e-300)), weights=loo.c))
+        share = np.maximum(fit.masses - 1.0, 1e-3) / (total - 1.0)  # without the row itself
+        base = float(-(fit.masses @ np.log(share)) / total)
+        if loo.c.sum() * (base - loss) <= min_gain:
+            other = "BayesianSVC" if name == "BayesianLinearSVC" else "BayesianLinearSVC"
+            warn(
+                f"leave-one-out predictions of {name} are no better than the shares of the classes "
+                f"(log loss {loss:.3f} against {base:.3f}). Check that X and y are aligned and "
+                f"that informative columns are included, or try {other}()."
+            )
         return self
 
     @property
@@ -641,25 +661,3 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
               (logistic, probit); ``arviz.loo`` needs it.
         """
         return arviz.to_arviz(self, X, y, groups=groups, n=n)
-
-
-def baseline_warning(name: str, fit: Fit, min_rows: int = 100, min_gain: float = 2.0) -> str:
-    """The warning of a fit that does not beat the class shares; else, or if unclear, empty.
-
-    Leave-one-out log losses are compared, from ``min_rows`` rows on.  ``min_gain`` nats is the gain
-    that AIC expects of a link with two coefficients on the rows to which it is fitted.
-    """
-    held = fit.left_out
-    if held is None or fit.weight < min_rows or held.codes.size < min_rows:
-        return ""
-    loss = float(np.average(-np.log(np.maximum(held.proba, 1e-300)), weights=held.c))
-    share = np.maximum(fit.masses - 1.0, 1e-3) / (fit.weight - 1.0)  # without the row itself
-    base = float(-(fit.masses @ np.log(share)) / fit.weight)
-    if held.c.sum() * (base - loss) > min_gain:
-        return ""
-    other = "BayesianSVC" if name == "BayesianLinearSVC" else "BayesianLinearSVC"
-    return (
-        f"leave-one-out predictions of {name} are no better than the shares of the classes (log "
-        f"loss {loss:.3f} against {base:.3f}). Check that X and y are aligned and that informative "
-        f"columns are included, or try {other}()."
-    )

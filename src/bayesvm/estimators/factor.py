@@ -40,7 +40,7 @@ from ..gp.sites import merge
 from ..inference import VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
-from ..inference.progress import Progress
+from ..inference.progress import Progress, Run
 from ..inspection.factors import FactorReport
 from ..likelihoods import Hinge
 from ..predictive.diagnostics import chains_agree, r_hat
@@ -51,7 +51,7 @@ from ..priors import Fixed
 from ..priors.gaussian import intercept_prior
 from . import options as check
 from .base import BayesianClassifier
-from .fit import Run
+from .fit import fit_models
 
 CHAINS = {"linear": Gibbs(draws=600, burn_in=300, chains=2), "kernel": Gibbs(200, 100, 2)}
 SCHEMES = {"linear": VB(max_iter=500, tol=1e-5), "kernel": VB(max_iter=200, tol=1e-5)}
@@ -229,19 +229,19 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             The fitted estimator.
         """
         tables.check_in_memory(X, "FactorSVC")
-        with self._run() as run:
-            settings = prepare(dict(run.params))
-            data = self._read_training(X, y, sample_weight)
-            data = data._replace(X=data.X.astype(float))
-            choice = choose_columns(settings, merged(data), run)
-            data = repeated(data) if settings.is_drawn else merged(data)
-            found = learn_table(settings, run, data, choice.m, self._names())
+        run = self._run()
+        settings = prepare(dict(run.params))
+        data = self._read_training(X, y, sample_weight)
+        data = data._replace(X=data.X.astype(float))
+        choice = choose_columns(settings, merged(data), run)
+        data = repeated(data) if settings.is_drawn else merged(data)
+        found = learn_table(settings, run, data, choice.m, self._names())
         found = cross_fitted(settings, found, choice, len(data.classes))
         self.columns_loss_ = choice.losses
         self._report = FactorReport(found.parts, found.columns)
         self._n_features_out = sum(part.loadings()[0].shape[1] for part in found.parts)
         fit = Fit(found.machines, data.classes, data.masses, data.chosen, run.stopped)
-        return self._keep(fit.with_left_out(found.moments), data)
+        return self._keep(fit.with_left_out(found.moments), run)
 
     # ----- predictions
 
@@ -514,7 +514,7 @@ def learn_table(
     blocks = Blocks(sheet.table(), sheet.n)
     model = Model(terms, likelihood).sized(float(c.sum()))
     linear = Problem(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
-    machines, moments, _ = run.fit(linear, data.codes, len(data.classes), scheme)
+    machines, moments, _ = fit_models(run, linear, data.codes, len(data.classes), scheme)
     if settings.is_drawn:  # compare chains by their fit: factors can rotate without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
         pairs = zip(machines, worst, strict=True)

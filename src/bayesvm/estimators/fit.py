@@ -1,37 +1,28 @@
-"""Build the problem of rows and a model, and fit it: engine, covariance, seed, checkpoint."""
+"""Build the problem of rows and a model, and fit it: engine, covariance form, binary models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 
 from ..core import arrays
-from ..core.distributions import stream
 from ..core.precision import Blocked, flat
 from ..core.tree import leaves
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
-from ..data.checkpoint import Checkpoint, fingerprint, seed_in
 from ..data.labels import Training
 from ..data.sources import DaskRows, is_source, kind_of
 from ..designs import Table
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model, State
 from ..inference.problem import Problem
-from ..inference.progress import Monitor, Reporter
+from ..inference.progress import Monitor, Run
 from ..inference.row_space import bases
 from ..predictive.fitted import BinaryModel, Fit
-from ..predictive.fitting import (
-    can_join,
-    find_posterior,
-    fit_classes,
-    with_link,
-)
+from ..predictive.fitting import can_join, find_posterior, fit_classes, with_link
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import ClassLink
 from ..priors import Ridge
@@ -195,93 +186,45 @@ def closed(model: Model) -> Model:
 # One fit
 
 
-def generator(seed: Any) -> np.random.Generator:
-    """A NumPy generator from scikit-learn's ``random_state``."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+def fit_models(
+    run: Run,
+    problem: Problem,
+    y: Any,
+    n_classes: int,
+    scheme: Any,
+    starts: Sequence[State | None] = (),
+    joint: bool = False,
+) -> tuple[list[BinaryModel], LooMoments | None, ClassLink | None]:
+    """Binary models for classes ``y``, leave-one-out moments, and the link of a joint fit.
 
-
-class Run(Reporter):
-    """One fit of an estimator while it runs: its progress, seed and checkpoint.
-
-    After a callback has returned ``True`` it is ``stopped``, and the remaining parts of the fit end
-    at once.  ``params`` are the estimator's, ``get_params(deep=False)``.
+    One binary model for two classes, else one for each class against the rest; with ``joint``
+    all classes are fitted by their joint likelihood if there is one.
     """
-
-    def __init__(self, name: str, params: Mapping[str, Any]) -> None:
-        super().__init__(params["callbacks"], params["verbose"])
-        self.name, self.params = name, params
-        self.path, self.seed = params["checkpoint"], params["random_state"]
-        if self.path is not None and not isinstance(self.seed, Integral):
-            # resume with the seed of the checkpoint, so that draws are the same
-            held = seed_in(self.path)
-            self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
-
-    def generator(self, purpose: str) -> np.random.Generator:
-        """The random generator for one part of the fit."""
-        if isinstance(self.seed, np.random.Generator):
-            return self.seed
-        return stream(int(check_random_state(self.seed).randint(2**31 - 1)), purpose)
-
-    def checkpoint(self, data: Callable[[], Iterable[Any]]) -> Checkpoint | None:
-        """The checkpoint, if any; it belongs to a fit with equal parameters and ``data``.
-
-        After a stop there is none, because the rest of the fit is cut short.
-        """
-        if self.path is None or self.stopped:
-            return None
-        # the seed is stored separately; parameters that do not change the result are left out
-        no_matter = {"verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine"}
-        given = {k: self.params[k] for k in self.params.keys() - no_matter - {"random_state"}}
-        given["dtype"] = getattr(self.params.get("engine"), "dtype", None)  # changes the rounding
-        about = {
-            "estimator": self.name,
-            "parameters": fingerprint(dict(sorted(given.items()))),
-            "data": fingerprint(*data()),
-            "seed": str(int(self.seed)),
-        }
-        return Checkpoint(self.path, about)
-
-    def fit(
-        self,
-        problem: Problem,
-        y: Any,
-        n_classes: int,
-        scheme: Any,
-        starts: Sequence[State | None] = (),
-        joint: bool = False,
-    ) -> tuple[list[BinaryModel], LooMoments | None, ClassLink | None]:
-        """Binary models for classes ``y``, leave-one-out moments, and the link of a joint fit.
-
-        One binary model for two classes, else one for each class against the rest; with ``joint``
-        all classes are fitted by their joint likelihood if there is one.
-        """
-        probability, rng = self.params["probability"], self.generator("machines")
-        options = {"n_jobs": self.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-        store = self.checkpoint(lambda: content(problem, y, starts))
-        place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
-        # A probit link is binary, each class against the rest: for classes that are all more
-        # probable than the average class it does not determine the most probable one.
-        if joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme):
-            # the bound helps to choose penalties
-            problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
-            watch = Monitor(self, store and store.part("classes"))
-            machines, link, moments = fit_classes(
-                problem, n_classes, scheme, probability, rng, starts, watch, **options
-            )
-            return machines, moments, link
-        kind, machines, left_out = self.params.get("covariance", "model"), [], []
-        rotation = bases(problem, scheme) if problem.form == "factored" else ()
-        for j, target in enumerate(arrays.one_against_rest(y, n_classes)):
-            part = None if store is None or self.stopped else store.part(f"machine{j}")
-            start, watch = starts[j] if starts else None, Monitor(self, part)
-            one = replace(problem, y=place(target))
-            found = find_posterior(one, scheme, rng, start, watch, rotation, **options)
-            machine, own = with_link(found, probability, kind, y if n_classes > 2 else None)
-            machines.append(machine)
-            left_out.append(own)
-        return machines, LooMoments.of(left_out), None
+    probability, rng = run.params["probability"], run.generator("machines")
+    options = {"n_jobs": run.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
+    store = run.checkpoint(lambda: content(problem, y, starts))
+    place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
+    # A probit link is binary, each class against the rest: for classes that are all more
+    # probable than the average class it does not determine the most probable one.
+    if joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme):
+        # the bound helps to choose penalties
+        problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
+        watch = Monitor(run, store and store.part("classes"))
+        machines, link, moments = fit_classes(
+            problem, n_classes, scheme, probability, rng, starts, watch, **options
+        )
+        return machines, moments, link
+    kind, machines, left_out = run.params.get("covariance", "model"), [], []
+    rotation = bases(problem, scheme) if problem.form == "factored" else ()
+    for j, target in enumerate(arrays.one_against_rest(y, n_classes)):
+        part = None if store is None or run.stopped else store.part(f"machine{j}")
+        start, watch = starts[j] if starts else None, Monitor(run, part)
+        one = replace(problem, y=place(target))
+        found = find_posterior(one, scheme, rng, start, watch, rotation, **options)
+        machine, own = with_link(found, probability, kind, y if n_classes > 2 else None)
+        machines.append(machine)
+        left_out.append(own)
+    return machines, LooMoments.of(left_out), None
 
 
 def fit_terms(
@@ -293,8 +236,8 @@ def fit_terms(
     limit: float | None = None,
 ) -> Fit:
     """Fit a sum of terms to training rows; links are valid up to a variance ``limit`` of f."""
-    machines, moments, link = run.fit(
-        problem, data.codes, len(data.classes), scheme, starts, joint=True
+    machines, moments, link = fit_models(
+        run, problem, data.codes, len(data.classes), scheme, starts, joint=True
     )
     fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, link=link)
     return replace(fit, is_joint=link is not None).with_left_out(moments, limit)

@@ -19,13 +19,13 @@ from ..gp.models import ExactBinaryModel, KernelFit, far_variance, joint_draws
 from ..gp.sites import merge
 from ..inference import SVI, VB
 from ..inference.problem import Problem
-from ..inference.progress import Progress
+from ..inference.progress import Progress, Run
 from ..inspection.arviz import Draws
 from ..inspection.kernels import KernelReport
 from ..likelihoods import Logistic, SoftHinge
 from . import options as check
 from .base import BayesianClassifier
-from .fit import Run, choose_engine
+from .fit import choose_engine
 from .kernel_fit import Settings, fit_blocks, fit_rows, input_columns, learn_design
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -240,13 +240,13 @@ class BayesianSVC(BayesianClassifier):
                     "inducing='optimise' needs rows that can be moved, and kernel='precomputed' "
                     "has none; choose inducing='kmeans'."
                 )
-        with self._run() as run:
-            data = self._read_training(X, y, sample_weight)
-            large = tables.is_large(data.X) and not self._precomputed
-            settings = self._settings(self._scheme(), Logistic() if large else SoftHinge())
-            fit = (fit_blocks if large else fit_rows)(data, settings, run)
+        run = self._run()
+        data = self._read_training(X, y, sample_weight)
+        large = tables.is_large(data.X) and not self._precomputed
+        settings = self._settings(self._scheme(), Logistic() if large else SoftHinge())
+        fit = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None
-        return self._keep(fit, data)
+        return self._keep(fit, run)
 
     def _scheme(self) -> Any:
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol, "tight")

@@ -34,7 +34,7 @@ from ..gp.sites import Distinct, Labels, TrainingData, extent_of, fit_sites, mer
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
-from ..inference.progress import Monitor, Watch, silent
+from ..inference.progress import Monitor, Run, Watch, silent
 from ..kernels import Precomputed, Scaled, groups_of, with_groups
 from ..kernels.precomputed import check_gram
 from ..likelihoods import Logistic
@@ -42,7 +42,7 @@ from ..predictive.fitted import BinaryModel
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
 from . import options as check
-from .fit import Run, choose_engine, in_blocks
+from .fit import choose_engine, fit_models, in_blocks
 
 DISTANCES = ("auto", "rbf", "matern")  # stationary kernels
 CV_AMPLITUDES = tuple(4.0**k for k in range(-3, 5))  # tune="cv" multiplies the kernel's
@@ -236,7 +236,7 @@ def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> M
     else:
         how = (settings.level, settings.fitc)
         process = InducingProcess.of(design.kernel, design.Z, ready.points, *how)
-    watch = Monitor(run, None if store is None or run.stopped else store.part("machine0"))
+    watch = Monitor(run, store and store.part("machine0"))
     # gain of a pass is about a thousand times the remaining error in the coefficients
     until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
     site = model.likelihood.expected
@@ -296,7 +296,7 @@ def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) ->
     engine = choose_engine(given["engine"], rows.C, K, given["n_jobs"])
     problem = Problem(model, blocks, engine, np.empty(0), data.c, unit, form=form)
     count = max(2, ready.labels.Y.shape[1])
-    machines, moments, _ = run.fit(problem, data.codes, count, scheme)
+    machines, moments, _ = fit_models(run, problem, data.codes, count, scheme)
     assert moments is not None
     support = []
     for machine, y in zip(machines, ready.labels.Y.T, strict=True):
@@ -367,7 +367,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         )
     with one_blas_thread():
         problem = problem.assembled() if needed <= allowed else problem
-    machines, moments, _ = run.fit(problem, data.codes, len(data.classes), scheme)
+    machines, moments, _ = fit_models(run, problem, data.codes, len(data.classes), scheme)
     found = [replace(m, model=model) for m in machines]
     link = settings.link(moments) if moments is not None else None
     fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)

@@ -527,16 +527,16 @@ class BayesianLinearSVC(LinearClassifier):
             if groups:
                 raise ValueError(f"{self.formula!r} has groups, which MixedSVC takes.")
         parts = check.choose_parts(self)
-        with self._run() as run:
-            data = self._fitting_rows(X, y, sample_weight, parts.scheme)
-            problem = self._problem(data, parts)
-            starts = warm_starts(self, problem, len(data.classes))
-            limit = None if self._models_missing else np.inf
-            fit = fit_terms(run, problem, data, parts.scheme, starts, limit)
+        run = self._run()
+        data = self._fitting_rows(X, y, sample_weight, parts.scheme)
+        problem = self._problem(data, parts)
+        starts = warm_starts(self, problem, len(data.classes))
+        limit = None if self._models_missing else np.inf
+        fit = fit_terms(run, problem, data, parts.scheme, starts, limit)
         if self._models_missing:
             fit = self._with_cells(fit, problem, data.X)
         self._stream = None
-        return self._keep(fit, data)
+        return self._keep(fit, run)
 
     # ----- streams
 

@@ -345,36 +345,36 @@ class MixedSVC(GroupReports, LinearClassifier):
             random = effects or "intercept"
         parts = check.choose_parts(self)
         check.check_full(parts.scheme, "MixedSVC")
-        with self._run() as run:
-            data = self._fitting_rows(X, y, sample_weight, parts.scheme)
-            if groups is not None and data.chosen is not None:
-                groups = some_of(groups, data.rows, _num_samples(X))
-            levels, table = learn_groups(data.X, groups)
-            data = data._replace(X=table)
-            if not levels.names:
-                what = "the formula has none" if self.formula else "fit was given none"
-                warn(
-                    f"MixedSVC has effects of groups, and {what}: it is fitted without any, as "
-                    "BayesianLinearSVC would be. Name groups, or use that."
-                )
-            elif is_among(self.prior, ("auto",)):
-                parts = parts._replace(prior=WEAK)
-            effects = parts_of(levels, random, self.random_prior, self._layout(), parts.scheme)
-            if effects and isinstance(parts.scheme, SVI) and is_source(data.X):
-                raise ValueError(
-                    "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' "
-                    "or 'em'; SVI needs all rows of a group at once. Load the rows for that."
-                )
-            if self._models_missing:
-                slopes = sorted({j for part in effects for j in part.effects.slopes})
-                tables.check_complete(inner(data.X), slopes, self._names())
-            problem = self._problem(data, parts, effects)
-            starts = warm_starts(self, problem, len(data.classes))
-            fit = fit_terms(run, problem, data, parts.scheme, starts)
+        run = self._run()
+        data = self._fitting_rows(X, y, sample_weight, parts.scheme)
+        if groups is not None and data.chosen is not None:
+            groups = some_of(groups, data.rows, _num_samples(X))
+        levels, table = learn_groups(data.X, groups)
+        data = data._replace(X=table)
+        if not levels.names:
+            what = "the formula has none" if self.formula else "fit was given none"
+            warn(
+                f"MixedSVC has effects of groups, and {what}: it is fitted without any, as "
+                "BayesianLinearSVC would be. Name groups, or use that."
+            )
+        elif is_among(self.prior, ("auto",)):
+            parts = parts._replace(prior=WEAK)
+        effects = parts_of(levels, random, self.random_prior, self._layout(), parts.scheme)
+        if effects and isinstance(parts.scheme, SVI) and is_source(data.X):
+            raise ValueError(
+                "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' "
+                "or 'em'; SVI needs all rows of a group at once. Load the rows for that."
+            )
+        if self._models_missing:
+            slopes = sorted({j for part in effects for j in part.effects.slopes})
+            tables.check_complete(inner(data.X), slopes, self._names())
+        problem = self._problem(data, parts, effects)
+        starts = warm_starts(self, problem, len(data.classes))
+        fit = fit_terms(run, problem, data, parts.scheme, starts)
         if self._models_missing:
             fit = self._with_cells(fit, problem, data.X)
         self._keep_effects(fit, problem, levels, parts.scheme)
-        return self._keep(fit, data)
+        return self._keep(fit, run)
 
     # ----- predictions
 

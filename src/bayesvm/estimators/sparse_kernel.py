@@ -118,14 +118,13 @@ class VectorClassifier(BayesianClassifier):
         rng = stream(0, "vectors") if self.random_state is None else run.generator("vectors")
         data = self._merge(training, rng)
         rows, kernel, amplitude = data.rows, data.kernel, None
-        with run:
-            store = run.checkpoint(lambda: [rows.points, rows.at, rows.c, rows.codes])
-            journal = Journal(run, store)
-            if self.tune and has_length_scale(kernel):
-                how = (data.per_column, rows, self.standardize, journal)
-                kernel, amplitude = tune_kernel(kernel, *how)
-            result = self._solve(settings, rows, (kernel, amplitude), journal, rng)
-        return self._keep(self._describe(result, data, training, run.stopped), training)
+        store = run.checkpoint(lambda: [rows.points, rows.at, rows.c, rows.codes])
+        journal = Journal(run, store)
+        if self.tune and has_length_scale(kernel):
+            how = (data.per_column, rows, self.standardize, journal)
+            kernel, amplitude = tune_kernel(kernel, *how)
+        result = self._solve(settings, rows, (kernel, amplitude), journal, rng)
+        return self._keep(self._describe(result, data, training, run.stopped), run)
 
     @property
     def _bias(self) -> Fixed:

@@ -27,7 +27,7 @@ from ..inference import VB
 from ..inference.cavi import bound_of
 from ..inference.model import Model, State
 from ..inference.problem import Problem
-from ..inference.progress import Progress
+from ..inference.progress import Progress, Run
 from ..inference.streaming import update_posterior
 from ..linalg.covariances import DiagonalCovariance, RootCovariance
 from ..predictive.fitted import BinaryModel, Fit
@@ -35,7 +35,7 @@ from ..predictive.fitting import PosteriorFit, against_rest, find_posterior, wit
 from ..predictive.leave_one_out import LooMoments, effective, masses
 from ..predictive.links import CalibratedLink, ProbitLink, SoftmaxLink
 from ..predictive.posterior import DrawsPosterior, GaussianPosterior, PointPosterior
-from .fit import Run, choose_engine
+from .fit import choose_engine
 
 
 class Setup(NamedTuple):
@@ -112,9 +112,8 @@ def advance(
         weight = 0.0 if fit is None else fit.weight
         stream = Stream(None, estimator._generator(), fitted, fitted=weight)
     before = Fit([], known, np.zeros(len(known))) if fit is None else fit
-    with run:
-        estimator._stream, result = learn(stream, before, new, int(buffer), setup, run)
-    return estimator._keep(result)
+    estimator._stream, result = learn(stream, before, new, int(buffer), setup, run)
+    return estimator._keep(result, run, is_stream=True)
 
 
 def learn(
@@ -167,9 +166,8 @@ def learn(
             machine = replace(machine, link=shares)
         machines.append(machine)
         left_out.append(own)
-        if run.is_active:
-            now = stream.calls + 1
-            run(Progress("stream", now, now, machine.bound, machine.change))
+        now = stream.calls + 1
+        run(Progress("stream", now, now, machine.bound, machine.change))
 
     result = Fit(machines, fit.classes, seen, stopped=run.stopped)
     if seen.sum() < stream.fitted + min(stream.fitted, buffer) or np.any(share[seen > 0] == 0):
@@ -195,7 +193,8 @@ def joined(old: Training, new: Training) -> Training:
     else:
         X = np.concatenate([old.X, new.X.toarray() if sparse.issparse(new.X) else new.X])
     pairs = ((old.codes, new.codes), (old.c, new.c), (old.unit, new.unit))
-    return Training(X, old.classes, *map(np.concatenate, pairs))
+    codes, c, unit = map(np.concatenate, pairs)
+    return Training(X, old.classes, codes, c, unit)
 
 
 def recent(rows: Training, most: int) -> Training:

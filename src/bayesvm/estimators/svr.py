@@ -159,25 +159,25 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         prior = choose_prior(self.prior, scheme)
         if not prior.has_gates:  # these need the augmented bound
             scheme = choose_scheme(self.inference, self.max_iter, self.tol, "tight")
-        with self._run() as run:
-            self._known_names, self._given_names = self._given_names, None
-            X = self._read(X, True, sample_weight)
-            y, c = read_numbers(y, X), check_weights(sample_weight, X)
-            data = Training(X, np.empty(0), y, c)
-            data = data if np.all(c > 0) else data.take(np.flatnonzero(c > 0))
-            problem, unit = self._problem(data, scheme, prior)
-            if isinstance(self.epsilon, str):  # "auto"
-                noise: Any = problem.model.likelihood
-                noise = replace(noise, epsilon=choose_epsilon(problem, run.generator("tube")))
-                problem = problem.with_likelihood(noise)
-            starts = warm_starts(self, problem, 1)
-            start = starts[0] if starts else None
-            store = run.checkpoint(lambda: content(problem, problem.y, [start]))
-            watch = Monitor(run, store and store.part("machine0"))
-            options: Any = {"n_jobs": self.n_jobs} if isinstance(scheme, Gibbs) else {}
-            rng = run.generator("machines")
-            found = find_posterior(problem, scheme, rng, start, watch, **options)
-            machine, residuals = with_residuals(found, self.covariance)
+        run = self._run()
+        self._known_names, self._given_names = self._given_names, None
+        X = self._read(X, True, sample_weight)
+        y, c = read_numbers(y, X), check_weights(sample_weight, X)
+        data = Training(X, np.empty(0), y, c)
+        data = data if np.all(c > 0) else data.take(np.flatnonzero(c > 0))
+        problem, unit = self._problem(data, scheme, prior)
+        if isinstance(self.epsilon, str):  # "auto"
+            noise: Any = problem.model.likelihood
+            noise = replace(noise, epsilon=choose_epsilon(problem, run.generator("tube")))
+            problem = problem.with_likelihood(noise)
+        starts = warm_starts(self, problem, 1)
+        start = starts[0] if starts else None
+        store = run.checkpoint(lambda: content(problem, problem.y, [start]))
+        watch = Monitor(run, store and store.part("machine0"))
+        options: Any = {"n_jobs": self.n_jobs} if isinstance(scheme, Gibbs) else {}
+        rng = run.generator("machines")
+        found = find_posterior(problem, scheme, rng, start, watch, **options)
+        machine, residuals = with_residuals(found, self.covariance)
         self.fit_ = Regression(
             [machine],
             classes=data.classes,
@@ -189,6 +189,8 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         )
         if text := self.fit_.unfinished(type(self).__name__):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        if self.verbose:
+            run.print_times()
         return self
 
     def _problem(self, data: Training, scheme: Any, prior: Any) -> tuple[Problem, Unit]:

@@ -1,16 +1,20 @@
-"""Progress of a fit: callbacks, printed output and checkpoints."""
+"""One fit while it runs: callbacks, printed output, seed and checkpoints."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
+from ..core.distributions import stream
 from ..core.tree import filled, leaves
 from ..core.types import Array
+from ..data.checkpoint import Checkpoint, fingerprint, seed_in
 
 
 class Progress(NamedTuple):
@@ -107,7 +111,7 @@ class Monitor:
 
 
 # ---------------------------------------------------------------------------------------------
-# Callbacks and the terminal
+# One fit: callbacks and the terminal, seed, checkpoint
 
 
 WORDS = {  # names of stages in the terminal, if different
@@ -121,43 +125,43 @@ WORDS = {  # names of stages in the terminal, if different
 }
 
 
-class Reporter:
-    """Passes progress to callbacks and, if ``verbose``, prints it at most once per second.
+def generator(seed: Any) -> np.random.Generator:
+    """A NumPy generator from scikit-learn's ``random_state``."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
 
-    A stage whose iteration count restarts begins a new part.  The final line has the time of each
-    stage, with the remaining time attributed to the link.  ``stopped`` tells whether a callback
-    stopped the fit; callbacks are not called after that.
+
+class Run:
+    """One fit of an estimator while it runs: its progress, seed and checkpoint.
+
+    ``params`` are the estimator's, ``get_params(deep=False)``.  Calling a run passes progress to
+    the callbacks and, if ``verbose``, prints it at most once per second.  A stage whose iteration
+    count restarts begins a new part.  After a callback has returned ``True`` the run is
+    ``stopped``: callbacks are not called again, and the remaining parts of the fit end at once.
     """
 
-    def __init__(self, callbacks: Sequence[Callable[[Progress], Any]] | None, verbose: int) -> None:
-        self.callbacks, self.verbose, self.stopped = list(callbacks or ()), verbose, False
+    def __init__(self, name: str, params: Mapping[str, Any]) -> None:
+        self.name, self.params, self.stopped = name, params, False
+        self.path, self.seed = params.get("checkpoint"), params.get("random_state")
         self.begun = self.last = self.printed = time.monotonic()
         self.parts: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
-
-    @property
-    def is_active(self) -> bool:
-        return bool(self.callbacks or self.verbose)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.verbose and not any(error):
-            now = time.monotonic()
-            self.seconds["link and reports"] = now - self.last
-            parts = ", ".join(f"{name} {s:.1f}" for name, s in self.seconds.items())
-            print(f"[bayesvm] done in {now - self.begun:.1f} s: {parts}")
+        if self.path is not None and not isinstance(self.seed, Integral):
+            # resume with the seed of the checkpoint, so that draws are the same
+            held = seed_in(self.path)
+            self.seed = generator(self.seed).integers(2**31 - 1) if held is None else held
 
     def __call__(self, progress: Progress, state: Any = None) -> bool:
         if self.stopped:
             return True
-        if self.verbose:
+        if self.params.get("verbose"):
             self._print(progress)
         # every callback gets the last step, even if an earlier callback stops the fit
-        returned = [callback(progress) for callback in self.callbacks]
-        self.stopped = any(isinstance(x, bool | np.bool_) and bool(x) for x in returned)
+        for callback in self.params.get("callbacks") or ():
+            returned = callback(progress)
+            self.stopped |= isinstance(returned, bool | np.bool_) and bool(returned)
         return self.stopped
 
     def _print(self, progress: Progress) -> None:
@@ -172,3 +176,35 @@ class Reporter:
             self.printed = now
             part = "" if self.parts[stage] == 1 else f", part {self.parts[stage]}"
             print(f"[bayesvm] {name}{part}: {iteration} of at most {total}, bound {bound:.6g}")
+
+    def print_times(self) -> None:
+        """Print the time of each stage; the remaining time is attributed to the link."""
+        now = time.monotonic()
+        self.seconds["link and reports"] = now - self.last
+        parts = ", ".join(f"{name} {s:.1f}" for name, s in self.seconds.items())
+        print(f"[bayesvm] done in {now - self.begun:.1f} s: {parts}")
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """The random generator for one part of the fit."""
+        if isinstance(self.seed, np.random.Generator):
+            return self.seed
+        return stream(int(check_random_state(self.seed).randint(2**31 - 1)), purpose)
+
+    def checkpoint(self, data: Callable[[], Iterable[Any]]) -> Checkpoint | None:
+        """The checkpoint, if any; it belongs to a fit with equal parameters and ``data``.
+
+        After a stop there is none, because the rest of the fit is cut short.
+        """
+        if self.path is None or self.stopped:
+            return None
+        # the seed is stored separately; parameters that do not change the result are left out
+        no_matter = {"verbose", "callbacks", "checkpoint", "warm_start", "n_jobs", "engine"}
+        given = {k: self.params[k] for k in self.params.keys() - no_matter - {"random_state"}}
+        given["dtype"] = getattr(self.params.get("engine"), "dtype", None)  # changes the rounding
+        about = {
+            "estimator": self.name,
+            "parameters": fingerprint(dict(sorted(given.items()))),
+            "data": fingerprint(*data()),
+            "seed": str(int(self.seed)),
+        }
+        return Checkpoint(self.path, about)

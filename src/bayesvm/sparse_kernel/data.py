@@ -14,7 +14,7 @@ from ..data.checkpoint import Checkpoint
 from ..gp.evidence import is_scale
 from ..gp.kernel_search import KernelSearch, fold_weights, search_kernel
 from ..gp.sites import Distinct, TrainingData, extent_of
-from ..inference.progress import Progress, Reporter
+from ..inference.progress import Progress, Run
 from ..kernels import Function, Scaled, groups_of, with_columns
 from ..likelihoods import Logistic
 from ..linalg.covariances import FullCovariance
@@ -67,7 +67,7 @@ class Journal:
     Calling it reports progress; it returns whether a callback has stopped the fit.
     """
 
-    def __init__(self, report: Reporter | None = None, store: Checkpoint | None = None) -> None:
+    def __init__(self, report: Run | None = None, store: Checkpoint | None = None) -> None:
         self.report, self.store = report, store
 
     def folder(self, name: str) -> Journal:
