@@ -7,7 +7,7 @@ from scipy.special import expit, logsumexp
 from bayesvm.core.types import Term
 from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Grouped, Intercept, Standardised, Table
-from bayesvm.inference.model import Model, arranged
+from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge
 from bayesvm.priors import Fixed, Ridge
@@ -50,7 +50,7 @@ def make_grouped(
         Term("coef", Standardised(np.zeros(p), np.ones(p)), prior),
         *(Term(f"g{k}", design, prior) for k, (design, prior) in enumerate(groups)),
     ]
-    model = Model(arranged(terms), Hinge() if likelihood is None else likelihood)
+    model = Model(tuple(terms), Hinge() if likelihood is None else likelihood)
     c = np.ones(n) if c is None else c
     return Problem(model, Blocks(X, size or n), Serial(), y, c, form=form)
 

@@ -18,8 +18,7 @@ from .core.types import Columns as Matrix
 from .data import Blocks, Serial, block_rows
 from .designs import columns as plain
 from .designs import missing as latent
-from .designs.groups import Grouped
-from .designs.table import Layout
+from .designs.groups import Grouped, Layout
 from .priors import Fixed
 
 __all__ = ["Columns", "Groups", "Intercept", "Missing", "Part", "Process", "Term"]

@@ -20,7 +20,7 @@ from bayesvm.data import (
     from_parquet,
 )
 from bayesvm.data.sources import DaskRows
-from bayesvm.designs.table import learn_groups
+from bayesvm.designs.groups import learn_groups
 from bayesvm.inference import Gibbs
 from bayesvm.inference.problem import Problem
 from bayesvm.linalg.forms import Bordered

@@ -17,7 +17,7 @@ from bayesvm.inference import Gibbs
 from bayesvm.inference.cavi import bound_of, sweep
 from bayesvm.inference.draws import Position
 from bayesvm.inference.latent import start_latents
-from bayesvm.inference.model import Model, State, arranged
+from bayesvm.inference.model import Model, State
 from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge, Logistic, Probit
 from bayesvm.priors import Bridge, Fixed, InverseWishart, LaplaceZero, Lasso, Ridge, SpikeSlab
@@ -54,7 +54,7 @@ def composed(
         terms.append(Term("g", design, InverseWishart(2) if slopes else Ridge(half_cauchy=1.0)))
     if crossed:
         terms.append(Term("h", grouped(1, 3), Ridge(2.0, 1.0)))
-    model = Model(arranged(terms), likelihood or Hinge())
+    model = Model(tuple(terms), likelihood or Hinge())
     blocks, form = Blocks(Table(*frozen(X, codes)), size or n), form if model.grouped else "dense"
     return Problem(model, blocks, Serial(), *frozen(y, c), c / copies, form=form)
 

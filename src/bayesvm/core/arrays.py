@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Self
 
@@ -39,7 +39,7 @@ class Composite(ABC):
 
 
 # ---------------------------------------------------------------------------------------------
-# Which library
+# Which library, and where rows are stored
 
 
 def inner(x: Any) -> Any:
@@ -66,6 +66,32 @@ def adopted(x: Any) -> Any:
         return x
     is_on_host = x.__dlpack_device__()[0] == 1  # kDLCPU of the protocol
     return np.from_dlpack(x) if is_on_host else import_module("torch").from_dlpack(x)
+
+
+class Chunked:
+    """Base class of rows that are read in chunks, or stored on the workers of a cluster."""
+
+
+def is_dask(X: Any) -> bool:
+    """Whether an object is a Dask collection, without importing Dask."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "dask")
+
+
+def computed(x: Any) -> Any:
+    """A Dask collection, or a dict of them, loaded into memory; other values unchanged."""
+    if hasattr(x, "__dask_graph__") or (isinstance(x, Mapping) and any(map(is_dask, x.values()))):
+        from dask.base import compute
+
+        return compute(x)[0]
+    return x
+
+
+def kind_of(X: Any) -> str:
+    """Where rows are stored: in "memory", in a "source" read in chunks, or on a "device"."""
+    X = inner(X)
+    if isinstance(X, Chunked) or is_dask(X):
+        return "source"
+    return "device" if is_foreign(X) else "memory"
 
 
 # ---------------------------------------------------------------------------------------------

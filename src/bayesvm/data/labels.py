@@ -12,9 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from ..core import arrays
+from ..core.arrays import computed, kind_of
 from ..core.types import Array
 from .levels import absent, joined_labels
-from .sources import Source, computed, kind_of
+from .sources import Source
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-15, 1e15  # of a row, so that sums of squares are accurate
 LARGEST = 1e150  # regression target, whose square does not overflow

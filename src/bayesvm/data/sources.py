@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from operator import add
@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..core import arrays
-from ..core.arrays import inner
+from ..core.arrays import Chunked, computed, inner
 from ..core.types import Array
 from .levels import Placed, is_named, read
 
@@ -27,7 +26,7 @@ class Chunk(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class Source(Chunked):
     """Rows (and labels, and groups) that are read in chunks, again for every pass.
 
     Made by :func:`~bayesvm.data.from_memmap`, :func:`~bayesvm.data.from_parquet` and
@@ -106,20 +105,6 @@ def as_floats(X: Any) -> Any:
 # Dask collections
 
 
-def is_dask(X: Any) -> bool:
-    """Whether an object is a Dask collection, without importing Dask."""
-    return hasattr(X, "__dask_graph__") and hasattr(X, "dask")
-
-
-def computed(x: Any) -> Any:
-    """A Dask collection, or a dict of them, loaded into memory; other values unchanged."""
-    if hasattr(x, "__dask_graph__") or (isinstance(x, Mapping) and any(map(is_dask, x.values()))):
-        from dask.base import compute
-
-        return compute(x)[0]
-    return x
-
-
 class _Function:
     """Wrapper of a function that is passed as a value: Dask would call the function itself."""
 
@@ -156,7 +141,7 @@ def tree_sum(sums: list[Any], fan: int = FAN) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskRows:
+class DaskRows(Chunked):
     """A Dask array of rows that is partitioned along rows only."""
 
     array: Any
@@ -272,20 +257,3 @@ def lazily(
         drop_axis=1 if one else None,
         **kept,
     )
-
-
-# ---------------------------------------------------------------------------------------------
-# Where rows are stored
-
-
-def kind_of(X: Any) -> str:
-    """Where rows are stored: in "memory", in a "source" read in chunks, or on a "device"."""
-    X = arrays.inner(X)
-    if isinstance(X, Source | DaskRows) or is_dask(X):
-        return "source"
-    return "device" if arrays.is_foreign(X) else "memory"
-
-
-def is_source(X: Any) -> bool:
-    """Whether rows are read in chunks."""
-    return kind_of(X) == "source"

@@ -14,12 +14,13 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import validate_data
 
 from ..core import arrays
+from ..core.arrays import is_dask, kind_of
 from ..core.parameters import is_number, warn
 from ..core.types import Array
 from .encoding import Encoding
 from .labels import check_weights
 from .levels import absent
-from .sources import DaskRows, is_dask, is_source, kind_of
+from .sources import DaskRows
 
 MERGED_ROWS = 50_000  # equal rows are merged up to this number of rows
 EXACT = 2**53  # integers up to here are exact in double precision
@@ -41,7 +42,7 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
 
 def is_large(X: Any) -> bool:
     """Whether a table has too many rows to merge equal rows and to search all rows at once."""
-    return is_source(X) or X.shape[0] > MERGED_ROWS
+    return kind_of(X) == "source" or X.shape[0] > MERGED_ROWS
 
 
 def check_in_memory(X: Any, what: str, kinds: Sequence[str] = ("memory",)) -> None:
@@ -60,7 +61,7 @@ def read_elsewhere(estimator: Any, X: Any, reset: bool) -> Any:
         raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
     if not X.shape[0]:
         raise ValueError("X has no rows.")
-    if not is_source(X):
+    if kind_of(X) != "source":
         X = _finite_floats(X)
     elif reset and X.grouped and not estimator._has_effects:
         warn(
@@ -68,7 +69,7 @@ def read_elsewhere(estimator: Any, X: Any, reset: bool) -> Any:
             "effects of groups. If they are weights of rows, give them to fit as sample_weight."
         )
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    if is_source(X) and X.names is not None:
+    if kind_of(X) == "source" and X.names is not None:
         if reset:
             estimator.feature_names_in_ = np.array(X.names, dtype=object)
         known = list(getattr(estimator, "feature_names_in_", X.names))

@@ -18,9 +18,9 @@ from ..data.encoding import Encoding
 from ..data.labels import Training, check_weights
 from ..data.levels import Levels
 from ..data.tables import cells_of, check_no_cell_missing, find_categories
-from ..designs.table import Layout, beside, learn_groups
+from ..designs.groups import Layout, beside, learn_groups
 from ..inference import VB, Gibbs
-from ..inference.model import Model, arranged
+from ..inference.model import Model
 from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
@@ -489,7 +489,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
                 else:
                     prior = check.choose_prior(prior, scheme)
             bound.append(Term(name, design, prior))
-        model = Model(arranged(bound), likelihood)
+        model = Model(tuple(bound), likelihood)
         if learned := [t.name for t in table.terms if t.design.learns_length_scale]:
             model = learn_length_scales(model, learned, X, data, rng)
         engine = choose_engine(self.engine, X, model.width, self.n_jobs)

@@ -15,7 +15,7 @@ from ..core import arrays
 from ..core.parameters import is_among, is_number
 from ..core.types import Array
 from ..data.tables import cells_of, column_names, column_of
-from ..designs.table import Layout
+from ..designs.groups import Layout
 from ..inference.latent import predict_rows
 from ..inspection.tables import pandas_for, stacked, tails
 from ..predictive.fitted import DRAWS, BinaryModel

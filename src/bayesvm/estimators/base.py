@@ -27,12 +27,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import arrays
+from ..core.arrays import kind_of
 from ..core.parameters import check_draws, check_parameters, is_among, warn, warn_idle
 from ..core.types import Array
 from ..data import tables
 from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, labels_of
-from ..data.sources import kind_of
 from ..inference import Gibbs
 from ..inference.progress import Run, generator
 from ..inspection import arviz

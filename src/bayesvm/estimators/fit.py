@@ -10,11 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from ..core import arrays
+from ..core.arrays import kind_of
 from ..core.precision import Blocked, flat
 from ..core.tree import leaves
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
 from ..data.labels import Training
-from ..data.sources import DaskRows, is_source, kind_of
+from ..data.sources import DaskRows
 from ..designs import Table
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model, State
@@ -74,7 +75,7 @@ def in_blocks(
             f"rows on a device are fitted by inference='vb'; {type(scheme).__name__} needs them on "
             "the host: give NumPy arrays and engine='threads'."
         )
-    if engine.on_device and not is_source(X):
+    if engine.on_device and kind_of(X) != "source":
         rows = arrays.inner(X)
         if not (isinstance(rows, np.ndarray) and rows.nbytes > engine.available()):
             X = engine.place(X)  # else moved block by block
@@ -247,7 +248,7 @@ def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterato
     """Arrays that identify the data: all numbers of arrays, 1,000 spread rows of a source."""
     X = problem.blocks.X
     yield X.shape
-    if is_source(X):  # reading all of it would cost as much as a pass
+    if kind_of(X) == "source":  # reading all of it would cost as much as a pass
         rows = np.unique(np.linspace(0, X.shape[0] - 1, 1000).astype(np.intp))
         X = problem.blocks.take(rows).X
     numbers = arrays.inner(X)

@@ -22,7 +22,7 @@ from ..designs.missing import incomplete
 from ..inference import SVI, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inference.latent import fit_params
-from ..inference.model import Model, arranged
+from ..inference.model import Model
 from ..inference.problem import Latent, Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
@@ -293,7 +293,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         terms.append(Term("coef", columns, parts.prior))
         for part in effects:
             terms.append(part.term(columns))
-        model = Model(arranged(terms), parts.likelihood)
+        model = Model(tuple(terms), parts.likelihood)
         return build_problem(model, blocks, engine, parts.scheme, data.c, data.unit)
 
     # ----- missing cells

@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from ..core.arrays import inner
+from ..core.arrays import inner, kind_of
 from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import tables
 from ..data.levels import Levels, some_of
-from ..data.sources import is_source
-from ..designs.groups import Effects, Grouped
-from ..designs.table import Layout, beside, learn_groups
+from ..designs.groups import Effects, Grouped, Layout, beside, learn_groups
 from ..inference import SVI
 from ..inference.problem import Problem
 from ..inspection.arviz import Draws
@@ -360,7 +358,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         elif is_among(self.prior, ("auto",)):
             parts = parts._replace(prior=WEAK)
         effects = parts_of(levels, random, self.random_prior, self._layout(), parts.scheme)
-        if effects and isinstance(parts.scheme, SVI) and is_source(data.X):
+        if effects and isinstance(parts.scheme, SVI) and kind_of(data.X) == "source":
             raise ValueError(
                 "groups of rows that are read in blocks are fitted by inference='vb', 'gibbs' "
                 "or 'em'; SVI needs all rows of a group at once. Load the rows for that."

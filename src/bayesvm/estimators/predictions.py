@@ -13,12 +13,13 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 
 from ..core import arrays
+from ..core.arrays import computed, is_dask, kind_of
 from ..core.distributions import stream
 from ..core.parameters import is_among
 from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of
-from ..data.sources import computed, is_dask, is_source, kind_of, lazily
+from ..data.sources import lazily
 from ..data.tables import blank_rows
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
@@ -220,7 +221,7 @@ def draw_f(model: Any, n: int, X: Any, random_state: Any, groups: Any = None) ->
     """
     fit, rng = model._fitted(), model._generator(random_state, n)
     thetas = fit.thetas(n, rng)
-    if is_source(X):
+    if kind_of(X) == "source":
         seed = int(rng.integers(2**32))
         f = at_rows(model, _draws_of_rows, X, groups, numbered=True, thetas=thetas, seed=seed)
         each = [f.T[j :: len(thetas)] for j in range(len(thetas))]

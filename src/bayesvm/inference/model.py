@@ -40,7 +40,10 @@ def shift(old: Coef, new: Coef) -> float:
 
 @dataclass(frozen=True)
 class Model:
-    """Terms, whose sum is f, and the likelihood of the labels given f."""
+    """Terms, whose sum is f, and the likelihood of the labels given f.
+
+    Terms are arranged: fixed effects, then random effects with the widest last.
+    """
 
     terms: tuple[Term, ...]
     likelihood: Likelihood
@@ -54,7 +57,7 @@ class Model:
     width: int = field(init=False, repr=False, compare=False)
     # position, design and columns of each term with latent entries
     latent_terms: tuple[tuple[int, Any, slice], ...] = field(init=False, repr=False, compare=False)
-    # positions of random effects, the last terms, by width (see :func:`arranged`)
+    # positions of random effects, the last terms, by width
     grouped: tuple[int, ...] = field(init=False, repr=False, compare=False)
     is_latent: bool = field(init=False, repr=False, compare=False)
     has_residual: bool = field(init=False, repr=False, compare=False)  # see Design
@@ -62,6 +65,11 @@ class Model:
 
     def __post_init__(self) -> None:
         priors, slices, latent, grouped, end = [], [], [], [], 0
+        effects = [term for term in self.terms if term.design.is_grouped]
+        if effects:
+            fixed = [term for term in self.terms if not term.design.is_grouped]
+            effects.sort(key=lambda term: term.design.width)
+            self.__dict__["terms"] = (*fixed, *effects)
         has_residual = has_gates = False
         for k, (_, design, prior) in enumerate(self.terms):
             priors.append(prior)
@@ -91,8 +99,10 @@ class Model:
 
     def with_priors(self, priors: Sequence[Prior]) -> Model:
         """The model with other priors."""
-        pairs = zip(self.terms, priors, strict=True)
-        return replace(self, terms=tuple(term._replace(prior=prior) for term, prior in pairs))
+        terms = []
+        for term, prior in zip(self.terms, priors, strict=True):
+            terms.append(term._replace(prior=prior))
+        return replace(self, terms=tuple(terms))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,8 +150,10 @@ class Model:
             yield prior, s, Own(coef.mean[where], var[where], blocks)
 
     def init(self) -> States:
-        sizes = (at.stop - at.start for at in self.slices)
-        return tuple(prior.init(p) for prior, p in zip(self.priors, sizes, strict=True))
+        states = []
+        for term in self.terms:
+            states.append(term.prior.init(term.design.width))
+        return tuple(states)
 
     def by_class(self, mean: Array) -> Array:
         """Coefficients in the shape that multiplies columns: ``(K,)`` or one column per class."""
@@ -208,8 +220,3 @@ class Model:
     def _joined(self, method: str, states: States) -> Array:
         parts = self.parts(states)
         return np.concatenate([getattr(p, method)(s, at.stop - at.start) for p, s, at in parts])
-
-
-def arranged(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Terms in the order of a model: fixed effects, then random effects with the widest last."""
-    return tuple(sorted(terms, key=lambda t: t.design.width if t.design.is_grouped else -1))

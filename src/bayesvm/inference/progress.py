@@ -143,7 +143,8 @@ class Run:
 
     def __init__(self, name: str, params: Mapping[str, Any]) -> None:
         self.name, self.params, self.stopped = name, params, False
-        self.path, self.seed = params.get("checkpoint"), params.get("random_state")
+        self.path = params.get("checkpoint")
+        self.seed: Any = params.get("random_state")
         self.begun = self.last = self.printed = time.monotonic()
         self.parts: dict[str, int] = {}
         self.counts: dict[str, int] = {}
