@@ -13,9 +13,9 @@ from bayesvm.inference import EM, VB
 from bayesvm.inference.model import Model
 from bayesvm.inference.problem import Problem
 from bayesvm.likelihoods import Hinge, Logistic, SkewedLaplace
+from bayesvm.predictive.fitting import select_ridge
 from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import GaussianPosterior
-from bayesvm.predictive.ridge_selection import select_ridge
 from bayesvm.priors import Fixed, Ridge
 
 LOGISTIC = Logistic()

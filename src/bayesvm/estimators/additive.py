@@ -28,7 +28,7 @@ from ..inspection.terms import Terms
 from ..terms import Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
-from .fit import build_problem, choose_engine, closed, fit_terms
+from .fit import build_problem, choose_engine, fit_terms
 from .formula import terms_of
 from .linear import LinearClassifier
 from .mixed import GroupReports, choose_group_prior
@@ -192,7 +192,7 @@ def learn_length_scales(
             for trial in trials:
                 if trial in bounds:
                     continue
-                one = closed(with_length_scales(model, names, trial))
+                one = with_length_scales(model, names, trial).closed()
                 problem = build_problem(one, rows, Serial(), scheme, c, covariance="full")
                 fits = [scheme.fit(replace(problem, y=y), rng) for y in labels]
                 bounds[trial] = sum(float(fit.bound) for fit in fits)

@@ -26,7 +26,6 @@ from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.fitting import can_join, find_posterior, fit_classes, with_link
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import ClassLink
-from ..priors import Ridge
 from .options import choose
 
 DUAL_ROWS = 4000  # largest matrix with a row and column per observation that is factored
@@ -158,10 +157,9 @@ def build_problem(
     by_draws = isinstance(scheme, Gibbs) or (isinstance(scheme, EM) and scheme.learn == "mode")
     chooses = able and likelihood.implements("proba") and form in ("dense", "factored")
     if by_draws or bound == "augmented" or not chooses:
-        model = closed(model)
-    is_open = any(term.prior.is_open for term in model.terms)
+        model = model.closed()
     by_groups = bool(model.grouped) and able and likelihood.normalised
-    if bound == "tight" or (bound == "auto" and (is_open or by_groups)):
+    if bound == "tight" or (bound == "auto" and (model.is_open or by_groups)):
         model = replace(model, likelihood=likelihood.tightened())
     # columns that are inverted or factored, not only multiplied and summed, are in double precision
     if engine.dtype == "float32" and form in ("dense", "arrow") and not model.is_latent:
@@ -176,11 +174,6 @@ def build_problem(
     # the factored form stores its columns; join sparse columns with the intercept once
     keep = (is_sparse or form == "factored") and not blocks.ready
     return problem.assembled() if keep else problem
-
-
-def closed(model: Model) -> Model:
-    """The model with open variances replaced by variances that are learned in the fit."""
-    return model.with_priors([Ridge() if prior.is_open else prior for prior in model.priors])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -209,7 +202,7 @@ def fit_models(
     # probable than the average class it does not determine the most probable one.
     if joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme):
         # the bound helps to choose penalties
-        problem = replace(problem, model=closed(problem.model), y=place(y.astype(float)))
+        problem = replace(problem, model=problem.model.closed(), y=place(y.astype(float)))
         watch = Monitor(run, store and store.part("classes"))
         machines, link, moments = fit_classes(
             problem, n_classes, scheme, probability, rng, starts, watch, **options
@@ -274,8 +267,8 @@ def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State 
     starts = list[State | None]()
     for machine in fit.machines:
         old, new = machine.model.terms, problem.model.terms
-        if not any(t.prior.is_open for t in old) and len(fit.machines) > 1:
-            new = closed(problem.model).terms
+        if not machine.model.is_open and len(fit.machines) > 1:
+            new = problem.model.closed().terms
         before, now = (
             [(t.name, t.design.width, type(t.prior)) for t in each] for each in (old, new)
         )

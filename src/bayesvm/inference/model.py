@@ -16,7 +16,7 @@ from ..core.types import Array, Coef, Own, Rows, Term
 from ..likelihoods import Likelihood
 from ..linalg.columns import Arrow
 from ..linalg.covariances import Point
-from ..priors import Prior
+from ..priors import Prior, Ridge
 
 States = tuple[Any, ...]
 Latents = tuple[Any, ...]  # a Latent for each term with latent entries, None for the others
@@ -62,6 +62,7 @@ class Model:
     is_latent: bool = field(init=False, repr=False, compare=False)
     has_residual: bool = field(init=False, repr=False, compare=False)  # see Design
     has_gates: bool = field(init=False, repr=False, compare=False)  # has a selection prior
+    is_open: bool = field(init=False, repr=False, compare=False)  # a variance is to be chosen
 
     def __post_init__(self) -> None:
         priors, slices, latent, grouped, end = [], [], [], [], 0
@@ -70,7 +71,7 @@ class Model:
             fixed = [term for term in self.terms if not term.design.is_grouped]
             effects.sort(key=lambda term: term.design.width)
             self.__dict__["terms"] = (*fixed, *effects)
-        has_residual = has_gates = False
+        has_residual = has_gates = is_open = False
         for k, (_, design, prior) in enumerate(self.terms):
             priors.append(prior)
             slices.append(slice(end, end + design.width))
@@ -81,6 +82,7 @@ class Model:
                 grouped.append(k)
             has_residual |= design.has_residual
             has_gates |= prior.has_gates
+            is_open |= prior.is_open
         self.__dict__.update(
             priors=tuple(priors),
             slices=tuple(slices),
@@ -90,6 +92,7 @@ class Model:
             is_latent=bool(latent),
             has_residual=has_residual,
             has_gates=has_gates,
+            is_open=is_open,
         )
 
     def sized(self, weight: float) -> Model:
@@ -103,6 +106,10 @@ class Model:
         for term, prior in zip(self.terms, priors, strict=True):
             terms.append(term._replace(prior=prior))
         return replace(self, terms=tuple(terms))
+
+    def closed(self) -> Model:
+        """The model with open variances replaced by variances that are learned in the fit."""
+        return self.with_priors([Ridge() if prior.is_open else prior for prior in self.priors])
 
     @property
     def names(self) -> tuple[str, ...]:

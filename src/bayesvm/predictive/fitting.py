@@ -12,7 +12,7 @@ from scipy.special import softmax
 from ..core.arrays import to_numpy
 from ..core.precision import scaled_cholesky
 from ..core.types import Array, Coef, Local
-from ..data import rows_of_all_classes
+from ..data import Serial, rows_of_all_classes
 from ..inference import EM, VB, Gibbs
 from ..inference.cavi import bound_of
 from ..inference.draws import Draws
@@ -24,9 +24,11 @@ from ..inference.problem import Problem
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
 from ..inference.vb import learned
+from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob
 from ..linalg.covariances import FullCovariance, Point, covariance
 from ..linalg.spike_slab import gated_coef
+from ..priors import Fixed, Prior
 from .diagnostics import chains_agree, r_hat_of
 from .fitted import BinaryModel, Fit
 from .leave_one_out import (
@@ -55,7 +57,6 @@ from .posterior import (
     Posterior,
     response,
 )
-from .ridge_selection import select_ridge
 from .robust_covariance import robust_covariance
 
 # ---------------------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ def find_posterior(
     if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
         small, start = learned(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
-    if any(t.prior.is_open for t in problem.model.terms):
+    if problem.model.is_open:
         priors, near_optimum = select_ridge(small)
         small = replace(small, model=small.model.with_priors(priors))
         if start is not None:
@@ -152,6 +153,67 @@ def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
     if isinstance(ascent, Mode):
         return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
     return machine
+
+
+# ---------------------------------------------------------------------------------------------
+# The prior variance of coefficients, chosen by leave-one-out log loss
+
+
+def select_ridge(
+    problem: Problem,
+    factors: Sequence[float] = (4.0**-6, 0.25, 1.0, 4.0, 16.0, 64.0),
+    rows_per_coefficient: int = 10,
+) -> tuple[Sequence[Prior], State | None]:
+    r"""Priors of all terms with chosen variances, and an initial state.
+
+    If the variance of a prior is open (``Ridge(select=True)``), it is chosen before the fit:
+
+    1. :math:`\sigma_0^2` maximises the evidence of the likelihood if it is normalised, else of the
+       logistic likelihood, because the evidence of a pseudo-likelihood is not informative.
+    2. For each factor *k* of a grid, the posterior with prior variance :math:`\sigma_0^2 / k` gives
+       leave-one-out moments of f in closed form, and a link is fitted to them.  The factor with the
+       lowest log loss is chosen, with a weak prior centred at 4.
+
+    The link has its own slope, so the loss depends on the direction of the coefficients rather than
+    on their size.
+    At most ``rows_per_coefficient`` rows per coefficient (and at least 2,000) are used; if these
+    are not all rows there is no initial state.  The first factor, nearly without a penalty, is for
+    columns with outliers, which may need large coefficients; it is tried if the rarer class has
+    that many rows.
+    """
+    rows, engine = rows_per_coefficient * problem.model.width, problem.engine
+    if engine.on_device or not problem.blocks.in_memory:
+        engine = Serial()
+    subset, share = problem.balanced(max(2000, rows), np.random.default_rng(0))
+    double, c = replace(subset.model, dtype="float64"), subset.c * (share / share.min())
+    subset = replace(subset, model=double, engine=engine, c=c)  # subsampled rows count once
+    subset = subset if subset.blocks.ready else subset.assembled()
+    weight = effective(subset.c, subset.unit)  # class weights do not count as additional rows
+    model, likelihood, rng = subset.model, subset.model.likelihood, np.random.default_rng(0)
+
+    normalised = likelihood if likelihood.normalised else Logistic()
+    model = replace(model.closed(), likelihood=normalised)
+    evidence = VB(bound="augmented", tol=1e-6)
+    state = evidence.fit(replace(subset, model=model, c=weight), rng).state
+    learned_states = state.priors
+
+    if masses(subset.y, subset.copies).min() <= rows:
+        factors = factors[1:]
+    least, best, best_state = np.inf, list(problem.model.priors), state
+    for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # warm starts between neighbours
+        priors = list(subset.model.priors)
+        for j, s in enumerate(learned_states):
+            if priors[j].is_open:
+                priors[j] = Fixed(k / s.variance)
+        model = replace(subset.model.with_priors(priors), likelihood=likelihood.tightened())
+        trial = replace(subset, model=model)
+        state = VB(bound="tight", tol=1e-4).fit(trial, rng, State(state.coef, model.init())).state
+        m, v = GaussianPosterior(state.coef).left_out(trial)
+        loss = CalibratedLink.fit(subset.y, m, v, weight).loss
+        loss += min(0.5 * np.log(k / 4.0) ** 2, 5.0)
+        if loss < least:
+            least, best, best_state = loss, priors, state
+    return best, best_state if subset.n == problem.n else None
 
 
 # ---------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ class Ridge(Prior):
         Scale :math:`s_0` of a half-Cauchy prior on :math:`\sigma`; replaces ``a`` and ``b``.
     select : bool, default=False
         Choose the variance before the fit, by the log loss of leave-one-out predictions, and fix
-        it: see :mod:`bayesvm.predictive.ridge_selection`.
+        it: see :mod:`bayesvm.predictive.fitting`.
 
     Notes
     -----
