@@ -203,10 +203,13 @@ def test_interrupted_and_resumed(tmp_path):
     assert len(count.read_text()) == 7 + 5 + 5 + 4 + 5
 
 
-def test_progress(capsys):
+def test_progress(capsys, monkeypatch):
     seen = []
     evaluate(MODELS, DATA, 2, n_jobs=1, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(k, 8) for k in range(9)]
+    evaluate(MODELS, DATA, 2, n_jobs=1, progress=True)
+    assert capsys.readouterr().err == ""  # no terminal
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     evaluate(MODELS, DATA, 2, n_jobs=1, progress=True)
     assert capsys.readouterr().err.endswith("8 of 8 fits\n")
 

@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,10 +28,11 @@ from ..inspection.display import Inside
 from ..inspection.tables import pandas_for
 
 KEYS = ("dataset", "split", "estimator")
+TASK = (*KEYS, "key")  # of a fit: the key is a digest of all inputs of its result
 CLOCKS = ("fit_seconds", "score_seconds")
 FAILURE = "failure"  # column of the file: the error message, empty without an error
-RESERVED = (*KEYS, *CLOCKS, FAILURE, "key", "metric", "value")
-Task = dict[str, Any]  # KEYS of a fit, and "key", a digest of all inputs of its result
+RESERVED = (*TASK, *CLOCKS, FAILURE, "metric", "value")
+Row = dict[str, Any]  # a task, its scores and its failure
 
 
 def brier(model: Any, X: Any, y: Any) -> float:
@@ -97,8 +97,8 @@ def evaluate(
     n_jobs : int, default=None
         Number of parallel fits, each on one core; ``None`` is one per core.
     progress : bool or function, default=False
-        Print the number of completed fits to standard error, or call ``function(done, total)``
-        after each fit.
+        Print the number of completed fits to standard error if it is a terminal, or call
+        ``function(done, total)`` after each fit.
     error_score : 'raise' or float, default='raise'
         Score of a failed fit.  'raise' stops with an error that names the fit; earlier results are
         in the file of ``path``.  With a number such as ``np.nan`` the evaluation continues with
@@ -131,7 +131,7 @@ def evaluate(
     scorers = _scorers(metrics)
     prints = {name: fingerprint(estimator) for name, estimator in estimators.items()}
     splits = list(splits) if isinstance(splits, Iterator) else splits
-    tasks: list[Task] = []
+    tasks: list[Row] = []
     divisions: dict[tuple[Any, int], Any] = {}
     sources = {}
     for dataset, source in datasets.items():
@@ -141,18 +141,24 @@ def evaluate(
         for number, pair in enumerate(_divide(splits, dataset, X, y, own)):
             divisions[dataset, number] = pair
             for name in estimators:
-                task = dict(zip(KEYS, (dataset, number, name)))
-                tasks.append(task | {"key": fingerprint(known, pair, prints[name])})
+                keys = (dataset, number, name, fingerprint(known, pair, prints[name]))
+                tasks.append(dict(zip(TASK, keys, strict=True)))
+    header = [*TASK, *scorers, *CLOCKS, FAILURE]
+    results = {} if path is None else _stored(Path(path), header)
+    todo = [task for task in tasks if _key(task) not in results]
+    report = _print_count if progress is True else progress or (lambda done, total: None)
+    report(len(tasks) - len(todo), len(tasks))
+    workers = Parallel(
+        n_jobs=min(n_jobs or cpu_count(), len(todo) or 1), return_as="generator_unordered"
+    )
     solve = partial(_solve, dict(estimators), sources, divisions, scorers, error_score)
-    columns = (*scorers, *CLOCKS, FAILURE)
-    report = _print_count if progress is True else progress
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "results.csv" if path is None else Path(path)
-        for count in _complete(solve, tasks, columns, file, n_jobs):
-            if report:
-                report(count, len(tasks))
-        results = _stored(file, [*tasks[0], *columns])
-    frame = pd.DataFrame([task | results[_spelled(task)] for task in tasks])
+    solved = workers(delayed(solve)(task) for task in todo)
+    for count, row in enumerate(solved, start=len(tasks) - len(todo) + 1):
+        results[_key(row)] = row
+        if path is not None:  # before it is counted, so that a run can be interrupted at any time
+            _append(Path(path), header, row)
+        report(count, len(tasks))
+    frame = pd.DataFrame([results[_key(task)] | task for task in tasks])
     failed = frame[frame[FAILURE].notna()].to_dict("records")  # in this or an earlier run
     if failed:
         lines = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
@@ -166,7 +172,9 @@ def evaluate(
 
 
 def _print_count(done: int, total: int) -> None:
-    print(f"\r{done} of {total} fits", end="\n" * (done == total), file=sys.stderr, flush=True)
+    """Overwrite one line of a terminal; a file or a pipe gets no progress."""
+    if sys.stderr.isatty():
+        print(f"\r{done} of {total} fits", end="\n" * (done == total), file=sys.stderr, flush=True)
 
 
 def _check(estimators: Any, datasets: Any, error_score: Any) -> None:
@@ -211,56 +219,38 @@ def score_table(frame: Any, metric: str) -> Any:
     return table.loc[part["dataset"].unique(), list(part["estimator"].unique())]
 
 
-def _complete(
-    solve: Callable[[Task], Task], tasks: list[Task], columns: Sequence[str], path: Path,
-    n_jobs: int | None,
-) -> Iterator[int]:  # fmt: skip
-    """Run the tasks without a line in the file; yield the number of completed tasks.
+def _key(row: Row) -> tuple[str, ...]:
+    """The task of a result, in the format of the file."""
+    return tuple(str(row[name]) for name in TASK)
 
-    Every result is written before it is counted, so that a run can be interrupted at any time.
-    """
-    header = [*tasks[0], *columns]
-    done = _stored(path, header)
-    todo = [task for task in tasks if _spelled(task) not in done]
-    yield len(tasks) - len(todo)
-    workers = Parallel(
-        n_jobs=min(n_jobs or cpu_count(), len(todo) or 1), return_as="generator_unordered"
-    )
+
+def _append(path: Path, header: Sequence[str], row: Row) -> None:
+    """Add a result to a file."""
     with path.open("a", newline="") as handle:
         writer = csv.DictWriter(handle, header)
         if handle.tell() == 0:
             writer.writeheader()
-        solved = workers(delayed(solve)(task) for task in todo)
-        for count, row in enumerate(solved, start=len(tasks) - len(todo) + 1):
-            writer.writerow(row)
-            handle.flush()
-            yield count
+        writer.writerow(row)
 
 
-def _stored(path: Path, header: list[str]) -> dict[tuple[str, ...], Task]:
+def _stored(path: Path, header: list[str]) -> dict[tuple[str, ...], Row]:
     """Results in a file by task; an incomplete last line is removed."""
     text = path.read_bytes() if path.exists() else b""
     whole = text[: text.rfind(b"\n") + 1]
     if whole != text:
         os.truncate(path, len(whole))
-    lines = csv.reader(io.StringIO(whole.decode(), newline=""))
-    if whole and (first := next(lines)) != header:
+    lines = csv.DictReader(io.StringIO(whole.decode(), newline=""))
+    if whole and lines.fieldnames != header:
         raise ValueError(
-            f"{path} holds results of another kind: it has the columns {', '.join(first)}, and "
-            f"{', '.join(header)} were expected. Move it away, or give another path."
+            f"{path} holds results of another kind: it has the columns "
+            f"{', '.join(lines.fieldnames or ())}, and {', '.join(header)} were expected. Move it "
+            "away, or give another path."
         )
-    width = len(KEYS) + 1
     results = {}
     for line in lines:
-        *numbers, failure = line[width:]
-        values = [*map(float, numbers), failure or None]
-        results[tuple(line[:width])] = dict(zip(header[width:], values, strict=True))
+        numbers = {name: float(line[name]) for name in header[len(TASK) : -1]}
+        results[_key(line)] = numbers | {FAILURE: line[FAILURE] or None}
     return results
-
-
-def _spelled(task: Task) -> tuple[str, ...]:
-    """A task in the format of the file."""
-    return tuple(str(value) for value in task.values())
 
 
 def _solve(
@@ -269,8 +259,8 @@ def _solve(
     divisions: Mapping[tuple[Any, int], Any],
     scorers: Mapping[str, Callable[..., float]],
     error_score: float | Literal["raise"],
-    task: Task,
-) -> Task:
+    task: Row,
+) -> Row:
     """A task with its scores, on one core: parallelism is over fits, not matrix products."""
     X, y, _ = _open(datasets[task["dataset"]], task["dataset"])
     train, test = divisions[task["dataset"], task["split"]]
@@ -298,7 +288,7 @@ def _solve(
                 break
     else:
         found["score_seconds"] = time.perf_counter() - start
-    return task | found | {FAILURE: "; ".join(reasons)}
+    return task | found | {FAILURE: "; ".join(reasons) or None}
 
 
 def _name(task: Any) -> str:
