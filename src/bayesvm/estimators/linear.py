@@ -26,7 +26,7 @@ from ..inference.model import Model
 from ..inference.problem import Latent, Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
-from ..inspection.cells import NO_CELLS, Imputed, ImputedCells
+from ..inspection.cells import Imputed, impute, imputed
 from ..inspection.coefficients import Coefficients
 from ..predictive.fitted import Fit
 from . import options as check
@@ -192,7 +192,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
     checkpoint: Any = None
 
     _has_imputer = True
-    _no_cells = NO_CELLS  # the error if no cells have a distribution
+    # the error if no cells have a distribution
+    _no_cells = "missing cells are modelled with missing='model' only."
     _unread = ()  # numeric columns without any information
 
     # ----- formulas
@@ -350,14 +351,16 @@ class LinearClassifier(LinearReports, BayesianClassifier):
             cells given the labels too, see ``imputed_``.  :class:`~bayesvm.AdditiveSVC` omits group
             columns and returns NaN for columns that no term reads.
         """
-        report = ImputedCells(self._fitted().machines, self._no_cells)
-        return report.at(self._read_new(X), self._unread)
+        fit = self._fitted()
+        mean, std = impute(fit.machines, self._read_new(X), self._no_cells)
+        mean[:, self._unread] = np.nan
+        return mean, std
 
     @property
     def imputed_(self) -> Imputed:
         """Missing cells of the training rows, given the other cells and the labels."""
         fit = self._fitted()
-        return ImputedCells(fit.machines, self._no_cells).training(fit.rows)
+        return imputed(fit.machines, fit.rows, self._no_cells)
 
     # ----- reports
 

@@ -22,7 +22,7 @@ from ..gp.sites import Distinct, extent_of, merge
 from ..inference.model import Model, State
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
-from ..inspection.kernels import VectorReport
+from ..inspection.tables import gaussian_table, pandas_for
 from ..kernels import Kernel, Scaled, with_columns, with_groups
 from ..kernels.precomputed import skew
 from ..likelihoods import Logistic, Probit
@@ -219,8 +219,8 @@ class VectorClassifier(BayesianClassifier):
             fit = fit.with_left_out(LooMoments.of(moments))
         self.kernel_ = "precomputed" if result.kernel is None else result.kernel
         self.support_, self.vectors_ = training.rows[support], training.X[support]
-        report = VectorReport(machines, training.classes, self.support_)
-        self.dual_coef_, self.intercept_ = report.weights, report.intercepts
+        means = np.stack([machine.posterior.mean for machine in machines])
+        self.dual_coef_, self.intercept_ = means[:, 1:], means[:, 0]
         self.n_vectors_ = int(used.size)
         self.empty_ = any(sparse.columns.size == 0 for sparse in result.sparse)
         if self.empty_:
@@ -234,22 +234,24 @@ class VectorClassifier(BayesianClassifier):
 
     # ----- reports
 
-    def _report(self) -> VectorReport:
-        fit = self._fitted()
-        return VectorReport(fit.machines, fit.classes, self.support_)
-
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the weights, ``(n, n_vectors)``, or of f at rows ``X``.
 
         The shapes are those of :meth:`BayesianLinearSVC.sample_posterior`.  Draws are from the
         Gaussian approximation of the posterior, which ignores sign constraints.
         """
-        if X is None:
-            return self._report().draws(n, self._generator(random_state, n))
-        return np.asarray(draw_f(self, n, X, random_state))
+        if X is not None:
+            return np.asarray(draw_f(self, n, X, random_state))
+        machines, rng = self._fitted().machines, self._generator(random_state, n)
+        draws = np.stack([m.posterior.sample(n, rng)[:, 1:] for m in machines], axis=1)
+        return draws[:, 0] if len(machines) == 1 else draws
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        return self._report().group(thetas)
+        group = {
+            "intercept": [t[..., 0] for t in thetas],
+            "dual_coef": [t[..., 1:] for t in thetas],
+        }
+        return group, {"intercept": [], "dual_coef": ["vector"]}, {"vector": self.support_}
 
     def summary(self, level: float = 0.9) -> Any:
         """The vectors as a data frame.
@@ -266,7 +268,16 @@ class VectorClassifier(BayesianClassifier):
             the ends of the interval, lower and upper, by the Gaussian approximation (with more than
             two classes, these columns for every class).
         """
-        return self._report().summary(level)
+        pd, fit = pandas_for("summary"), self._fitted()
+        names = [""] if fit.is_binary else [f" {k}" for k in fit.classes]
+        table: dict[str, Array] = {}
+        for name, machine in zip(names, fit.machines, strict=True):
+            mean, sd = machine.posterior.mean[1:], np.sqrt(machine.posterior.variance()[1:])
+            parts = gaussian_table(mean, sd, level).values()
+            heads = (f"{head}{name}" for head in ("weight", "sd", "lower", "upper"))
+            table |= dict(zip(heads, parts, strict=True))
+        frame = pd.DataFrame(table, index=pd.Index(self.support_, name="row"))
+        return frame.iloc[np.argsort(-np.abs(self.dual_coef_).max(axis=0), kind="stable")]
 
 
 @dataclass(eq=False, repr=False)

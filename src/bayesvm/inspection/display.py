@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,24 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 
 class Display:
-    """Base class of the displays, with short representations of arrays and long lists."""
+    """Base class of the displays."""
 
-    def __repr__(self) -> str:
-        pairs = [(field.name, getattr(self, field.name)) for field in fields(self)]  # type: ignore
-        shown = ", ".join(f"{name}={_short(x)}" for name, x in pairs if x is not None)
-        return f"{type(self).__name__}({shown})"
-
-
-def _short(x: Any) -> str:
-    """A short representation of a value."""
-    if hasattr(x, "shape") and np.ndim(x):
-        return f"<{' x '.join(map(str, x.shape))}>"
-    if isinstance(x, list | tuple | dict) and len(x) > 3:
-        return f"<{len(x)}>"
-    if isinstance(x, list | tuple):
-        return f"[{', '.join(map(_short, x))}]"
-    text = f"{x:.4g}" if isinstance(x, float) else repr(x)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    ax_: Any  # the Axes, or an array of several
+    figure_: Any
 
 
 def axes_for(

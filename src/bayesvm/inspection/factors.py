@@ -113,17 +113,17 @@ class FactorReport:
         names: Sequence[str], factors: Sequence[str], classes: Array,
     ) -> Any:  # fmt: skip
         """Coefficients of the linear models with these posteriors, and loadings: a table."""
-        pd = pandas_for("summary")
-        count = len(self.parts)
-        K = len(factors) // count
+        pd, count = pandas_for("summary"), len(self.parts)
+        K, means = len(factors) // count, self.loadings
         parts: list[Any] = self.sample(1, rng) if drawn else [None] * count
-        table: dict[str, Array] = {}
-        texts, means = np.array(names, dtype=object), self.loadings
-        tables: list[Array] = []
-        index: list[tuple[str, str, str]] = []
-        for j, posterior in enumerate(posteriors):
+        frames = []
+
+        def add(table: dict[str, Array], index: list[tuple[str, str, str]]) -> None:
+            where = pd.MultiIndex.from_tuples(index, names=["parameter", "factor", "name"])
+            frames.append(pd.DataFrame(table, index=where))
+
+        for j, (posterior, found) in enumerate(zip(posteriors, parts)):
             label = "" if count == 1 else str(classes[j])
-            found = parts[j]
             if found is None:
                 at, sign = self._ordered[j][:2]
                 place, sign = np.append(0, 1 + at), np.append(1.0, sign)
@@ -132,15 +132,15 @@ class FactorReport:
             else:
                 theta = np.concatenate([found.intercept[..., None], found.coef], axis=2)
                 table = draws_table(theta, level) | convergence(theta)
-            tables.append(np.stack(list(table.values()), axis=1))
-            index.append(("intercept", "", label))
-            index += [("coef", name, label) for name in factors[j * K : (j + 1) * K]]
+            own = [("coef", name, label) for name in factors[j * K : (j + 1) * K]]
+            add(table, [("intercept", "", label), *own])
         for k, factor in enumerate(factors):
             table, found = gaussian_table(means[:, k], self.std[:, k], level), parts[k // K]
             if found is not None:
                 table |= convergence(found.A[..., k % K])
             order = np.argsort(-np.abs(means[:, k] / self.columns.scale), kind="stable")
-            tables.append(np.stack(list(table.values()), axis=1)[order])
-            index += [("loading", factor, name) for name in texts[order]]
-        where = pd.MultiIndex.from_tuples(index, names=["parameter", "factor", "name"])
-        return pd.DataFrame(np.vstack(tables), index=where, columns=list(table))
+            add(
+                {name: values[order] for name, values in table.items()},
+                [("loading", factor, str(names[i])) for i in order],
+            )
+        return pd.concat(frames)

@@ -1,4 +1,4 @@
-"""Reports of kernel models: the kernel, its draws, draws of the function, and vectors."""
+"""Reports of kernel models: the kernel, its draws, and draws of the function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..kernels import Precomputed, Scaled
 from ..predictive.fitted import BinaryModel
 from .arviz import Draws
 from .display import Inside
-from .tables import convergence, draws_table, gaussian_table, pandas_for, stacked
+from .tables import convergence, draws_table, pandas_for, stacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,48 +136,3 @@ def scale_names(inside: Inside) -> dict[str, str]:
         if is_one:
             out[name] = f"{part.replace('.', ' ')}length scale of {names[int(number[:-1])]}"
     return out
-
-
-@dataclass(frozen=True)
-class VectorReport:
-    """The vectors of all binary models with their weights; the first coefficient is the bias."""
-
-    machines: Sequence[
-        BinaryModel
-    ]  # one for two classes, else one per class; their columns are shared
-    classes: Array  # labels
-    support: Array  # (n_vectors,) training rows of the vectors
-
-    @property
-    def weights(self) -> Array:
-        """Posterior means, ``(machines, n_vectors)``; zero for vectors of other binary models."""
-        return np.stack([m.posterior.mean[1:] for m in self.machines])
-
-    @property
-    def intercepts(self) -> Array:
-        return np.array([m.posterior.mean[0] for m in self.machines])
-
-    def draws(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws of the weights, ``(n, n_vectors)`` or ``(n, n_classes, n_vectors)``."""
-        out = np.stack([m.posterior.sample(n, rng)[:, 1:] for m in self.machines], axis=1)
-        return out[:, 0] if len(self.machines) == 1 else out
-
-    def group(self, thetas: Sequence[Array]) -> Draws:
-        """Draws for ArviZ; the coordinate of a vector is its training row."""
-        group = {"intercept": [t[..., 0] for t in thetas]}
-        group["dual_coef"] = [t[..., 1:] for t in thetas]
-        dims: dict[str, list[str]] = {"intercept": [], "dual_coef": ["vector"]}
-        return group, dims, {"vector": self.support}
-
-    def summary(self, level: float) -> Any:
-        """Weights with standard deviations and intervals as a data frame, largest first."""
-        pd = pandas_for("summary")
-        names = [""] if len(self.machines) == 1 else [f" {k}" for k in self.classes]
-        table: dict[str, Array] = {}
-        for name, machine in zip(names, self.machines, strict=True):
-            mean, sd = machine.posterior.mean[1:], np.sqrt(machine.posterior.variance()[1:])
-            own = gaussian_table(mean, sd, level)
-            heads = ("weight", "sd", "lower", "upper")
-            table |= {f"{head}{name}": x for head, x in zip(heads, own.values(), strict=True)}
-        frame = pd.DataFrame(table, index=pd.Index(self.support, name="row"))
-        return frame.iloc[np.argsort(-np.abs(self.weights).max(axis=0), kind="stable")]
