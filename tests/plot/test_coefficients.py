@@ -77,11 +77,6 @@ def test_what_to_install(vb, monkeypatch):
         CoefficientDisplay.from_estimator(vb)
 
 
-def test_representations_are_short():
-    many = CoefficientDisplay([f"column {k}" for k in range(50)], np.zeros(50), xlabel="x" * 100)
-    assert repr(many) == f"CoefficientDisplay(names=<50>, mean=<50>, xlabel='{'x' * 56}...)"
-
-
 def test_effects_are_drawn_by_size():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((200, 3)), columns=list("abc"))

@@ -13,6 +13,7 @@ import typer
 
 from ..data.cleaning import lacking
 from ..data.storage import Record
+from ..html_report.scores import predict as predictions_of
 from ..inspection.display import Inside
 from .printing import show_predictions
 from .tables import READERS, as_numbers, check_writable, read_table, without_formulas, write_table
@@ -73,24 +74,23 @@ def predictions(
     groups = group_labels(table, record.groups)
     options = {} if groups is None else {"groups": groups}
     frame = pd.DataFrame({"prediction": estimator.predict(rows, **options)}, index=table.index)
-    proba, ends = estimator.predict_proba(rows, **options), None
-    if getattr(estimator, "inference", None) != "em":
-        ends = estimator.predict_interval(rows, level=level, **options)
+    found = predictions_of(estimator, rows, options, level)
     names = [str(label) for label in machine.classes_]
     columns = [f"p_{name}{end}" for name in names for end in ("", "_low", "_high")]
     # labels such as a and a_low would share a column
     form = "p_{name}_{end}" if len(set(columns)) == len(columns) else "{end}_p_{name}"
     for j, name in enumerate(names):
-        frame[f"p_{name}"] = proba[:, j]
-        for end, values in zip(("low", "high"), ends or ()):
-            frame[form.format(name=name, end=end)] = values[:, j]
+        frame[f"p_{name}"] = found.P[:, j]
+        if found.lower is not None and found.upper is not None:
+            frame[form.format(name=name, end="low")] = found.lower[:, j]
+            frame[form.format(name=name, end="high")] = found.upper[:, j]
     if estimator.fit_.left_out is not None:
         sets = estimator.predict_set(rows, coverage=coverage, allow_empty=False, **options)
         # as in CSV if a label contains the separator
         quoted = np.array(['"' + k.replace('"', '""') + '"' if ";" in k else k for k in names])
         frame["set"] = [";".join(quoted[inside]) for inside in sets]
-        if estimator.machines_[0].posterior.has_spread and estimator._knows_novelty:
-            frame["novelty"] = estimator.novelty(rows, **options)
+    if found.novelty is not None:
+        frame["novelty"] = found.novelty
     numbers = frame.select_dtypes("floating").columns.drop("prediction", errors="ignore")
     frame[numbers] = frame[numbers].map(lambda value: float(f"{value:.6g}"))
     return frame

@@ -122,19 +122,15 @@ def is_pairwise(model: Any) -> bool:
 # Predictions
 
 
-def predict(model: Any, data: Rows, level: float | None) -> Predictions:
-    """Predictions of a model; with a ``level`` also intervals and novelty, if available."""
-    inside = Inside.of(model)
-    inner, X = inside.model, inside.rows(data.X)
-    # a fold may lack a class
-    place = np.eye(len(data.classes))[np.searchsorted(data.classes, inner.classes_)]
-    P = inner.predict_proba(X, **data.options) @ place
-    posterior = getattr(inner.machines_[0], "posterior", None)
-    if level is None or not (posterior is None or posterior.has_spread):
+def predict(model: Any, X: Any, options: dict[str, Any], level: float) -> Predictions:
+    """Predictions of an estimator at its rows, with intervals and novelty if available."""
+    P = model.predict_proba(X, **options)
+    posterior = getattr(model.machines_[0], "posterior", None)
+    if posterior is not None and not posterior.has_spread:
         return Predictions(P)
-    lower, upper = (end @ place for end in inner.predict_interval(X, level, **data.options))
-    known = inner.fit_.left_out is not None and inner._knows_novelty
-    return Predictions(P, lower, upper, inner.novelty(X, **data.options) if known else None)
+    lower, upper = model.predict_interval(X, level, **options)
+    known = model.fit_.left_out is not None and model._knows_novelty
+    return Predictions(P, lower, upper, model.novelty(X, **options) if known else None)
 
 
 def cross_validated(
@@ -194,10 +190,13 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array) -> tuple[Array, 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all rows has already warned
         new.fit(inner.X, inner.y, **options)
-        proba = {MODEL: predict(new, outer, None).P}
+        inside = Inside.of(new)
+        X, X_test = inside.rows(inner.X), inside.rows(outer.X)
+        proba = {MODEL: np.zeros((test.size, len(data.classes)))}  # a fold may lack a class
+        at = np.searchsorted(data.classes, new.classes_)
+        proba[MODEL][:, at] = inside.model.predict_proba(X_test, **outer.options)
         if not is_pairwise(model):
-            inside = Inside.of(new)
-            seen, unseen = (as_frame(inside.rows(part.X), inside) for part in (inner, outer))
+            seen, unseen = as_frame(X, inside), as_frame(X_test, inside)
             with threadpool_limits(1):  # boosting is slower with several threads
                 proba |= rivals(seen, unseen, inner)
     shares = np.bincount(inner.codes, inner.mass, minlength=len(data.classes)) + 0.5
@@ -229,11 +228,13 @@ def held_out(
     Of large tables at most ``most`` rows are used, or ``most_slow`` if the model is refitted and
     has a kernel or a sampler.
     """
-    inner = Inside.of(model).model
+    inside = Inside.of(model)
+    inner = inside.model
     if new:
         some = thinned(data.codes, most)
         part = data.take(some)
-        fitted, rows = predict(model, part, level), np.arange(some.size)
+        fitted = predict(inner, inside.rows(part.X), part.options, level)
+        rows = np.arange(some.size)
         shares = np.tile(inner.fit_.masses / inner.fit_.masses.sum(), (some.size, 1))
         proba = {MODEL: fitted.P, BASE: shares}
         return HeldOut(some, part.codes, np.zeros_like(rows), part.mass, rows, proba,
@@ -247,7 +248,8 @@ def held_out(
         if (found := cross_validated(model, data.take(some))) is None:
             return None
         found = replace(found, rows=some[found.rows], total=data.codes.size)
-    return replace(found, fitted=predict(model, data.take(found.rows), level))
+    part = data.take(found.rows)
+    return replace(found, fitted=predict(inner, inside.rows(part.X), part.options, level))
 
 
 def as_frame(X: Any, inside: Inside) -> Any:

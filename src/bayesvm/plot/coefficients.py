@@ -13,7 +13,6 @@ from ..inspection.display import Display, Inside, axes_for, machine_for
 from ..inspection.kernels import relevances
 
 Parts = tuple[Array, Array | None, Array | None]  # means, and interval ends if any
-NAMED = 40  # largest number of groups that are named on the axis
 
 
 @dataclass(repr=False)
@@ -50,11 +49,12 @@ def error_bars(mean: Array, lower: Array | None, upper: Array | None) -> Array |
 
 
 def draw_intervals(
-    ax: Any, names: Sequence[str], parts: Parts, style: dict[str, Any], downwards: bool = True
-) -> None:
+    ax: Any, names: Sequence[str], parts: Parts, style: dict[str, Any], downwards: bool = True,
+    most: int = 40,
+) -> None:  # fmt: skip
     """Means as points with error bars and names, first entry at the top.
 
-    Groups start at the bottom, and are named if there are few.
+    Groups start at the bottom, and are named if there are at most ``most``.
     """
     at = np.arange(len(names))
     style = {"fmt": "o", "markersize": 4 if downwards else 3} | style
@@ -63,7 +63,7 @@ def draw_intervals(
     ax.set_ylim(-0.5, len(at) - 0.5)
     if downwards:
         ax.invert_yaxis()
-    if downwards or len(names) <= NAMED:
+    if downwards or len(names) <= most:
         ax.set_yticks(at, names)
     else:
         ax.set_yticks([])

@@ -32,16 +32,12 @@ def draw_classes(ax: Any, rows: Array, hit: Any, labels: Any = ("", "")) -> None
         ax.scatter(*rows[of].T, label=str(label), **style)
 
 
-def wrong_signed(estimator: Any, y: Any) -> np.ndarray:
-    """Whether each vector's weight has the sign of the other class, for two classes."""
-    machine = Inside.of(estimator).model
-    if not (hasattr(machine, "support_") and hasattr(machine, "dual_coef_")):
-        raise ValueError(
-            "estimator must keep support_ and dual_coef_, as PCVC, RVC and SVC do, alone or as the "
-            f"last step of a pipeline; got {type(machine).__name__}."
-        )
-    hit = np.asarray(y)[machine.support_] == machine.classes_[1]
-    return np.where(hit, 1, -1) * np.ravel(machine.dual_coef_) < 0
+def draw_proba(ax: Any, grid: Any, proba: Array, label: str, style: dict[str, Any]) -> None:
+    """Shades of probability with their scale, and the line of probability one half."""
+    shades = ax.contourf(*grid, proba, **({"cmap": "RdBu_r"} | style))
+    ax.figure.colorbar(shades, ax=ax, label=label)
+    if proba.min() < 0.5 < proba.max():
+        ax.contour(*grid, proba, [0.5], colors="k")
 
 
 @dataclass(repr=False)
@@ -121,14 +117,11 @@ class DecisionBandDisplay(Display):
     def plot(self, ax: Any = None, **kwargs: Any) -> DecisionBandDisplay:
         """Draw the line of probability one half; hatch where the interval contains one half."""
         ax = axes_for(self, ax)
-        style = {"cmap": "RdBu_r", "alpha": 0.7, "levels": np.linspace(0, 1, 11)} | kwargs
-        shades = ax.contourf(self.x, self.y, self.proba, **style)
-        ax.figure.colorbar(shades, ax=ax, label=f"probability of {self.label}")
+        style = {"alpha": 0.7, "levels": np.linspace(0, 1, 11)} | kwargs
+        draw_proba(ax, (self.x, self.y), self.proba, f"probability of {self.label}", style)
         if self.open_ is not None:
             band = self.open_.astype(float)
             ax.contourf(self.x, self.y, band, [0.5, 1.5], colors="none", hatches=["///"])
-        if self.proba.min() < 0.5 < self.proba.max():
-            ax.contour(self.x, self.y, self.proba, [0.5], colors="k")
         if self.rows is not None:
             colour = {"color": "0.3"} if self.hit is None else {"c": self.hit, "cmap": "RdBu_r"}
             ax.scatter(*self.rows.T, s=18, edgecolors="k", linewidths=0.6, **colour)
@@ -180,31 +173,24 @@ class FactorScoreDisplay(Display):
             first, second = np.argsort(-model.factor_relevance_)[:2]
             factors = int(first), int(second)
         scores = np.asarray(model.transform(inside.rows(X)))[:, factors]
-        grid, proba = sides(scores, 0.1, cells), np.empty((cells, cells))
-        for i, height in enumerate(grid[1]):  # line by line: rows may be very wide
-            at = np.zeros((cells, K))
-            at[:, factors[0]], at[:, factors[1]] = grid[0], height
-            rows = model.inverse_transform(at)
-            if hasattr(model, "feature_names_in_"):
-                rows = pandas_for("FactorScoreDisplay").DataFrame(
-                    rows, columns=model.feature_names_in_
-                )
-            proba[i] = model.predict_proba(rows)[:, 1]
+        grid, at = sides(scores, 0.1, cells), np.zeros((cells**2, K))
+        at[:, factors] = net(grid, scores)
+        rows = model.inverse_transform(at)
+        if hasattr(model, "feature_names_in_"):
+            rows = pandas_for("FactorScoreDisplay").DataFrame(rows, None, model.feature_names_in_)
+        proba = model.predict_proba(rows)[:, 1].reshape(cells, cells)
         hit = np.asarray(y) == model.classes_[1]
         return cls(scores, hit, grid, proba, factors, tuple(model.classes_)).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> FactorScoreDisplay:
         """Draw; further arguments go to ``Axes.contourf``, which draws the band."""
         ax = axes_for(self, ax)
-        levels = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0]
-        style: dict[str, Any] = {"levels": levels, "cmap": "RdBu_r", "alpha": 0.35} | kwargs
-        band = ax.contourf(*self.grid, self.proba, **style)
-        ax.contour(*self.grid, self.proba, levels=[0.5], colors="black", linewidths=1.0)
+        style = {"levels": [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0], "alpha": 0.35} | kwargs
+        label = f"P({self.classes[1]}), other factors at zero"
+        draw_proba(ax, self.grid, self.proba, label, style)
         draw_classes(ax, self.scores, self.hit, self.classes)
         ax.set(xlabel=f"factor {self.factors[0]}", ylabel=f"factor {self.factors[1]}")
         ax.legend(fontsize="small")
-        label = f"P({self.classes[1]}), other factors at zero"
-        ax.figure.colorbar(band, ax=ax, label=label)
         return self
 
 
@@ -249,28 +235,34 @@ class VectorDisplay(Display):
         search.
         """
         check_is_fitted(estimator)
+        machine = Inside.of(estimator).model
+        if not (hasattr(machine, "support_") and hasattr(machine, "dual_coef_")):
+            raise ValueError(
+                "estimator must keep support_ and dual_coef_, as PCVC, RVC and SVC do, alone or as "
+                f"the last step of a pipeline; got {type(machine).__name__}."
+            )
         points, y = np.asarray(X, dtype=float), np.asarray(y)
         if points.ndim != 2 or points.shape[1] != 2 or len(estimator.classes_) != 2:
             raise ValueError(
                 "a boundary is drawn for two columns and two classes; got X of shape "
                 f"{points.shape} and {len(estimator.classes_)} classes."
             )
-        machine = Inside.of(estimator).model
         if getattr(machine, "kernel", None) == "precomputed":
             raise ValueError(
                 "a boundary cannot be drawn for kernel='precomputed': the kernel is not known "
                 "between the rows. Give it as a function."
             )
-        last = np.max(getattr(machine, "support_", ()), initial=-1)
+        support = machine.support_
+        last = np.max(support, initial=-1)
         if len(points) != len(y) or last >= len(y):
             raise ValueError(
                 "X and y must be the rows that the machine was fitted to: it keeps row "
                 f"{last}, and X has {len(points)} rows, y {len(y)}."
             )
         hit, grid = y == estimator.classes_[1], sides(points, 0.05, size)
-        wrong = wrong_signed(estimator, y)
+        wrong = np.where(hit[support], 1, -1) * np.ravel(machine.dual_coef_) < 0
         values = estimator.decision_function(net(grid, X)).reshape(size, size)
-        return cls(points, hit, points[machine.support_], wrong, grid, values).plot(**kwargs)
+        return cls(points, hit, points[support], wrong, grid, values).plot(**kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> VectorDisplay:
         """Draw; further arguments go to ``Axes.contour``, which draws the boundary."""

@@ -12,7 +12,7 @@ from ..core.types import Array
 from ..data.tables import cells_of, column_names, column_of
 from ..inspection.arviz import codes_of, replicates
 from ..inspection.display import Display, Inside, axes_for, machine_for
-from ..inspection.tables import tails
+from ..inspection.tables import pandas_for, tails
 from .coefficients import error_bars
 
 
@@ -191,23 +191,21 @@ def _values(X: Any, by: Any, n: int) -> tuple[Any, str]:
 
 
 def _parts(values: Any, bins: int) -> tuple[list[str], list[Array]]:
-    """Names of parts of the rows, and the rows of each."""
-    values = np.asarray(values)
+    """Names of parts of the rows, by their values, and the rows of each."""
+    pd = pandas_for("PredictiveCheckDisplay")
+    values = pd.Series(np.asarray(values))
     try:
         numbers = values.astype(float)
     except (TypeError, ValueError):
-        known, code = np.unique(values.astype(str), return_inverse=True)
-        return known.tolist(), [np.flatnonzero(code == k) for k in range(len(known))]
-    edges = np.unique(numbers[~np.isnan(numbers)])
-    if edges.size > bins:
-        edges = np.unique(np.quantile(numbers[~np.isnan(numbers)], np.arange(1, bins) / bins))
-    code = np.searchsorted(edges, numbers)  # intervals include their upper edge
-    code[np.isnan(numbers)] = edges.size + 1
-    parts = [np.flatnonzero(code == k) for k in np.unique(code)]
-    names = []
-    for part in parts:
-        low, high = (f"{end(numbers[part]):.4g}" for end in (np.min, np.max))
+        rows = values.groupby(values.astype(str)).indices
+        return list(rows), list(rows.values())
+    many = numbers.nunique() > bins
+    code = pd.qcut(numbers, bins, labels=False, duplicates="drop") if many else numbers
+    names, parts = [], []
+    for _, part in numbers.groupby(code, dropna=False):
+        low, high = f"{part.min():.4g}", f"{part.max():.4g}"
         names.append("missing" if low == "nan" else low if low == high else f"{low} to {high}")
+        parts.append(part.index.to_numpy())
     return names, parts
 
 
