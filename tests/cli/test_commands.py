@@ -56,7 +56,7 @@ def test_reports(table, tmp_path):
     assert done.exit_code == 0, done.output
     assert "scored by the cross-validated predictions" in flat(done)
     held = load_with_record(model)[1].left_out
-    rows = pd.Series(held.proba["model"].argmax(axis=1) == held.codes)
+    rows = pd.Series(held.proba["this model"].argmax(axis=1) == held.codes)
     right = f"{100 * rows.mean():.1f}"
     assert re.search(rf"{right}\s%", page.read_text(encoding="utf-8"))  # as the fit has printed
     assert "Gradient boosting" in page.read_text(encoding="utf-8")

@@ -46,7 +46,7 @@ def test_one_run_lists_everything(messy):
     assert (record.target, record.id, record.keep) == ("cancelled", ("customer_id",), ("city",))
     assert record.findings[1:] == tuple(model[0].findings_)
     held = record.left_out
-    assert set(held.proba) == {"model", "logistic regression", "boosting", "base rate"}
+    assert set(held.proba) == {"this model", "logistic regression", "boosting", "base rate"}
     assert "gradient boosting, default settings" in text
     table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
     labels = table["cancelled"].iloc[held.rows]
@@ -56,10 +56,10 @@ def test_one_run_lists_everything(messy):
     losses = {
         name: metrics(held.codes, p, held.weights[None])[0, 0] for name, p in held.proba.items()
     }
-    assert losses["model"] < losses["base rate"]
+    assert losses["this model"] < losses["base rate"]
     alone = model[1].fit_.left_out  # by rows, not folds
     loss = np.average(-np.log(alone.proba), weights=alone.c)
-    assert losses["model"] == pytest.approx(loss, abs=0.03)
+    assert losses["this model"] == pytest.approx(loss, abs=0.03)
 
 
 def test_predictions_of_new_rows(messy, tmp_path):

@@ -15,9 +15,9 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..data.cleaning import TableCleaner
-from ..data.storage import LeftOutPredictions, Record, save, skops_io
+from ..data.storage import Record, save, skops_io
 from ..estimators.pipeline import Pipeline
-from ..html_report.scores import MODEL, Rows, cross_validated, thinned
+from ..html_report.scores import Rows, cross_validated, thinned
 from .predict import Data, check_columns
 from .printing import show_findings, show_held_out, show_model
 from .tables import read_table
@@ -174,10 +174,8 @@ def fit(
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"the model is in {path}, without its check") from None
             if held is not None:
-                proba = {"model" if name == MODEL else name: P for name, P in held.proba.items()}
-                at = positions[held.rows]
-                kept = LeftOutPredictions(at, held.codes, held.folds, held.weights, proba)
-                save(model, path, replace(record, left_out=kept))
+                in_table = replace(held, rows=positions[held.rows])
+                save(model, path, replace(record, left_out=in_table))
     if check:
         show_held_out(console, held)
     show_model(console, model, level)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import io
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -19,18 +20,33 @@ from .cleaning_columns import Finding
 from .formula_text import check_functions
 
 FORMAT = 2
+THIS_MODEL = "this model"  # its name beside others
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOutPredictions:
-    """Cross-validated predictions of training rows; each fit includes the cleaning."""
+class HeldOut:
+    """Out-of-sample predictions of rows of a table; each fit includes the cleaning."""
 
     rows: Array  # (n,), positions in the table
     codes: Array  # (n,), positions of the labels among the classes of the model
     folds: Array  # (n,), the fold in which each row was left out
     weights: Array  # (n,)
-    # (n, n_classes), by "model", "logistic regression" and "base rate"
-    proba: dict[str, Array] = field(default_factory=dict)
+    units: Array  # (n,), numbers of independent sampling units: rows, or groups of rows
+    proba: Mapping[str, Array]  # (n, n_classes), by this model and by others
+    total: int  # number of rows in the whole table
+    how: str = "folds"  # folds of rows, folds of "groups", or "new" rows
+    fitted: Any = None  # in-sample predictions of the same rows
+
+    @property
+    def P(self) -> Array:
+        """Probabilities by this model."""
+        return self.proba[THIS_MODEL]
+
+    def take(self, some: Array) -> HeldOut:
+        """Rows by their positions."""
+        names = ("rows", "codes", "folds", "weights", "units")
+        each: dict[str, Any] = {name: getattr(self, name)[some] for name in names}
+        return replace(self, proba={name: P[some] for name, P in self.proba.items()}, **each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +64,7 @@ class Record:
     level: float = 0.9  # posterior mass of intervals
     seconds: float = 0.0  # duration of the fit
     date: str = ""  # in UTC
-    left_out: LeftOutPredictions | None = None
+    left_out: HeldOut | None = None
 
 
 def skops_io() -> Any:

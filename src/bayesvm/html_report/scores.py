@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,10 +25,12 @@ from sklearn.utils import get_tags, resample
 from threadpoolctl import threadpool_limits
 
 from ..core.types import Array
+from ..data.storage import THIS_MODEL as MODEL
+from ..data.storage import HeldOut
 from ..inspection.display import Inside
 from ..inspection.tables import tails
 
-MODEL, BOOSTING, LOGISTIC, BASE = "this model", "boosting", "logistic regression", "base rate"
+BOOSTING, LOGISTIC, BASE = "boosting", "logistic regression", "base rate"
 METRICS = ("log_loss", "brier", "error", "auc")
 
 
@@ -77,32 +79,6 @@ class Predictions(NamedTuple):
     lower: Array | None = None
     upper: Array | None = None
     novelty: Array | None = None
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Out-of-sample predictions of rows."""
-
-    rows: Array  # their positions in the table
-    codes: Array  # classes by position
-    folds: Array  # the fold that left each row out
-    weights: Array
-    units: Array  # independent sampling units: rows, or groups of rows, by number
-    proba: Mapping[str, Array]  # by this model and baselines, (n, n_classes)
-    total: int  # number of rows in the whole table
-    how: str = "folds"  # folds of rows, folds of "groups", or "new" rows
-    fitted: Predictions | None = None  # in-sample predictions of the same rows
-
-    @property
-    def P(self) -> Array:
-        """Probabilities by this model."""
-        return self.proba[MODEL]
-
-    def take(self, some: Array) -> HeldOut:
-        """Rows by their positions."""
-        names = ("rows", "codes", "folds", "weights", "units")
-        each: dict[str, Any] = {name: getattr(self, name)[some] for name in names}
-        return replace(self, proba={name: P[some] for name, P in self.proba.items()}, **each)
 
 
 def thinned(codes: Array, most: int) -> Array:
@@ -203,7 +179,7 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array) -> tuple[Array, 
     return test, proba | {BASE: np.tile(shares / shares.sum(), (test.size, 1))}
 
 
-def recorded(held: Any, data: Rows | None) -> HeldOut | None:
+def recorded(held: HeldOut | None, data: Rows | None) -> HeldOut | None:
     """Predictions stored by ``bayesvm fit``; ``None`` if they belong to other rows."""
     if held is None or not held.rows.size:
         return None
@@ -214,9 +190,7 @@ def recorded(held: Any, data: Rows | None) -> HeldOut | None:
         or not np.array_equal(data.codes[held.rows], held.codes)
     ):
         return None
-    proba = {MODEL if name == "model" else name: P for name, P in held.proba.items()}
-    return HeldOut(held.rows, held.codes, held.folds, held.weights, np.arange(held.rows.size),
-                   proba, n)  # fmt: skip
+    return replace(held, units=np.arange(held.rows.size), total=n)
 
 
 def held_out(
