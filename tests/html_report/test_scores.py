@@ -8,8 +8,10 @@ import pytest
 from scipy.stats import beta
 from sklearn.metrics import auc, brier_score_loss, confusion_matrix, roc_auc_score
 
+from bayesvm.data.storage import THIS_MODEL as MODEL
+from bayesvm.data.storage import HeldOut
 from bayesvm.html_report import scores, tables
-from bayesvm.html_report.scores import BASE, MODEL, HeldOut, Rows
+from bayesvm.html_report.scores import BASE, Rows
 
 
 def held_out(n=200, K=2, seed=0, ties=False, weights=None):

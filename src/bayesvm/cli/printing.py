@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ..data.cleaning_columns import Finding, Levels, as_text, examples
-from ..html_report.scores import BOOSTING, HeldOut, Rows, scores
+from ..data.storage import HeldOut
+from ..html_report.scores import BOOSTING, Rows, scores
 from ..html_report.words import against, collapsed
 from ..inspection.display import Inside
 from ..inspection.kernels import scale_names

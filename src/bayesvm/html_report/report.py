@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..data.atomic import replace_file
+from ..data.storage import HeldOut
 from ..estimators.average import editable
 from ..inspection.display import Inside
 from ..inspection.kernels import scale_names
@@ -283,7 +284,7 @@ def add_columns(
         out.telling = tables.telling_rows(out.rows, table, held, top, names)
 
 
-def add_scores(out: Report, held: score.HeldOut, classes: Any, level: float) -> None:
+def add_scores(out: Report, held: HeldOut, classes: Any, level: float) -> None:
     """Scores, curves and their figures."""
     drawn, label = out.figures, class_name(classes)
     out.scores, out.folds = score.scores(held, level), score.by_fold(held)
@@ -332,7 +333,7 @@ def add_fit(out: Report, inside: Inside, record: Any, level: float) -> None:
 
 
 def add_facts(
-    out: Report, inside: Inside, data: score.Rows | None, held: score.HeldOut | None, record: Any,
+    out: Report, inside: Inside, data: score.Rows | None, held: HeldOut | None, record: Any,
     level: float,
 ) -> None:  # fmt: skip
     """The title, and other contents of the page by their names in the template."""

@@ -25,8 +25,7 @@ from sklearn.utils import get_tags, resample
 from threadpoolctl import threadpool_limits
 
 from ..core.types import Array
-from ..data.storage import THIS_MODEL as MODEL
-from ..data.storage import HeldOut
+from ..data.storage import THIS_MODEL, HeldOut
 from ..inspection.display import Inside
 from ..inspection.tables import tails
 
@@ -168,9 +167,9 @@ def one_fold(model: Any, data: Rows, train: Array, test: Array) -> tuple[Array, 
         new.fit(inner.X, inner.y, **options)
         inside = Inside.of(new)
         X, X_test = inside.rows(inner.X), inside.rows(outer.X)
-        proba = {MODEL: np.zeros((test.size, len(data.classes)))}  # a fold may lack a class
+        proba = {THIS_MODEL: np.zeros((test.size, len(data.classes)))}  # a fold may lack a class
         at = np.searchsorted(data.classes, new.classes_)
-        proba[MODEL][:, at] = inside.model.predict_proba(X_test, **outer.options)
+        proba[THIS_MODEL][:, at] = inside.model.predict_proba(X_test, **outer.options)
         if not is_pairwise(model):
             seen, unseen = as_frame(X, inside), as_frame(X_test, inside)
             with threadpool_limits(1):  # boosting is slower with several threads
@@ -210,7 +209,7 @@ def held_out(
         fitted = predict(inner, inside.rows(part.X), part.options, level)
         rows = np.arange(some.size)
         shares = np.tile(inner.fit_.masses / inner.fit_.masses.sum(), (some.size, 1))
-        proba = {MODEL: fitted.P, BASE: shares}
+        proba = {THIS_MODEL: fitted.P, BASE: shares}
         return HeldOut(some, part.codes, np.zeros_like(rows), part.mass, rows, proba,
                        data.codes.size, "new", fitted)  # fmt: skip
     if (found := recorded(kept, data)) is not None:
@@ -280,7 +279,7 @@ def scores(held: HeldOut, level: float = 0.9, repeats: int = 400) -> Any:
     frames = []
     for found in values.values():
         parts = (np.vstack([x[:1], np.quantile(x[1:], tails(level), axis=0)])
-                 for x in (found, found - values[MODEL]))  # fmt: skip
+                 for x in (found, found - values[THIS_MODEL]))  # fmt: skip
         frames.append(pd.DataFrame(np.vstack(list(parts)).T, METRICS, names))
     return pd.concat(frames, keys=values, names=["model", "metric"])
 

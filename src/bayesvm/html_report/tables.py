@@ -11,10 +11,11 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from ..core.types import Array
+from ..data.storage import HeldOut
 from ..estimators.average import average_at, contrasts, editable, effects_of, with_column
 from ..estimators.predictions import proba
 from ..inspection.display import Inside
-from .scores import HeldOut, Rows, auc, thinned
+from .scores import Rows, auc, thinned
 from .words import is_clear, short
 
 

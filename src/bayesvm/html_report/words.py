@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .scores import BASE, BOOSTING, LOGISTIC, MODEL
+from ..data.storage import THIS_MODEL
+from .scores import BASE, BOOSTING, LOGISTIC
 
 KINDS = {
     "BayesianLinearSVC": "a linear model",
@@ -186,7 +187,7 @@ def sentences(report: Any) -> list[str]:
         first += f" of which {percent(facts['shares'][k], 0)} are {classes[k]}"
     out = [first + "."]
     if scores is not None:
-        right, usual = (1 - scores.loc[(name, "error"), "value"] for name in (MODEL, BASE))
+        right, usual = (1 - scores.loc[(name, "error"), "value"] for name in (THIS_MODEL, BASE))
         # to a tenth: a difference of less than a percent is visible
         text = f"Accuracy on held-out rows is {percent(right)}; always guessing the most "
         text += f"frequent class gives {percent(usual)}. Its probabilities are "
@@ -244,14 +245,14 @@ def cards(report: Any) -> list[Card]:
         good = True if gap["difference_lower"] > 0 else None
         good = False if gap["difference_upper"] < 0 else good
         usual = f"{percent(1 - value[BASE, 'error'])} by the base rate"
-        out.append(Card("Accuracy", percent(1 - value[MODEL, "error"]), usual, good))
-        area = scores.loc[(MODEL, "auc")]
+        out.append(Card("Accuracy", percent(1 - value[THIS_MODEL, "error"]), usual, good))
+        area = scores.loc[(THIS_MODEL, "auc")]
         if np.isfinite(area["value"]):
             ends = f"{facts['level']} interval {area['lower']:.3f} to {area['upper']:.3f}"
             out.append(Card("AUC", f"{area['value']:.3f}", ends))
         good = {"better than": True, "worse than": False}.get(against(scores, BASE))
         usual = f"{value[BASE, 'log_loss']:.3f} by the base rate"
-        out.append(Card("Log loss", f"{value[MODEL, 'log_loss']:.3f}", usual, good))
+        out.append(Card("Log loss", f"{value[THIS_MODEL, 'log_loss']:.3f}", usual, good))
         frame = report.reliability
         gaps = (frame["predicted"] - frame["observed"]).abs()
         inside = frame["predicted"].between(frame["lower"], frame["upper"])
