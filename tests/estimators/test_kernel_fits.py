@@ -34,6 +34,16 @@ def test_a_rare_class_is_found():
     assert recall_score(truth, model.predict(new)) > 0.8
 
 
+def test_the_mode_of_more_rows_than_calibrate_the_link():
+    """Links are fitted to at most 20,000 rows; every row has a probability of support."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_500, 2))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(len(X)) > 0
+    model = BayesianSVC(inference="em", tune=False, n_inducing=20, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert model.support_.max() > 20_000
+
+
 @pytest.mark.parametrize("approximation", ["variational", "fitc"])
 @pytest.mark.parametrize("kind", ["function", "precomputed"])
 def test_the_bound_tunes_kernels_without_a_gradient_in_points(kind, approximation):

@@ -21,7 +21,6 @@ from ..gp.kernel_search import KernelSearch, cross_validate, search_kernel
 from ..gp.mcmc import Sampled, machine_from_chains
 from ..gp.models import (
     KernelFit,
-    TrainingMoments,
     columns_at_points,
     exact_binary_model,
     exact_process,
@@ -208,24 +207,22 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     model = settings.model(design)
     settings = replace(settings, fitc=settings.fitc and not ready.exact)
     if settings.rule == "sample" or (settings.fitc and isinstance(settings.scheme, Gibbs)):
-        machines, known = _fit_chains(ready, model, settings, run, rng)
+        machines, violation, moments = _fit_chains(ready, model, settings, run, rng)
     elif settings.fitc or settings.by_sites:
-        machines, known = _fit_sites(ready, model, settings, run)
+        machines, violation, moments = _fit_sites(ready, model, settings, run)
     else:
-        machines, known = _fit_columns(ready, model, settings, run)
+        machines, violation, moments = _fit_columns(ready, model, settings, run)
     support = np.zeros((n, len(machines)))
-    np.maximum.at(support, data.rows, known.support[rows.back])
-    moments = LooMoments(rows.codes, known.m, known.v, labels.effective)
+    np.maximum.at(support, data.rows, violation[rows.back])
     link = settings.link(moments)
     args = (machines, data.classes, data.masses)
     result = KernelFit(*args, stopped=run.stopped, link=link, support=support)
     return result.with_left_out(moments, far_variance(machines))
 
 
-Machines = tuple[list[BinaryModel], TrainingMoments]
-
-
-def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> Machines:
+def _fit_sites(
+    ready: Prepared, model: Model, settings: Settings, run: Run
+) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Variational fits with sites at the points, exact or through inducing points."""
     design, params = ready.design, settings.params
     about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
@@ -242,12 +239,12 @@ def _fit_sites(ready: Prepared, model: Model, settings: Settings, run: Run) -> M
     site = model.likelihood.expected
     fit = fit_sites(process, ready.labels, site, **until, watch=watch)
     link = (params["probability"], params["covariance"])
-    return machines_from_sites(process, ready.labels, model, fit, *link)
+    return machines_from_sites(process, ready.labels, ready.data.codes, model, fit, *link)
 
 
 def _fit_chains(
     ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
-) -> Machines:
+) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Gibbs sampling with FITC, or jointly with the kernel."""
     if run.path is not None:
         raise ValueError(
@@ -270,16 +267,22 @@ def _fit_chains(
         run,
         given["n_jobs"],
     )
-    machines, parts = [], []
+    machines, support, parts = [], [], []
     for y in ready.labels.Y.T:
         labels = replace(ready.labels, y=y)
-        machine, known = machine_from_chains(Sampled(process, X, labels, likelihood, prior), *how)
+        target = Sampled(process, X, labels, likelihood, prior)
+        machine, violation, loo = machine_from_chains(target, *how)
         machines.append(machine)
-        parts.append((known.support, known.m, known.v))
-    return machines, TrainingMoments(*(np.hstack(each) for each in zip(*parts, strict=True)))
+        support.append(violation)
+        parts.append(loo)
+    moments = LooMoments.of(parts)
+    assert moments is not None
+    return machines, np.stack(support, axis=1), moments
 
 
-def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) -> Machines:
+def _fit_columns(
+    ready: Prepared, model: Model, settings: Settings, run: Run
+) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Fit the linear model of whitened columns, by any scheme."""
     data, scheme, n, K = ready.data, settings.scheme, ready.data.c.size, model.width
     # as many coefficients as rows: an n-sized factor is smaller
@@ -308,7 +311,7 @@ def _fit_columns(ready: Prepared, model: Model, settings: Settings, run: Run) ->
             sd = np.sqrt(np.maximum(v + rows.extra, np.finfo(float).tiny))
             support.append(ndtr((1.0 - y * m) / sd))
     machines = [exact_binary_model(m) for m in machines] if dual else machines
-    return machines, TrainingMoments(np.stack(support, axis=1), moments.m, moments.v)
+    return machines, np.stack(support, axis=1), moments
 
 
 # ---------------------------------------------------------------------------------------------

@@ -41,7 +41,6 @@ from ..predictive.robust_covariance import RobustCovariance, factor
 from ..priors import Fixed
 from .evidence import LogNormal
 from .inducing import Whitened
-from .models import TrainingMoments
 from .posterior import InducingProcess, Process
 from .sites import Labels, Sites, fit_sites
 
@@ -243,8 +242,12 @@ def machine_from_chains(
     rng: np.random.Generator,
     watch: Watch = silent,
     n_jobs: int | None = None,
-) -> tuple[BinaryModel, TrainingMoments]:
-    """Run chains over f (and the kernel if it has a prior), started near the variational fit."""
+) -> tuple[BinaryModel, Array, LooMoments]:
+    """Run chains over f (and the kernel if it has a prior), started near the variational fit.
+
+    Returns the binary model, each training row's probability of violating the margin, and its
+    leave-one-out moments.
+    """
     labels, likelihood, level = target.labels, target.likelihood, target.process.level
     process = target.at(target.process.kernel.theta)
     near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
@@ -300,4 +303,4 @@ def machine_from_chains(
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)
-    return machine, TrainingMoments(*(x[:, None] for x in (support, *left_out)))
+    return machine, support, LooMoments(labels.y, *left_out, labels.effective)

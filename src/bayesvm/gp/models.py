@@ -40,15 +40,6 @@ class KernelFit(Fit):
     support: Array | None = None  # (n, machines), if all rows were in memory
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingMoments:
-    """Results of a fit at the training rows, for each binary model."""
-
-    support: Array  # (rows, machines), probabilities of violating the margin
-    m: Array  # (rows, machines), leave-one-out means
-    v: Array  # leave-one-out variances
-
-
 def whitened_model(design: Whitened, level: float, likelihood: Any) -> Model:
     """The process as a linear model: an intercept and whitened columns."""
     terms = Term("level", Intercept(), Fixed(1.0 / level)), Term("gp", design, Fixed(1.0))
@@ -190,12 +181,17 @@ class SharedCovariance(FullCovariance):
 def machines_from_sites(
     process: ExactProcess | InducingProcess,
     labels: Labels,
+    codes: Array,
     model: Model,
     fit: SiteFit,
     probability: str,
     covariance: str,
-) -> tuple[list[BinaryModel], TrainingMoments]:
-    """The binary models of all classes with their links, and moments at the training rows."""
+) -> tuple[list[BinaryModel], Array, LooMoments]:
+    """The binary models of all classes with their links, and results at the training rows.
+
+    These are probabilities of violating the margin, ``(rows, machines)``, and leave-one-out
+    moments; ``codes`` are the classes of the rows.
+    """
     likelihood, site = model.likelihood, model.likelihood.expected
     left_m, left_v = fit.leave_one_out(labels, site)
     M, v = fit.M[labels.at], fit.v[labels.at]
@@ -230,7 +226,7 @@ def machines_from_sites(
             made = ExactBinaryModel(**made.__dict__, alpha=fit.A[:, k], variance=variance)
         machines.append(made)
     support = ndtr((1.0 - labels.Y * M) / np.sqrt(v)[:, None])
-    return machines, TrainingMoments(support, left_m, left_v)
+    return machines, support, LooMoments(codes, left_m, left_v, labels.effective)
 
 
 def far_variance(machines: Sequence[BinaryModel]) -> float | None:
