@@ -282,11 +282,11 @@ def machine_from_chains(
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
     gone = np.minimum(labels.c, labels.unit)
     left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), gone)
+    loo = LooMoments(labels.y, *left_out, labels.effective)
     link = plain_link(probability, likelihood)
     if link is None:
-        link = CalibratedLink.fit(labels.y, *left_out, labels.effective)
-    held = LooMoments(labels.y, *left_out, labels.c)
-    by = factor(likelihood, held, f.mean(axis=1), f.var(axis=1), unit=labels.unit)
+        link = CalibratedLink.fit(*loo)
+    by = factor(likelihood, loo, f.mean(axis=1), f.var(axis=1), unit=labels.unit)
     worst = float(np.max(r_hat(compared)))
     machine = BinaryModel(
         model,
@@ -303,4 +303,4 @@ def machine_from_chains(
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)
-    return machine, support, LooMoments(labels.y, *left_out, labels.effective)
+    return machine, support, loo

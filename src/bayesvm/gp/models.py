@@ -207,15 +207,14 @@ def machines_from_sites(
         cov = SharedCovariance(fit.posterior.L / sd)
         mean = sd * (process.C.T @ fit.A)
     for k in range(len(fit.bounds)):
-        y, left_out, coef = labels.Y[:, k], (left_m[:, k], left_v[:, k]), Coef(mean[:, k], cov)
-        link = plain_link(probability, likelihood)
+        loo = LooMoments(labels.Y[:, k], left_m[:, k], left_v[:, k], labels.effective)
+        link, coef = plain_link(probability, likelihood), Coef(mean[:, k], cov)
         if link is None:
-            link = CalibratedLink.fit(y, *left_out, labels.effective)
+            link = CalibratedLink.fit(*loo)
         robust = None
         if covariance == "robust":
             rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
-            held = LooMoments(y, *left_out, labels.c)
-            by = width_factor(likelihood, held, M[:, k], v, rest, chosen=True, unit=labels.unit)
+            by = width_factor(likelihood, loo, M[:, k], v, rest, chosen=True, unit=labels.unit)
             robust = RobustCovariance(by)
         made = BinaryModel(
             model, GaussianPosterior(coef), State(coef, model.init()), link,
