@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bayesvm.data import encoding
-from bayesvm.data.encoding import Category, Encoding
+from bayesvm.data.levels import Category, find_levels
+from bayesvm.data.tables import Encoding
 
 nan = np.nan
 
@@ -135,12 +135,9 @@ def test_a_weight_of_two_is_the_row_twice_and_none_leaves_it_out():
     assert weighted.flagged == repeated.flagged == (0,)
 
 
-def test_only_the_most_frequent_levels_have_indicators(monkeypatch):
-    monkeypatch.setattr(encoding, "MOST_LEVELS", 2)
-    text = ["a"] * 3 + ["b"] + ["c"] * 2 + ["d"] * 4
-    code, X = learned(np.empty((10, 0)), {0: text})
-    assert code.categories[0].levels == ("a", "d")
-    np.testing.assert_array_equal(X[[0, 3, 4, 6], 0], [0, 0.5, 0.5, 1])  # rare: as if unknown
+def test_only_the_most_frequent_levels_have_indicators():
+    text = np.array(["a"] * 3 + ["b"] + ["c"] * 2 + ["d"] * 4)
+    assert find_levels(text, np.ones(10), "u", most=2) == ("a", "d")
 
 
 @pytest.mark.parametrize(

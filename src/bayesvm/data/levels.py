@@ -1,15 +1,17 @@
-"""Group labels and their integer codes."""
+"""Levels: of groups, with integer codes, and of categorical columns, with indicators."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import to_numpy
+from ..core.parameters import warn
 from ..core.types import Array
+from .cleaning_columns import Number, looks_like_dates
 
 
 class Placed(dict[str, Array]):
@@ -177,3 +179,80 @@ def _distinct(name: str, values: Array) -> Array:
             f"groups: the labels in '{name}' are of several kinds and cannot be compared; make "
             "them all strings or all numbers."
         ) from error
+
+
+# ---------------------------------------------------------------------------------------------
+# Categorical columns
+
+
+class Category(NamedTuple):
+    """A categorical column and its levels: one column for two levels, else one per level."""
+
+    column: int
+    levels: tuple[Any, ...]  # text, booleans or numbers, sorted; then None if cells are missing
+
+    @property
+    def width(self) -> int:
+        return 1 if len(self.levels) == 2 else len(self.levels)
+
+    @property
+    def scale(self) -> float:
+        """The unit in which the squared distance of two levels is 2.
+
+        This is also the mean squared distance of two rows in a standardised column.
+        """
+        return 0.5**0.5 if len(self.levels) == 2 else 1.0
+
+    def named(self, name: str) -> list[str]:
+        if self.levels == (False, True) and isinstance(self.levels[0], bool | np.bool_):
+            return [name]
+        levels = ["missing" if level is None else str(level) for level in self.levels]
+        return [f"{name}_{level}" for level in levels[-self.width :]]
+
+    def indicators(self, cells: Array, name: str) -> Array:
+        """Indicators of levels; an unknown level has the same distance to all levels."""
+        given = np.where(absent(cells), np.array(None), cells.astype(object)).tolist()
+        kinds = {isinstance(cell, str) for cell in given if cell is not None}
+        text = any(isinstance(level, str) for level in self.levels)
+        if kinds and text not in kinds:
+            was, now = ("text", "no text") if text else ("no text", "text")
+            raise ValueError(
+                f"column {name!r} held {was} in the training data and holds {now} now, so that no "
+                "level could match. Give it the type it had."
+            )
+        count = len(self.levels)
+        unit = np.vstack([np.eye(count), np.full(count, 0.5 if count == 2 else 0.0)])
+        at = {level: k for k, level in enumerate(self.levels)}
+        return unit[[at.get(cell, count) for cell in given], count - self.width :]
+
+
+FLAG = Category(0, (False, True))  # missing indicator
+
+
+def find_levels(
+    cells: Array, weights: Array, name: str, most: int = 100, nearly_all: float = 0.9
+) -> tuple[Any, ...]:
+    """The ``most`` frequent levels of a column, sorted, and None last if cells are missing.
+
+    Other levels are coded as unknown.  Warns if there are many levels that look like dates, numbers
+    or identifiers: more distinct values than a share ``nearly_all`` of the rows.
+    """
+    counted, is_missing = weights > 0, absent(cells)
+    known = counted & ~is_missing
+    mass: dict[Any, float] = {}
+    for cell, c in zip(cells[known].tolist(), weights[known].tolist(), strict=True):
+        mass[cell] = mass.get(cell, 0.0) + c
+    levels = sorted(mass, key=lambda level: (isinstance(level, str), level))
+    if len(levels) > most:
+        texts = [level.strip() for level in levels if isinstance(level, str)]
+        is_odd = texts and (looks_like_dates(texts) or Number.of(texts, np.ones(len(texts))))
+        if is_odd or len(levels) > nearly_all * known.sum():
+            warn(
+                f"column {name!r} has {len(levels)} different values, such as {levels[0]!r}, which "
+                "are taken for categories. If they are dates or numbers, put "
+                "bayesvm.TableCleaner() before the estimator, which reads them; if they name rows, "
+                "leave the column out."
+            )
+        frequent = set(sorted(levels, key=lambda k: -mass[k])[:most])
+        levels = [level for level in levels if level in frequent]
+    return (*levels, *([None] if np.any(counted & is_missing) else []))

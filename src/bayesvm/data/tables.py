@@ -1,9 +1,16 @@
-"""Reading of input tables: where rows are stored, categorical columns, conversion to numbers."""
+"""Reading of input tables: categorical columns, missing cells, conversion to numbers.
+
+A categorical column becomes indicators of its levels, or one column for two levels.  Missing cells
+of a numeric column are replaced by its mean, with an extra indicator column unless they are rare.
+All estimators read tables this way; an :class:`Encoding` stores what was learned from the training
+rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import date, time, timedelta
 from numbers import Integral, Number
 from typing import Any
@@ -17,9 +24,8 @@ from ..core import arrays
 from ..core.arrays import is_dask, kind_of
 from ..core.parameters import is_number, warn
 from ..core.types import Array
-from .encoding import Encoding
 from .labels import check_weights
-from .levels import absent
+from .levels import FLAG, Category, absent, find_levels
 from .sources import DaskRows
 
 MERGED_ROWS = 50_000  # equal rows are merged up to this number of rows
@@ -292,6 +298,145 @@ def split(X: Any, categories: Sequence[int]) -> tuple[Any, dict[int, Array]]:
     if hasattr(rows, "column_names"):  # of Arrow
         return rows.select(plain), cells
     return (rows.iloc[:, plain] if hasattr(rows, "iloc") else rows[:, plain]), cells
+
+
+# ---------------------------------------------------------------------------------------------
+# Encoding
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Encoding of a table as numeric columns, learned from training rows."""
+
+    count: int  # columns of the table
+    categories: tuple[Category, ...] = ()
+    fill: Array | None = None  # (count,), replaces missing numbers; None leaves them missing
+    flagged: tuple[int, ...] = ()  # numeric columns with a missing indicator
+
+    @classmethod
+    def learn(
+        cls,
+        numbers: Any,
+        cells: dict[int, Array],
+        weights: Array,
+        names: Sequence[str],
+        kept: Sequence[int] | None = (),
+        rare: float = 0.01,
+    ) -> Encoding:
+        """Learn levels and means from training rows.
+
+        ``numbers`` are the numeric columns, ``cells`` the categorical columns by position.  Missing
+        cells of the numeric columns ``kept`` stay missing (``None``: of all numeric columns), those
+        of others become the mean, with an indicator unless they are a smaller share than ``rare``.
+        """
+        c, count = weights, numbers.shape[1] + len(cells)
+        categories: tuple[Category, ...] = ()
+        for j, values in cells.items():
+            categories = (*categories, Category(j, find_levels(values, c, names[j])))
+        if kept is None or sparse.issparse(numbers):
+            return cls(count, categories)
+        plain = np.delete(np.arange(count), list(cells))
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.einsum("i,ij->j", c, numbers, dtype=float) / c.sum()
+        flagged: dict[bytes, int] = {}  # columns that are missing together share a flag
+        for k in np.flatnonzero(~np.isfinite(means)):
+            is_missing = np.isnan(numbers[:, k])
+            known = c[~is_missing].sum()
+            means[k] = (c[~is_missing] / known) @ numbers[~is_missing, k] if known else 0.0
+            if rare <= 1.0 - known / c.sum() < 1.0 and plain[k] not in kept:
+                flagged.setdefault(np.packbits(is_missing & (c > 0)).tobytes(), int(plain[k]))
+        fill = np.full(count, np.nan)
+        fill[plain] = means
+        fill[list(kept)] = np.nan
+        return cls(count, categories, fill, tuple(flagged.values()))
+
+    @property
+    def parts(self) -> list[tuple[int, Category | None, int]]:
+        """Columns of the table with their encoding (numbers, indicators, a flag) and its width."""
+        kinds: dict[int, Category | None] = dict.fromkeys(range(self.count))
+        for category in self.categories:
+            kinds[category.column] = category
+        parts: list[tuple[int, Category | None, int]] = []
+        for j, kind in kinds.items():
+            parts.append((j, kind, 1 if kind is None else kind.width))
+            if j in self.flagged:
+                parts.append((j, FLAG, 1))
+        return parts
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the encoded columns equal the columns of the table."""
+        return not (self.categories or self.flagged)
+
+    @property
+    def made(self) -> tuple[tuple[int, ...], ...]:
+        """Encoded columns of each column of the table."""
+        made: dict[int, tuple[int, ...]] = dict.fromkeys(range(self.count), ())
+        first = 0
+        for j, _, width in self.parts:
+            made[j] += tuple(range(first, first + width))
+            first += width
+        return tuple(made.values())
+
+    @property
+    def levels(self) -> list[tuple[int, ...]]:
+        """Encoded columns that are the indicators of all levels of one categorical column."""
+        made = self.made
+        return [made[each.column] for each in self.categories if each.width > 1]
+
+    @property
+    def groups(self) -> tuple[int, ...] | None:
+        """Index of the length scale of each encoded column; ``None`` if all are separate.
+
+        Indicators of one categorical column share a length scale.
+        """
+        parts, groups = self.parts, list[int]()
+        for k, (_, _, width) in enumerate(parts):
+            groups += [k] * width
+        return tuple(groups) if len(groups) > len(parts) else None
+
+    @property
+    def scales(self) -> Array | None:
+        """The unit of each indicator, NaN for numeric columns; None if there is no indicator."""
+        if self.is_plain:
+            return None
+        scales = list[float]()
+        for _, kind, width in self.parts:
+            scales += [np.nan if kind is None else kind.scale] * width
+        return np.array(scales)
+
+    def names(self, given: Sequence[str]) -> list[str]:
+        """Names of the encoded columns, from the column names of the table."""
+        names = list[str]()
+        for j, kind, _ in self.parts:
+            name = f"{given[j]}_missing" if kind is FLAG else str(given[j])
+            names += [name] if kind is None else kind.named(name)
+        return names
+
+    def group_names(self, given: Sequence[str]) -> list[str]:
+        """Names of the groups of encoded columns."""
+        each = self.parts
+        return [f"{given[j]}_missing" if kind is FLAG else str(given[j]) for j, kind, _ in each]
+
+    def codes(self, numbers: Any, cells: dict[int, Array], names: Sequence[str]) -> Any:
+        """Encoded columns of rows, which are given as in :meth:`learn`."""
+        if sparse.issparse(numbers):
+            return numbers
+        plain = np.delete(np.arange(self.count), list(cells))
+        is_missing = np.zeros((1, len(plain)), dtype=bool)
+        if self.fill is not None and numbers.size and np.isnan(numbers.min()):
+            is_missing = np.isnan(numbers)
+            numbers = np.where(is_missing, self.fill[plain].astype(numbers.dtype), numbers)
+        if self.is_plain:
+            return numbers
+        n, parts = numbers.shape[0], []
+        for j, kind, _ in self.parts:
+            if kind is not None and j in cells:
+                parts.append(kind.indicators(cells[j], names[j]))
+            else:
+                column = (numbers if kind is None else is_missing)[:, np.searchsorted(plain, j)]
+                parts.append(np.broadcast_to(column, n)[:, None])
+        return np.ascontiguousarray(np.hstack(parts, dtype=float))
 
 
 # ---------------------------------------------------------------------------------------------

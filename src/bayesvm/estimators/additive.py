@@ -14,10 +14,9 @@ from ..core.arrays import one_against_rest
 from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, rows_of_all_classes, tables
-from ..data.encoding import Encoding
 from ..data.labels import Training, check_weights
 from ..data.levels import Levels
-from ..data.tables import cells_of, check_no_cell_missing, find_categories
+from ..data.tables import Encoding, cells_of, check_no_cell_missing, find_categories
 from ..designs.groups import Layout, beside, learn_groups
 from ..inference import VB, Gibbs
 from ..inference.model import Model

@@ -31,8 +31,8 @@ from ..core.arrays import kind_of
 from ..core.parameters import check_draws, check_parameters, is_among, warn, warn_idle
 from ..core.types import Array
 from ..data import tables
-from ..data.encoding import Encoding
 from ..data.labels import SoftLabels, Training, labels_of
+from ..data.tables import Encoding
 from ..inference import Gibbs
 from ..inference.progress import Run, generator
 from ..inspection import arviz

@@ -258,10 +258,10 @@ def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterato
 def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State | None]:
     """States of the last fit to start from; ``None`` if the problem has another shape.
 
-    Empty without ``warm_start``, without a previous fit, or if the number of classes has changed.
+    Empty without a previous fit, or if the number of classes has changed.
     Hyperparameters are reused only if the prior is the same.
     """
-    fit = estimator.__dict__.get("fit_") if estimator.warm_start else None
+    fit = estimator.__dict__.get("fit_")
     if fit is None or (n_classes > 1 and len(fit.classes) != n_classes):
         return []
     starts = list[State | None]()

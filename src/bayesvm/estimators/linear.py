@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from ..core import arrays
 from ..core.types import Array, Term
 from ..data import Serial, tables
-from ..data.encoding import Encoding
 from ..data.labels import Training
+from ..data.tables import Encoding
 from ..designs import Intercept, fit_columns
 from ..designs.missing import incomplete
 from ..inference import SVI, Gibbs
@@ -533,7 +533,7 @@ class BayesianLinearSVC(LinearClassifier):
         run = self._run()
         data = self._fitting_rows(X, y, sample_weight, parts.scheme)
         problem = self._problem(data, parts)
-        starts = warm_starts(self, problem, len(data.classes))
+        starts = warm_starts(self, problem, len(data.classes)) if self.warm_start else []
         limit = None if self._models_missing else np.inf
         fit = fit_terms(run, problem, data, parts.scheme, starts, limit)
         if self._models_missing:

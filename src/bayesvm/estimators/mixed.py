@@ -367,7 +367,7 @@ class MixedSVC(GroupReports, LinearClassifier):
             slopes = sorted({j for part in effects for j in part.effects.slopes})
             tables.check_complete(inner(data.X), slopes, self._names())
         problem = self._problem(data, parts, effects)
-        starts = warm_starts(self, problem, len(data.classes))
+        starts = warm_starts(self, problem, len(data.classes)) if self.warm_start else []
         fit = fit_terms(run, problem, data, parts.scheme, starts)
         if self._models_missing:
             fit = self._with_cells(fit, problem, data.X)

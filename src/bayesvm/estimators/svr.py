@@ -170,7 +170,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             noise: Any = problem.model.likelihood
             noise = replace(noise, epsilon=choose_epsilon(problem, run.generator("tube")))
             problem = problem.with_likelihood(noise)
-        starts = warm_starts(self, problem, 1)
+        starts = warm_starts(self, problem, 1) if self.warm_start else []
         start = starts[0] if starts else None
         store = run.checkpoint(lambda: content(problem, problem.y, [start]))
         watch = Monitor(run, store and store.part("machine0"))

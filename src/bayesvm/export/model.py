@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from ..core.types import Array
 from ..data.atomic import replace_file
-from ..data.encoding import FLAG
+from ..data.levels import FLAG
 from ..designs import Basis, Intercept, Standardised
 from ..designs.input_warping import SAME
 from ..designs.missing import Incomplete
@@ -137,7 +137,7 @@ def _encoded(model: Any, graph: Graph, dtype: str) -> Columns:
     if model._allows_nan and encoding.fill is not None and at:
         X = np.where(missing, encoding.fill[list(at)], X)
     parts = []
-    for j, category in encoding._parts:
+    for j, category, _ in encoding.parts:
         if category is None or category is FLAG:
             parts.append((missing.cast() if category is FLAG else X)[at[j]])
             continue

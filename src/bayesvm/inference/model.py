@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -66,13 +67,12 @@ class Model:
 
     def __post_init__(self) -> None:
         priors, slices, latent, grouped, end = [], [], [], [], 0
-        effects = [term for term in self.terms if term.design.is_grouped]
-        if effects:
-            fixed = [term for term in self.terms if not term.design.is_grouped]
-            effects.sort(key=lambda term: term.design.width)
-            self.__dict__["terms"] = (*fixed, *effects)
+        terms, effects = list[Term](), list[Term]()
+        for term in self.terms:
+            (effects if term.design.is_grouped else terms).append(term)
+        terms += sorted(effects, key=attrgetter("design.width"))
         has_residual = has_gates = is_open = False
-        for k, (_, design, prior) in enumerate(self.terms):
+        for k, (_, design, prior) in enumerate(terms):
             priors.append(prior)
             slices.append(slice(end, end + design.width))
             end += design.width
@@ -84,6 +84,7 @@ class Model:
             has_gates |= prior.has_gates
             is_open |= prior.is_open
         self.__dict__.update(
+            terms=tuple(terms),
             priors=tuple(priors),
             slices=tuple(slices),
             width=end,
@@ -152,7 +153,7 @@ class Model:
     def each(self, states: States, coef: Coef) -> Iterator[tuple[Prior, Any, Own]]:
         """Prior, state of the prior and moments of the coefficients of each term."""
         var = coef.cov.diag()
-        for prior, s, where in self.parts(states):
+        for prior, s, where in zip(self.priors, states, self.slices, strict=True):
             blocks = coef.cov.blocks(where, prior.size) if prior.is_blocked else None
             yield prior, s, Own(coef.mean[where], var[where], blocks)
 
@@ -201,7 +202,7 @@ class Model:
     def precision(self, states: States) -> Precision:
         """E[P], ``(K,)``, or :class:`.Blocked` if a prior has a matrix."""
         d, blocks = np.zeros(self.slices[-1].stop), []
-        for prior, s, at in self.parts(states):
+        for prior, s, at in zip(self.priors, states, self.slices, strict=True):
             if prior.is_blocked:
                 blocks.append((at, prior.matrix(s)))
             else:

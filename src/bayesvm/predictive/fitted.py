@@ -301,7 +301,10 @@ class Fit:
 
     @property
     def converged(self) -> bool:
-        return all(m.converged for m in self.machines) and not self.stopped
+        converged = not self.stopped
+        for machine in self.machines:
+            converged = converged and machine.converged
+        return converged
 
     @property
     def bound(self) -> float:

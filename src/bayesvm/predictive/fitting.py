@@ -197,7 +197,7 @@ def select_ridge(
     state = evidence.fit(replace(subset, model=model, c=weight), rng).state
     learned_states = state.priors
 
-    if masses(subset.y, subset.copies).min() <= rows:
+    if masses(subset.y, subset.c / subset.unit).min() <= rows:
         factors = factors[1:]
     least, best, best_state = np.inf, list(problem.model.priors), state
     for k in sorted(factors, key=lambda k: abs(np.log(k / 4.0))):  # warm starts between neighbours
