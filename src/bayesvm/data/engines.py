@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import ContextDecorator
 from dataclasses import dataclass, field
-from functools import cache, partial, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
 from joblib import cpu_count
@@ -94,16 +95,37 @@ class Serial:
         return arrays.empty(rows, width, dtype)
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    """Libraries with thread pools; the search is slow and done once."""
-    return ThreadpoolController()
+class OneBlasThread(ContextDecorator):
+    """A context or decorator under which BLAS uses one thread.
+
+    Most products of a fit are small.  BLAS on all cores wastes processor time on them: ten times
+    as much on 16 cores, for a longer fit.  The limit is that of the process: it ends with the last
+    of the contexts that several threads may be in.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside = Lock(), 0
+        self.limit: Any = None
+
+    @cached_property
+    def libraries(self) -> ThreadpoolController:
+        """Libraries with thread pools; the search is slow and done once."""
+        return ThreadpoolController()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if not self.inside:
+                self.limit = self.libraries.limit(limits=1, user_api="blas")
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if not self.inside:
+                self.limit.restore_original_limits()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread."""
-    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limit
+one_blas_thread = OneBlasThread()
 
 
 @dataclass(frozen=True)
@@ -135,7 +157,7 @@ class Threads(Serial):
         workers, ahead = self.workers, deque[Future[Any]]()
         pool = ThreadPoolExecutor(workers)
         try:
-            with one_blas_thread():
+            with one_blas_thread:
                 for block in blocks:
                     own = entries(vectors, block.at) if vectors else ()
                     ahead.append(pool.submit(fn, block, *own))

@@ -14,6 +14,7 @@ from ..core.arrays import one_against_rest
 from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, block_rows, rows_of_all_classes, tables
+from ..data.engines import one_blas_thread
 from ..data.labels import Training, check_weights
 from ..data.levels import Levels
 from ..data.tables import Encoding, cells_of, check_no_cell_missing, find_categories
@@ -423,6 +424,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         model._used = used
         return model
 
+    @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveSVC:
         """Fit to rows ``X`` with labels ``y``.
 

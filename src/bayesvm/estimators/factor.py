@@ -28,6 +28,7 @@ from ..core.arrays import one_against_rest
 from ..core.parameters import SWITCH, check_rule
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, tables
+from ..data.engines import one_blas_thread
 from ..data.labels import Training, whole
 from ..designs import Intercept
 from ..factor_models.design import FactorScores
@@ -211,6 +212,7 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
 
     # ----- fitting
 
+    @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FactorSVC:
         """Fit to rows ``X`` with labels ``y``.
 

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..core.types import Array
 from ..data import block_rows, cut, tables
+from ..data.engines import one_blas_thread
 from ..data.labels import Training
 from ..gp.kernel_search import KernelSearch
 from ..gp.models import ExactBinaryModel, KernelFit, far_variance, joint_draws
@@ -215,6 +216,7 @@ class BayesianSVC(BayesianClassifier):
 
     # ----- fitting
 
+    @one_blas_thread
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianSVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -285,6 +287,7 @@ class BayesianSVC(BayesianClassifier):
         check.check_approximation(self.approximation, VB(), likelihood)
 
     @available_if(streamable)
+    @one_blas_thread
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, buffer: int = 2000
     ) -> BayesianSVC:

@@ -11,7 +11,6 @@ from scipy.special import ndtr
 from ..core import arrays
 from ..core.types import Array, Rows
 from ..data import Blocks, Serial, block_rows, cut, rows_of_all_classes
-from ..data.engines import one_blas_thread
 from ..data.labels import Training
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import levelled, warped
@@ -198,9 +197,8 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     else:
         inputs = input_columns(settings, rows)
         points = np.asarray(inputs.columns(rows.X))
-    with one_blas_thread():  # matrices have at most a thousand rows
-        every = settings.search.rows
-        design = learn_design(settings, rows, inputs, points, rng, run, every)
+    every = settings.search.rows
+    design = learn_design(settings, rows, inputs, points, rng, run, every)
     Y = np.stack(list(arrays.one_against_rest(rows.codes, len(data.classes))), axis=1)
     labels = Labels(Y, rows.c, rows.at, len(points), rows.unit * rows.copies)
     ready = Prepared(rows, points, labels, design, exact=design.Z is points)
@@ -339,13 +337,12 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
         )
     engine, blocks = in_blocks(params["engine"], data.X, p, params["n_jobs"], scheme)
     few = rows_of_all_classes(data.codes, 20_000, np.random.default_rng(0))
-    with one_blas_thread():  # more would block each other in the many small products
-        inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
-        inputs = inputs.with_units(settings.units)
-        X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
-        sample = merge(X, data.codes[few], data.c[few], units[few])
-        points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
-        design = learn_design(settings, sample, inputs, points, rng, run, n=n)
+    inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
+    inputs = inputs.with_units(settings.units)
+    X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
+    sample = merge(X, data.codes[few], data.c[few], units[few])
+    points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
+    design = learn_design(settings, sample, inputs, points, rng, run, n=n)
     # an exact mode needs more iterations than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype
@@ -368,8 +365,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
             f"[bayesvm] {n} rows, {model.width} columns in {model.dtype}: "
             f"{needed / 2**30:.2f} GiB, {what} ({allowed / 2**30:.2f} GiB allowed)"
         )
-    with one_blas_thread():
-        problem = problem.assembled() if needed <= allowed else problem
+    problem = problem.assembled() if needed <= allowed else problem
     machines, moments, _ = fit_models(run, problem, data.codes, len(data.classes), scheme)
     found = [replace(m, model=model) for m in machines]
     link = settings.link(moments) if moments is not None else None

@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from ..core import arrays
 from ..core.types import Array, Term
 from ..data import Serial, tables
+from ..data.engines import one_blas_thread
 from ..data.labels import Training
 from ..data.tables import Encoding
 from ..designs import Intercept, fit_columns
@@ -505,6 +506,7 @@ class BayesianLinearSVC(LinearClassifier):
 
     # ----- fitting
 
+    @one_blas_thread
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BayesianLinearSVC:
         """Fit to rows ``X`` with labels ``y``.
 
@@ -549,6 +551,7 @@ class BayesianLinearSVC(LinearClassifier):
         check.check_streamed(check.choose_parts(self, SVI()).likelihood)
 
     @available_if(streamable)
+    @one_blas_thread
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, buffer: int = 2000
     ) -> BayesianLinearSVC:

@@ -13,6 +13,7 @@ from ..core.arrays import inner, kind_of
 from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import tables
+from ..data.engines import one_blas_thread
 from ..data.levels import Levels, some_of
 from ..designs.groups import Effects, Grouped, Layout, beside, learn_groups
 from ..inference import SVI
@@ -311,6 +312,7 @@ class MixedSVC(GroupReports, LinearClassifier):
 
     # ----- fitting
 
+    @one_blas_thread
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> MixedSVC:

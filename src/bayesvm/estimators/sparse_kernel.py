@@ -16,6 +16,7 @@ from ..core.distributions import stream
 from ..core.parameters import SWITCH, check_rule, is_among, warn
 from ..core.types import Array, Coef, Term
 from ..data import Blocks, Serial, block_rows, tables
+from ..data.engines import one_blas_thread
 from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..gp.sites import Distinct, extent_of, merge
@@ -95,6 +96,7 @@ class VectorClassifier(BayesianClassifier):
     ) -> Result:  # fmt: skip
         """The binary models for a tuned kernel, with its amplitude."""
 
+    @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows ``X`` with labels ``y``.
 

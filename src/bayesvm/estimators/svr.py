@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..core.parameters import is_among
 from ..core.types import Array, Term
 from ..data import Serial, cut
+from ..data.engines import one_blas_thread
 from ..data.labels import Training, check_weights, read_numbers
 from ..designs import Intercept, fit_columns
 from ..inference import SVI, Gibbs
@@ -134,6 +135,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
 
     # ----- fitting
 
+    @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BayesianSVR:
         """Fit to rows ``X`` with targets ``y``.
 
