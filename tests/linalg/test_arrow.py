@@ -12,7 +12,7 @@ from bayesvm.inference.problem import gather
 from bayesvm.linalg.arrow import ArrowCovariance
 from bayesvm.linalg.columns import Arrow, scaled, squared
 from bayesvm.linalg.covariances import FullCovariance, covariance
-from bayesvm.linalg.forms import Bordered, sandwich
+from bayesvm.linalg.forms import Bordered, weighted_gram
 from bayesvm.linalg.spike_slab import integrated
 from bayesvm.priors import InverseWishart, Ridge
 
@@ -57,7 +57,7 @@ class Case:
         add_precision(self.matrix, self.P)
         self.M = self.A.T @ np.diag(self.w) @ self.A
         self.Sigma = frozen(np.linalg.inv(self.M + self.matrix))
-        self.S = sandwich(self.C, self.w, "arrow")
+        self.S = weighted_gram(self.C, self.w, "arrow")
         self.cov = covariance(self.S, self.P)
 
 
@@ -111,11 +111,11 @@ def test_sums(case):
     np.testing.assert_allclose(S.diag(), np.diag(case.M), atol=1e-12)
     np.testing.assert_allclose(S.rows(some), case.M[some], atol=1e-12)
     np.testing.assert_allclose((S * 3.0) @ np.eye(K), 3 * case.M, atol=1e-12)
-    parts = sandwich(case.C[:11], case.w[:11], "arrow") + sandwich(
+    parts = weighted_gram(case.C[:11], case.w[:11], "arrow") + weighted_gram(
         case.C[11:], case.w[11:], "arrow"
     )
     np.testing.assert_allclose(parts @ np.eye(K), case.M, atol=1e-12)
-    np.testing.assert_allclose(sandwich(case.C, case.w, "dense").M, case.M, atol=1e-12)
+    np.testing.assert_allclose(weighted_gram(case.C, case.w, "dense").M, case.M, atol=1e-12)
 
 
 def test_sums_through_gates(case):
@@ -182,7 +182,7 @@ def test_nothing_is_written_out():
     model = make_grouped(X, c, groups=[(grouped(0, G), Ridge())]).model
     C = model.rows(X).C
     assert isinstance(C, Arrow)
-    S = sandwich(C, c, "arrow")
+    S = weighted_gram(C, c, "arrow")
     assert S.E.size == 3 * G
     cov = covariance(S, model.precision(model.init()))
     assert cov.quad(C).shape == (n,)

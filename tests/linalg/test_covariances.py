@@ -12,7 +12,7 @@ from bayesvm.core.precision import scaled_cholesky
 from bayesvm.core.types import Rows
 from bayesvm.inference.problem import gather
 from bayesvm.linalg.covariances import Point, covariance
-from bayesvm.linalg.forms import sandwich
+from bayesvm.linalg.forms import weighted_gram
 
 
 def rows(n, K, seed=0):
@@ -26,9 +26,9 @@ C, W, P = rows(5, 8)  # more columns than rows, so that both forms have work to 
 Q = frozen(C.T @ np.diag(W) @ C + np.diag(P))
 SIGMA = frozen(np.linalg.inv(Q))
 COVARIANCES = {
-    "full": (covariance(sandwich(C, W, "dense"), P), SIGMA),
-    "dual": (covariance(sandwich(C, W, "factored"), P), SIGMA),
-    "diagonal": (covariance(sandwich(C, W, "diagonal"), P), np.diag(1 / np.diag(Q))),
+    "full": (covariance(weighted_gram(C, W, "dense"), P), SIGMA),
+    "dual": (covariance(weighted_gram(C, W, "factored"), P), SIGMA),
+    "diagonal": (covariance(weighted_gram(C, W, "diagonal"), P), np.diag(1 / np.diag(Q))),
 }
 GATE = frozen(np.array([1.0, 0.2, 0.5, 1.0, 0.9, 0.0, 0.3, 1.0]))
 every = pytest.mark.parametrize(("cov", "Sigma"), COVARIANCES.values(), ids=COVARIANCES)
@@ -84,7 +84,7 @@ def test_dual_form_of_gated_columns():
     M[np.diag_indices_from(M)] += GATE * (1 - GATE) * ((C**2).T @ W)
     expected = np.linalg.inv(M + np.diag(P))
     for form in ("dense", "factored"):
-        cov = covariance(sandwich(C, W, form).gated(GATE), P)
+        cov = covariance(weighted_gram(C, W, form).gated(GATE), P)
         np.testing.assert_allclose(cov.dense(), expected, rtol=1e-11, atol=1e-14)
         np.testing.assert_allclose(cov.quad(C), np.diag(C @ expected @ C.T), rtol=1e-11)
 
@@ -92,7 +92,7 @@ def test_dual_form_of_gated_columns():
 def test_dual_variance_never_turns_negative():
     """A row pinned by a weight of 1e16 has variance 1e-16, not what cancellation leaves."""
     w = np.array([1e16, 1.0, 1.0, 1.0, 1.0])
-    cov = covariance(sandwich(C, w, "factored"), P)
+    cov = covariance(weighted_gram(C, w, "factored"), P)
     assert (cov.quad(C) > 0).all()
     assert cov.quad(C)[0] < 1e-12
     assert (cov.diag() > 0).all()

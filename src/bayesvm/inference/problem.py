@@ -32,7 +32,7 @@ from ..core.types import Array, Block, Cells, Coef, Columns, Covariance, Hidden,
 from ..data import Blocks, DaskBlocks, Serial, balanced_rows, block_rows
 from ..likelihoods import Likelihood
 from ..linalg.columns import plain
-from ..linalg.forms import ByClass, corners, sandwich, summed_covariances
+from ..linalg.forms import ByClass, corners, summed_covariances, weighted_gram
 from .model import Latents, Model
 
 
@@ -323,9 +323,9 @@ def gram(rows: Rows, w: Array, form: str) -> Any:
     if w.ndim > 1:
         each = []
         for own in w.T:
-            each.append(sandwich(rows.C, own, form))
+            each.append(weighted_gram(rows.C, own, form))
         return ByClass(tuple(each))
-    S = sandwich(rows.C, w, form)
+    S = weighted_gram(rows.C, w, form)
     for where, cells in rows.V:
         S = S.plus(where, summed_covariances(cells, w, where.stop - where.start))
     return S

@@ -150,7 +150,7 @@ class Bordered:
         return Bordered(_gated(self.M, gate), self.E @ sparse.diags_array(gate), self.D)
 
 
-def sandwich(C: Columns, w: Array, form: str) -> Any:
+def weighted_gram(C: Columns, w: Array, form: str) -> Any:
     """``C' diag(w) C`` in the named form of S."""
     if form == "arrow":
         return Bordered.of(C, w)
