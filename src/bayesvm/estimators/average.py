@@ -186,7 +186,7 @@ def table_of(
                     post = machine.robust_covariance.posterior(machine.posterior, "effect_root")
                     cov = link.counted * np.asarray(link.cov)
                     error = error + np.einsum("ei,ij,ej->e", slopes[1], cov, slopes[1])
-                table["sd"] = np.sqrt(post.reported(S)[1] + error)
+                table["sd"] = np.sqrt(post.reported_moments(S)[1] + error)
                 gap = post.quantiles(S, tails(level)) - S @ post.mean
                 low, high = mean[:, k] + np.copysign(np.hypot(gap, z * np.sqrt(error)), z)
             table["lower"], table["upper"] = np.clip(low, *limits), np.clip(high, *limits)

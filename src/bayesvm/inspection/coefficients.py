@@ -30,7 +30,7 @@ def coefficient_table(
     post, draws = machine.reported, machine.draws
     table = {"mean": T @ post.mean + shift}
     if post.has_spread:
-        table["sd"] = np.sqrt(post.reported(T)[1])
+        table["sd"] = np.sqrt(post.reported_moments(T)[1])
         table["lower"], table["upper"] = post.quantiles(T, ends) + shift
     table |= more
     if draws is not None:

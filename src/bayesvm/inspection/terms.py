@@ -237,7 +237,7 @@ def _partial(machine: BinaryModel, X: Any, k: int, level: Array | None) -> tuple
         coef = post.coef if isinstance(post, GaussianPosterior) else drawn
         m, v = moments(Rows(C, 0.0, V), coef)
     else:
-        m, v = post.reported(C)
+        m, v = post.reported_moments(C)
     if k in model.grouped:  # groups not seen in training
         v = v + model.terms[k].design.absent(X, machine.spread(k))
     return m, np.broadcast_to(v, m.shape)

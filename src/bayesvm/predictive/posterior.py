@@ -39,7 +39,9 @@ class Posterior(Protocol):
     def variance(self) -> Array: ...
     def covariance(self, where: slice | None = None) -> Array: ...  # of a slice of the coefficients
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
-    def reported(self, C: Columns) -> tuple[Array, Array]: ...  # with the reported covariance
+    def reported_moments(
+        self, C: Columns
+    ) -> tuple[Array, Array]: ...  # with robust covariance
     def quantiles(
         self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
     ) -> Array: ...  # extra: variance of f outside theta
@@ -80,7 +82,7 @@ class GaussianPosterior:
         m, v = moments(Rows(C), self.coef)
         return m, self.scale * v + 0.0 * m  # in the array library of m
 
-    def reported(self, C: Columns) -> tuple[Array, Array]:
+    def reported_moments(self, C: Columns) -> tuple[Array, Array]:
         return self.moments(C)
 
     def blocks(self, where: slice, r: int) -> Array:
@@ -88,7 +90,7 @@ class GaussianPosterior:
         return self.scale * self.coef.cov.blocks(where, r)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
-        m, v = self.reported(C)
+        m, v = self.reported_moments(C)
         return m + np.sqrt(v + extra) * ndtri(np.array(levels))[:, None]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
@@ -173,7 +175,7 @@ class CentredPosterior(GaussianPosterior):
         own = self.coef.cov.blocks(where, r)
         return self._centred(own, (coef.cov.blocks(where, r) for coef in self.every))
 
-    def reported(self, C: Columns) -> tuple[Array, Array]:
+    def reported_moments(self, C: Columns) -> tuple[Array, Array]:
         m, v = self.moments(C)
         return m, self._centred(v, (moments(Rows(C), coef)[1] for coef in self.every))
 
@@ -221,7 +223,7 @@ class DrawsPosterior:
         T = C @ self.root.T
         return C @ self.mean, np.einsum("ij,ij->i", T, T)
 
-    def reported(self, C: Columns) -> tuple[Array, Array]:
+    def reported_moments(self, C: Columns) -> tuple[Array, Array]:
         return self.moments(C)
 
     def quantiles(self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0) -> Array:
@@ -292,7 +294,7 @@ class PointPosterior:
         m = C @ self.mean
         return m, np.zeros_like(m)
 
-    def reported(self, C: Columns) -> tuple[Array, Array]:
+    def reported_moments(self, C: Columns) -> tuple[Array, Array]:
         return self.moments(C)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
