@@ -34,11 +34,11 @@ def test_leave_one_out_is_explicit_removal(weights):
     c = np.ones_like(c) if weights == "one" else c
     assert weights == "one" or set(c) == {0.5, 1.0, 2.0}
     m, v = gaussian(C, c * w, c * b, P)
-    gone = np.minimum(c, 1.0)
-    found = leave_one_out(m, v, site(w, b - w * m), gone)
+    removed = np.minimum(c, 1.0)
+    found = leave_one_out(m, v, site(w, b - w * m), removed)
     for i in range(len(m)):
         rest = c.copy()
-        rest[i] -= gone[i]
+        rest[i] -= removed[i]
         mean, var = gaussian(C, rest * w, rest * b, P)
         assert found[0][i] == pytest.approx(mean[i], rel=1e-10)
         assert found[1][i] == pytest.approx(var[i], rel=1e-10)

@@ -164,11 +164,11 @@ class FactorCovariance:
 
     def given(self, Z: Array) -> tuple[Array, Array]:
         """Rows with missing entries at their conditional mean, and the conditional variances."""
-        gone = np.isnan(Z)
-        z, cov = self.scores(Z, 1.0 - gone)
+        is_missing = np.isnan(Z)
+        z, cov = self.scores(Z, 1.0 - is_missing)
         spread = np.einsum("nij,di,dj->nd", cov, self.L, self.L, optimize=True)
-        mean = np.where(gone, self.mean + z @ self.L.T, Z)
-        return mean, np.where(gone, self.psi + spread, 0.0)
+        mean = np.where(is_missing, self.mean + z @ self.L.T, Z)
+        return mean, np.where(is_missing, self.psi + spread, 0.0)
 
 
 @dataclass(frozen=True)

@@ -77,12 +77,12 @@ class Missing(Incomplete):
 
     def cells(self, X: Any, C: Array) -> tuple[Cells, ...]:
         """Missing entries, initialised with the mean and standard deviation of their column."""
-        gone = np.isnan(C)
-        number = gone.sum(axis=1)
+        is_missing = np.isnan(C)
+        number = is_missing.sum(axis=1)
         found = []
         for m in np.unique(number[number > 0]):
             rows = np.flatnonzero(number == m)
-            columns = np.nonzero(gone[rows])[1].reshape(-1, m)
+            columns = np.nonzero(is_missing[rows])[1].reshape(-1, m)
             cov = np.eye(m) * self.spread[columns][:, :, None] ** 2
             found.append(Cells(rows, columns, self.level[columns], cov))
         return tuple(found)
@@ -157,11 +157,11 @@ def incomplete(inner: Any, seen: Any, imputer: Any, X: Any, count: Array) -> Mis
     if level.size <= imputer.max_joint:
         return Missing(inner, level, spread, imputer)
     C, d = inner.columns(X), level.size
-    gone, Z = np.isnan(C), (C - level) / spread
+    is_missing, Z = np.isnan(C), (C - level) / spread
     params = FactorCovariance(np.zeros(d), np.empty((d, 0)), np.ones(d))
-    if gone.any():
+    if is_missing.any():
         params = imputer.learn(Z, count)
-    row, column = np.nonzero(gone)
-    mean, var = (x[gone] for x in params.given(Z))
+    row, column = np.nonzero(is_missing)
+    mean, var = (x[is_missing] for x in params.given(Z))
     cells = (row, column, mean * spread[column] + level[column], var * spread[column] ** 2)
     return Filled(inner, level, spread, params, cells)

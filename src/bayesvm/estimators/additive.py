@@ -124,21 +124,21 @@ class TermTable:
     def check_training(self, X: Array) -> None:
         """Refuse missing training cells of columns in two terms, and columns never observed."""
         self.check_complete(X)
-        gone, taken = np.isnan(X), set[int]()
+        is_missing, taken = np.isnan(X), set[int]()
         for (name, *_), where in zip(self.terms, self.reads, strict=True):
-            some = where[gone[:, where].any(axis=0)]
+            some = where[is_missing[:, where].any(axis=0)]
             for j in some:
                 if int(j) in taken:
                     raise ValueError(
                         f"term {name!r}: column {self.numbers[j]!r} has missing cells and is in "
                         "two terms, each of which would fill them in its own way; put it in one."
                     )
-                if gone[:, j].all():
+                if is_missing[:, j].all():
                     raise ValueError(
                         f"term {name!r}: column {self.numbers[j]!r} has no observed value at "
                         "all, so nothing can be learned of it. Drop it."
                     )
-            if some.size and (empty := int(gone[:, where].all(axis=1).sum())):
+            if some.size and (empty := int(is_missing[:, where].all(axis=1).sum())):
                 warn(f"term {name!r}: {empty} row(s) have every cell missing.")
             taken |= set(some.tolist())
 

@@ -267,15 +267,15 @@ class LinearClassifier(LinearReports, BayesianClassifier):
                 "missing='model' needs dense rows: the distribution of the columns would fill "
                 "sparse ones in. Give X.toarray(), or use missing='error'."
             )
-        gone = np.isnan(data.X)
-        never = np.flatnonzero(gone.all(axis=0))
+        is_missing = np.isnan(data.X)
+        never = np.flatnonzero(is_missing.all(axis=0))
         if never.size:
             raise ValueError(
                 f"{never.size} column(s) have no observed value at all (first: "
                 f"{', '.join(str(self._names()[j]) for j in never[:5])}), so nothing can be "
                 "learned of them. Drop them."
             )
-        if empty := int(gone.all(axis=1).sum()):
+        if empty := int(is_missing.all(axis=1).sum()):
             text = f"{empty} row(s) have every cell missing; they inform the intercept only."
             warnings.warn(text, UserWarning, stacklevel=3)
         return data.repeated() if isinstance(scheme, Gibbs) else data

@@ -280,8 +280,8 @@ def machine_from_chains(
         beside = chains.theta[:, ::every][:, : chains.f.shape[1]]
         compared = np.concatenate([chains.f, beside], axis=2)
     f = chains.f.reshape(-1, chains.f.shape[-1]).T[labels.at]  # (rows, draws)
-    gone = np.minimum(labels.c, labels.unit)
-    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), gone)
+    removed = np.minimum(labels.c, labels.unit)
+    left_out = leave_one_out_draws(f, likelihood.log_prob(labels.y[:, None], f), removed)
     loo = LooMoments(labels.y, *left_out, labels.effective)
     link = plain_link(probability, likelihood)
     if link is None:

@@ -266,8 +266,8 @@ class SiteFit:
         now = labels.total(labels.c[:, None] * local.w)
         share = np.divide(self.w[:, None], now, out=np.ones_like(now), where=now > 0.0)
         local = local._replace(w=local.w * share[labels.at])
-        gone = np.minimum(labels.c, labels.unit)  # the weight that leave-one-out subtracts
-        m, v = leave_one_out(m, v - rest, local, gone[:, None])
+        removed = np.minimum(labels.c, labels.unit)  # the weight that leave-one-out subtracts
+        m, v = leave_one_out(m, v - rest, local, removed[:, None])
         return m, v + rest
 
 

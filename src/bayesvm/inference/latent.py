@@ -47,7 +47,7 @@ class LatentRows(NamedTuple):
     hidden: tuple[Hidden, ...]  # one for each term with latent entries
 
     @property
-    def gone(self) -> Array:
+    def removed(self) -> Array:
         """The weight that leaving one row out removes."""
         return np.minimum(self.c, self.unit)
 

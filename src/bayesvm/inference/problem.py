@@ -109,7 +109,7 @@ class Problem:
         return self.c / self.unit
 
     @property
-    def gone(self) -> Array:
+    def removed(self) -> Array:
         """The weight that leaving one row out removes."""
         return np.minimum(self.c, self.unit)
 

@@ -256,17 +256,17 @@ class MissingDisplay(Display):
         """Draw for rows ``X``, whose labels are not used, and an estimator with ``impute``."""
         inside = Inside.fitted(estimator, "impute")
         mean, std = inside.model.impute(inside.rows(X))
-        gone = std > 0
-        patterns, counts = np.unique(gone, axis=0, return_counts=True)
+        is_missing = std > 0
+        patterns, counts = np.unique(is_missing, axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")
-        columns = range(gone.shape[1])
+        columns = range(is_missing.shape[1])
         return cls(
             inside.names(),
             patterns[order],
             counts[order],
-            [mean[~gone[:, j], j] for j in columns],
-            [mean[gone[:, j], j] for j in columns],
-            [std[gone[:, j], j] for j in columns],
+            [mean[~is_missing[:, j], j] for j in columns],
+            [mean[is_missing[:, j], j] for j in columns],
+            [std[is_missing[:, j], j] for j in columns],
         ).plot(**kwargs)
 
     @property

@@ -351,7 +351,7 @@ def left_out_classes(
     codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
     problem, rows, share = subset_of_classes(problem, codes)
     weight = effective(problem.c * share, problem.unit)
-    codes, gone, posts = codes[rows], problem.gone, [m.posterior for m in machines]
+    codes, removed, posts = codes[rows], problem.removed, [m.posterior for m in machines]
     inside = np.stack([problem.matvec(post.mean) for post in posts], axis=1)
     if weights is None:
         flat = [post.flat for post in posts if isinstance(post, DrawsPosterior)]
@@ -362,7 +362,7 @@ def left_out_classes(
             f = np.stack([np.asarray(C @ theta.T) for theta in thetas], axis=-1)  # (n, draws, K)
             n, draws, _ = f.shape
             logs = log_prob(np.repeat(codes[b.at], draws), f.reshape(-1, K)).reshape(n, draws)
-            parts.append([leave_one_out_draws(f[..., k], logs, gone[b.at]) for k in range(K)])
+            parts.append([leave_one_out_draws(f[..., k], logs, removed[b.at]) for k in range(K)])
         # of each block, (classes, two moments, rows)
         out_m, out_v = np.concatenate(parts, axis=2).transpose(1, 2, 0)
         return LooMoments(codes, out_m, out_v, weight), inside
@@ -371,7 +371,7 @@ def left_out_classes(
     m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
     g, w = expected(codes.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
     rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
-    out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), gone[:, None])
+    out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), removed[:, None])
     return LooMoments(codes, out_m, np.zeros_like(v) if point else out_v + rest, weight), inside
 
 

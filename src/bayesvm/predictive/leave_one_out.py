@@ -35,15 +35,15 @@ from scipy.special import softmax
 from ..core.types import Array, Local
 
 
-def leave_one_out(m: Array, v: Array, local: Local, gone: Array) -> tuple[Array, Array]:
-    r"""Leave-one-out moments of f at each row; ``gone`` is the weight that is left out.
+def leave_one_out(m: Array, v: Array, local: Local, removed: Array) -> tuple[Array, Array]:
+    r"""Leave-one-out moments of f at each row; ``removed`` is the weight that is left out.
 
     ``local`` are the likelihood contributions of unit weight.  Exact for fixed sites:
 
     .. math:: m_{-i} = m_i - \frac{v_i g_i}{1 - w_i v_i}, \qquad v_{-i} = \frac{v_i}{1 - w_i v_i}.
     """
-    rest = np.maximum(1.0 - gone * local.w * v, 1e-6)
-    return m - v * gone * local.g / rest, v / rest
+    rest = np.maximum(1.0 - removed * local.w * v, 1e-6)
+    return m - v * removed * local.g / rest, v / rest
 
 
 def effective(c: Array, unit: Array | float) -> Array:
@@ -70,9 +70,9 @@ def weighted_quantile(x: Array, c: Array, mass: Array | float) -> Array:
     return x[order][np.minimum(at, x.size - 1)]
 
 
-def leave_one_out_draws(f: Array, log_lik: Array, gone: Array) -> tuple[Array, Array]:
+def leave_one_out_draws(f: Array, log_lik: Array, removed: Array) -> tuple[Array, Array]:
     """Leave-one-out moments from draws of f, ``(n, draws)``, by importance weights 1/likelihood."""
-    weight = softmax(-gone[:, None] * log_lik, axis=1)
+    weight = softmax(-removed[:, None] * log_lik, axis=1)
     mean = np.einsum("ij,ij->i", weight, f)
     return mean, np.einsum("ij,ij->i", weight, (f - mean[:, None]) ** 2)
 

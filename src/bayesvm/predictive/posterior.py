@@ -39,9 +39,7 @@ class Posterior(Protocol):
     def variance(self) -> Array: ...
     def covariance(self, where: slice | None = None) -> Array: ...  # of a slice of the coefficients
     def moments(self, C: Columns) -> tuple[Array, Array]: ...
-    def reported_moments(
-        self, C: Columns
-    ) -> tuple[Array, Array]: ...  # with robust covariance
+    def reported_moments(self, C: Columns) -> tuple[Array, Array]: ...  # with robust covariance
     def quantiles(
         self, C: Columns, levels: tuple[float, ...], extra: Array | float = 0.0
     ) -> Array: ...  # extra: variance of f outside theta
@@ -97,14 +95,14 @@ class GaussianPosterior:
         return self.coef.mean + np.sqrt(self.scale) * self.coef.cov.sample(n, rng)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        y, gone = problem.y, problem.gone
+        y, removed = problem.y, problem.removed
         m, v = problem.moments(self.coef)
         local = problem.model.likelihood.expected(y, m, v)
         rest = problem.outside()
-        centre, left = leave_one_out(m, v - rest, local, gone)  # a row affects only coefficients
+        centre, left = leave_one_out(m, v - rest, local, removed)  # a row affects only coefficients
         if self.response is not None:
             reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
-            centre = leave_one_out(m, reach, local._replace(w=local.h), gone)[0]
+            centre = leave_one_out(m, reach, local._replace(w=local.h), removed)[0]
         m, v = centre, left + rest
         if problem.latents:
             for part in _incomplete(problem):
@@ -119,7 +117,7 @@ class GaussianPosterior:
         """
         model, coef = problem.model, self.coef
         new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
-        local = model.likelihood.expected(part.y, *moments(part.rows, coef)).times(part.gone)
+        local = model.likelihood.expected(part.y, *moments(part.rows, coef)).times(part.removed)
         variance: Any = coef.cov.quad(part.rows.C)
         rest, across = np.maximum(1.0 - local.w * variance, 1e-6), variance
         gap = plain(new.C) - plain(part.rows.C)
@@ -252,15 +250,15 @@ class DrawsPosterior:
         flat = flat[:: max(1, flat.shape[0] // max_draws)]
         parts = []
         size = max(1, HELD // flat.shape[0])
-        y, gone = problem.y, problem.gone
+        y, removed = problem.y, problem.removed
         for b in replace(problem.blocks, size=size):
             f = problem.rows(b).C @ flat.T
-            parts.append(leave_one_out_draws(f, lik.log_prob(y[b.at, None], f), gone[b.at]))
+            parts.append(leave_one_out_draws(f, lik.log_prob(y[b.at, None], f), removed[b.at]))
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
         pairs = self.pairs[:: max(1, len(self.pairs) // max_pairs)]
         for part in _incomplete(problem) if problem.latents else ():
             mean, var = by_pairs(problem.model, part.X, pairs)
-            log_weight = -part.gone * lik.log_mean(part.y, mean, var)
+            log_weight = -part.removed * lik.log_mean(part.y, mean, var)
             weight = np.exp(log_weight - logsumexp(log_weight, axis=0))
             m[part.at], v[part.at] = mixture(mean, var, weight)
         return m, v
@@ -298,10 +296,10 @@ class PointPosterior:
         return self.moments(C)
 
     def left_out(self, problem: Problem) -> tuple[Array, Array]:
-        y, gone = problem.y, problem.gone
+        y, removed = problem.y, problem.removed
         m, v = problem.moments(Coef(self.mean, self.curvature))
         local = problem.model.likelihood.expected(y, m, self.eps**2)
-        m, _ = leave_one_out(m, v, local, gone)
+        m, _ = leave_one_out(m, v, local, removed)
         return m, np.zeros_like(m)  # a point estimate has no variance
 
 
