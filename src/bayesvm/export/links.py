@@ -82,8 +82,8 @@ def _class_odds(logs: Columns, classes: int) -> Columns:
     """Log odds of each class from unnormalised log probabilities."""
     logs = logs - logsumexp(logs)
     first = logs.graph.add("ArgMax", logs, axis=1, keepdims=1) == np.arange(classes)
-    rest = np.where(first, -np.inf, logs)
-    return logs - np.where(first, logsumexp(rest), np.log1p(-np.exp(rest)))
+    others = np.where(first, -np.inf, logs)
+    return logs - np.where(first, logsumexp(others), np.log1p(-np.exp(others)))
 
 
 def _class_bands(low: Columns, middle: Columns, high: Columns, classes: int) -> Spread:

@@ -244,7 +244,7 @@ def _kernel(kernel: Any, A: Columns, Z: Array | None = None) -> Columns:
 
 def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
     """Mean and variance of f, the residual variance outside coefficients, and columns."""
-    model, post, rest = machine.model, machine.posterior, 0.0
+    model, post, residual = machine.model, machine.posterior, 0.0
     if isinstance(machine, ExactBinaryModel):
         design, level = model.terms[-1].design, level_of(model)
         inputs = _standardised(design.inputs, X)
@@ -252,16 +252,16 @@ def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
         prior, K = _kernel(design.kernel, inputs) + level, design.kernel(design.Z, design.Z)
         T = C @ _short_root(machine.variance.root.astype(float), K + level)
         v = np.maximum(prior - row_sum(T * T), 1e-12 * prior)
-        return C @ machine.alpha[:, None], v, rest, C
+        return C @ machine.alpha[:, None], v, residual, C
     columns = []
     for term in model.terms:
         columns.append(_columns(term.design, X))
         if term.design.has_residual:
             total = _kernel(term.design.kernel, _standardised(term.design.inputs, X))
-            rest = rest + np.maximum(total - row_sum(columns[-1] * columns[-1]), 0.0)
+            residual = residual + np.maximum(total - row_sum(columns[-1] * columns[-1]), 0.0)
     C = beside(columns)
     m = C @ post.mean[:, None]
-    return m, (_variance(post, C) if post.has_spread else 0.0 * m) + rest, rest, C
+    return m, (_variance(post, C) if post.has_spread else 0.0 * m) + residual, residual, C
 
 
 def _short_root(root: Array, K: Array, tolerance: float = 1e-6) -> Array:
@@ -289,7 +289,7 @@ def _variance(post: Any, C: Columns) -> Columns:
 
 def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
     """Quantiles of f with the reported covariance."""
-    machine, (m, v, rest, C) = fit.machines[k], part
+    machine, (m, v, residual, C) = fit.machines[k], part
     post = machine.posterior
     if machine.draws is not None:
         raise ValueError("intervals of draws are not in graphs; give level=None")
@@ -299,5 +299,5 @@ def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
     if isinstance(machine, ExactBinaryModel):
         v = v if machine.robust_covariance is None else machine.robust_covariance.by * v
     elif post is not machine.posterior:
-        v = post.scale * _variance(post, C) + rest
+        v = post.scale * _variance(post, C) + residual
     return Spread(*(m + np.sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])))

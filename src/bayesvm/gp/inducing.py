@@ -79,12 +79,12 @@ class Whitened(Design):
         The component of f that the columns do not explain is drawn from its prior.
         """
         C = self.columns(X)
-        rest = self.kernel(self.inputs.columns(X)) - C @ C.T
-        rest[np.diag_indices_from(rest)] += 1e-6 * float(np.mean(self.kernel.diag(self.Z)))
+        residual = self.kernel(self.inputs.columns(X)) - C @ C.T
+        residual[np.diag_indices_from(residual)] += 1e-6 * float(np.mean(self.kernel.diag(self.Z)))
         try:
-            root = cholesky(rest, lower=True, check_finite=False)
+            root = cholesky(residual, lower=True, check_finite=False)
         except np.linalg.LinAlgError:  # only rounding error is left
-            root = np.diag(np.sqrt(np.maximum(np.diag(rest), 0.0)))
+            root = np.diag(np.sqrt(np.maximum(np.diag(residual), 0.0)))
         return theta @ C.T + rng.standard_normal((len(theta), C.shape[0])) @ root.T
 
 
@@ -122,8 +122,8 @@ class Enough(NamedTuple):
         m, most = self.first, max(self.least, int(np.sqrt(self.limit**3 / self.n)))
         while True:
             Z = choose_points(rows, m, how, kernel, rng)
-            rest = InducingProcess.of(kernel, Z, self.X, 1.0).residual
-            if 0.5 * float(np.mean(self.w * rest)) <= self.tol:
+            residual = InducingProcess.of(kernel, Z, self.X, 1.0).residual
+            if 0.5 * float(np.mean(self.w * residual)) <= self.tol:
                 return Z
             if 4 * m > len(rows) and len(rows) <= self.limit:
                 return rows

@@ -213,8 +213,8 @@ def machines_from_sites(
             link = CalibratedLink.fit(*loo)
         robust = None
         if covariance == "robust":
-            rest = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
-            by = width_factor(likelihood, loo, M[:, k], v, rest, chosen=True, unit=labels.unit)
+            residual = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
+            by = width_factor(likelihood, loo, M[:, k], v, residual, chosen=True, unit=labels.unit)
             robust = RobustCovariance(by)
         made = BinaryModel(
             model, GaussianPosterior(coef), State(coef, model.init()), link,

@@ -216,8 +216,8 @@ class InducingProcess:
         C = np.empty((len(X), len(Z) + 1))
         C[:, 0] = np.sqrt(level)
         C[:, 1:] = solve_triangular(L, kernel(Z, X), lower=True, check_finite=False).T
-        rest = np.maximum(kernel.diag(X) - np.einsum("ij,ij->i", C[:, 1:], C[:, 1:]), 0.0)
-        own = (rest, np.zeros_like(rest)) if fitc else (np.zeros_like(rest), rest)
+        residual = np.maximum(kernel.diag(X) - np.einsum("ij,ij->i", C[:, 1:], C[:, 1:]), 0.0)
+        own = (residual, np.zeros_like(residual)) if fitc else (np.zeros_like(residual), residual)
         return InducingProcess(kernel, X, Z, L, C, *own, fitc)
 
     def given(self, w: Array) -> InducingPosterior:

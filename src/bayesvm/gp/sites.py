@@ -260,15 +260,15 @@ class SiteFit:
 
         Of a row with large leverage, at most the precision in the posterior can be removed.
         """
-        rest = np.broadcast_to(self.residual, self.v.shape)[labels.at][:, None]
+        residual = np.broadcast_to(self.residual, self.v.shape)[labels.at][:, None]
         m, v = self.M[labels.at], np.broadcast_to(self.v[labels.at][:, None], labels.Y.shape)
         local = site(labels.Y, m, v)
         now = labels.total(labels.c[:, None] * local.w)
         share = np.divide(self.w[:, None], now, out=np.ones_like(now), where=now > 0.0)
         local = local._replace(w=local.w * share[labels.at])
         removed = np.minimum(labels.c, labels.unit)  # the weight that leave-one-out subtracts
-        m, v = leave_one_out(m, v - rest, local, removed[:, None])
-        return m, v + rest
+        m, v = leave_one_out(m, v - residual, local, removed[:, None])
+        return m, v + residual
 
 
 def target_sites(m: Array, v: Array, labels: Labels, site: Site) -> Sites:

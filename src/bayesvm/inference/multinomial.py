@@ -137,17 +137,17 @@ class ClassModel(Model):
     def update(
         self, states: States, coef: Coef, method: str = "update", grow: float | None = None
     ) -> States:
-        made = []
+        new_states = []
         for prior, s, own in self.each(states, coef, grow):
-            made.append(getattr(prior, method)(s, own))
-        return self.spread(made)
+            new_states.append(getattr(prior, method)(s, own))
+        return self.spread(new_states)
 
-    def spread(self, made: Sequence[Any]) -> States:
+    def spread(self, new_states: Sequence[Any]) -> States:
         """States of all classes from the states of every term, one per class or one for all."""
-        rest, by_term = iter(made), []
+        remaining, by_term = iter(new_states), []
         for prior in self.priors:
             count = 1 if prior.is_pooled else self.classes
-            by_term.append(list(islice(rest, count)) * (self.classes // count))
+            by_term.append(list(islice(remaining, count)) * (self.classes // count))
         return tuple(zip(*by_term, strict=True))
 
     def bound(self, coef: Coef, states: States, latents: Any = ()) -> float:
@@ -321,9 +321,9 @@ def sweep(
         def visit(b: Block, y: Array, c: Array, k: int = k) -> Any:
             rows, random = read(b), stream(key[0], "rows", *key[1:], k, b.number)
             f = product(rows.C, thetas.T)
-            rest = softmax(np.delete(f, k, axis=1))[1]
+            log_others = softmax(np.delete(f, k, axis=1))[1]
             own = np.where(y == k, 1.0, -1.0)
-            return gather(rows, Logistic().draw(own, f[:, k] - rest, c, random), form)
+            return gather(rows, Logistic().draw(own, f[:, k] - log_others, c, random), form)
 
         sums = problem.engine.sum(visit, problem.blocks, problem.y, problem.c)
         cov = covariance(sums.S, P[k])

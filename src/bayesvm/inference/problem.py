@@ -217,7 +217,7 @@ class Problem:
         m, v = zip(*pairs, strict=True)
         return np.concatenate(m), np.concatenate(v)
 
-    def outside(self) -> Array | float:
+    def residual(self) -> Array | float:
         """Variance of f for every row that is not due to the coefficients."""
         if self.blocks.ready or not self.model.has_residual:
             return self.blocks.extra

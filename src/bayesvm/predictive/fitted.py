@@ -110,10 +110,11 @@ class BinaryModel:
         if robust.root is not None:
             plain, reported = (p.moments(rows.C)[1] for p in (self.posterior, self.reported))
             return m, v - plain + reported
-        rest = self.absent(X)  # also of latent entries, with coefficients at their means
+        residual = self.absent(X)  # also of latent entries, with coefficients at their means
         if self.model.is_latent:
-            rest = rest + latent_variance(rows, Coef(self.posterior.mean, Point(self.model.width)))
-        return m, rest + robust.by * (v - rest)
+            coef = Coef(self.posterior.mean, Point(self.model.width))
+            residual = residual + latent_variance(rows, coef)
+        return m, residual + robust.by * (v - residual)
 
     def quantiles(
         self, X: Any, levels: tuple[float, ...], rows: Rows | None = None, of_link: bool = False

@@ -370,9 +370,9 @@ def left_out_classes(
     coefs = [Coef(p.mean, p.curvature) if isinstance(p, PointPosterior) else p.coef for p in posts]  # type: ignore[attr-defined]
     m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
     g, w = expected(codes.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
-    rest = np.broadcast_to(problem.outside(), rows.size)[:, None]
-    out_m, out_v = leave_one_out(m, v - rest, Local(w, g, g, w), removed[:, None])
-    return LooMoments(codes, out_m, np.zeros_like(v) if point else out_v + rest, weight), inside
+    residual = np.broadcast_to(problem.residual(), rows.size)[:, None]
+    out_m, out_v = leave_one_out(m, v - residual, Local(w, g, g, w), removed[:, None])
+    return LooMoments(codes, out_m, np.zeros_like(v) if point else out_v + residual, weight), inside
 
 
 def against_rest(fit: Fit) -> Fit:

@@ -42,8 +42,8 @@ def leave_one_out(m: Array, v: Array, local: Local, removed: Array) -> tuple[Arr
 
     .. math:: m_{-i} = m_i - \frac{v_i g_i}{1 - w_i v_i}, \qquad v_{-i} = \frac{v_i}{1 - w_i v_i}.
     """
-    rest = np.maximum(1.0 - removed * local.w * v, 1e-6)
-    return m - v * removed * local.g / rest, v / rest
+    denominator = np.maximum(1.0 - removed * local.w * v, 1e-6)
+    return m - v * removed * local.g / denominator, v / denominator
 
 
 def effective(c: Array, unit: Array | float) -> Array:

@@ -395,9 +395,9 @@ def class_odds(logs: Array) -> Array:
     logs = logs - logsumexp(logs, axis=-1, keepdims=True)
     # all others are at most one half
     first = np.arange(logs.shape[-1]) == np.argmax(logs, axis=-1)[..., None]
-    rest = np.where(first, -np.inf, logs)
-    total = logsumexp(rest, axis=-1, keepdims=True)
-    return logs - np.where(first, total, np.log1p(-np.exp(rest)))
+    others = np.where(first, -np.inf, logs)
+    total = logsumexp(others, axis=-1, keepdims=True)
+    return logs - np.where(first, total, np.log1p(-np.exp(others)))
 
 
 def class_bands(logs: Array) -> Array:

@@ -98,12 +98,13 @@ class GaussianPosterior:
         y, removed = problem.y, problem.removed
         m, v = problem.moments(self.coef)
         local = problem.model.likelihood.expected(y, m, v)
-        rest = problem.outside()
-        centre, left = leave_one_out(m, v - rest, local, removed)  # a row affects only coefficients
+        residual = problem.residual()
+        # a row affects only coefficients
+        centre, left = leave_one_out(m, v - residual, local, removed)
         if self.response is not None:
-            reach = problem.moments(Coef(self.coef.mean, self.response))[1] - rest
+            reach = problem.moments(Coef(self.coef.mean, self.response))[1] - residual
             centre = leave_one_out(m, reach, local._replace(w=local.h), removed)[0]
-        m, v = centre, left + rest
+        m, v = centre, left + residual
         if problem.latents:
             for part in _incomplete(problem):
                 m[part.at], v[part.at] = self._without_label(problem, part)
@@ -119,13 +120,13 @@ class GaussianPosterior:
         new = predict_rows(model, part.X, tuple(each and each.params for each in problem.latents))
         local = model.likelihood.expected(part.y, *moments(part.rows, coef)).times(part.removed)
         variance: Any = coef.cov.quad(part.rows.C)
-        rest, across = np.maximum(1.0 - local.w * variance, 1e-6), variance
+        denominator, across = np.maximum(1.0 - local.w * variance, 1e-6), variance
         gap = plain(new.C) - plain(part.rows.C)
         for h in part.rows.V:
             cross = coef.cov.cross(part.rows.C, h.where)
             across = across + np.sum(gap[:, h.where] * cross, axis=1)
         m, v = moments(new, coef)
-        return m - across * local.g / rest, v + local.w * across**2 / rest
+        return m - across * local.g / denominator, v + local.w * across**2 / denominator
 
 
 def response(problem: Problem, state: State, max_ratio: float = 100.0) -> Covariance | None:

@@ -90,11 +90,11 @@ def _moved(post: DrawsPosterior, root: Array | None, k: float) -> Array:
     if root is None:
         return k * gap
     p, flat = len(root), gap.reshape(-1, gap.shape[-1])
-    own, rest = flat[:, :p], flat[:, p:]
+    first, others = flat[:, :p], flat[:, p:]
     old = scaled_cholesky(post.covariance(slice(0, p)))[0]
-    moved = (root @ solve_triangular(old, own.T, lower=True)).T
-    follow = np.linalg.lstsq(own, rest, rcond=None)[0]
-    return np.hstack([moved, k * rest + (moved - k * own) @ follow]).reshape(gap.shape)
+    moved = (root @ solve_triangular(old, first.T, lower=True)).T
+    follow = np.linalg.lstsq(first, others, rcond=None)[0]
+    return np.hstack([moved, k * others + (moved - k * first) @ follow]).reshape(gap.shape)
 
 
 def robust_covariance(
@@ -130,8 +130,8 @@ def robust_covariance(
     if whole and simple and np.all(np.isfinite(P)):
         with suppress(np.linalg.LinAlgError):
             return _by_rows(problem, coef, P, rare)
-    inside, rest = subset.moments(coef), subset.outside()
-    by = factor(model.likelihood, loo, *inside, rest, unit=subset.unit)
+    inside, residual = subset.moments(coef), subset.residual()
+    by = factor(model.likelihood, loo, *inside, residual, unit=subset.unit)
     if model.grouped and whole and problem.form == "arrow":
         if marginal is None:
             top = integrate_groups(problem, State(coef, priors), max_iter=100, explore=False)
@@ -239,7 +239,7 @@ def factor(
     loo: LooMoments,
     m: Array,
     v: Array,
-    rest: Array | float = 0.0,
+    residual: Array | float = 0.0,
     chosen: bool = False,
     unit: Array | float = 1.0,
 ) -> float:
@@ -247,12 +247,12 @@ def factor(
 
     For models without a curvature matrix (kernels, groups, more columns than rows).  Both sums are
     variances of the mean of f at row *i* due to the row's label, estimated from the data and by the
-    model; class weights, ``unit``, multiply the slope of a row.  ``rest`` is the part of ``v`` that
-    no observation can reduce.  Limited to one to nine: for well separated classes curvatures
+    model; class weights, ``unit``, multiply the slope of a row.  ``residual`` is the part of ``v``
+    that no observation can reduce.  Limited to one to nine: for well separated classes curvatures
     vanish.  If the kernel was ``chosen`` on the same rows it is divided by
     :math:`(1 - \sum h_iv_i/n)^2`, as in generalised cross-validation.
     """
-    smooth, reducible, (y, left_m, left_v, c) = likelihood.tightened(), v - rest, loo
+    smooth, reducible, (y, left_m, left_v, c) = likelihood.tightened(), v - residual, loo
     h = smooth.expected(y, m, v).h
     g = smooth.expected(y, left_m, left_v).g
     weight = c * reducible**2

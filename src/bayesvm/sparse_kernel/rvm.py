@@ -93,8 +93,8 @@ class Columns:
         s = mode.h @ self.Phi**2 - np.einsum("ij,ij->j", T, T)
         s, q = np.maximum(s, np.finfo(float).tiny), self.Phi.T @ mode.g
         on = mode.active
-        rest = np.maximum(1.0 - s[on] / mode.at.alpha[on], 1e-12)
-        s[on], q[on] = s[on] / rest, q[on] / rest
+        denominator = np.maximum(1.0 - s[on] / mode.at.alpha[on], 1e-12)
+        s[on], q[on] = s[on] / denominator, q[on] / denominator
         return s, q
 
 
