@@ -15,7 +15,11 @@ from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.predictive.leave_one_out import LooMoments
 from bayesvm.predictive.links import CalibratedLink
 from bayesvm.predictive.posterior import DrawsPosterior
-from bayesvm.predictive.robust_covariance import RobustCovariance, factor, squared_scores
+from bayesvm.predictive.robust_covariance import (
+    RobustCovariance,
+    squared_scores,
+    variance_factor_of,
+)
 
 
 def simulated(n, p, seed, share=0.0):
@@ -96,7 +100,7 @@ def test_draws_are_moved_to_the_covariance():
     moved = RobustCovariance(root=F).posterior(post)
     assert_allclose(moved.mean, post.mean)
     assert_allclose(moved.covariance(), F @ F.T, rtol=1e-8)
-    wider = RobustCovariance(by=3.0).posterior(post)
+    wider = RobustCovariance(variance_factor=3.0).posterior(post)
     assert_allclose(wider.covariance(), 3.0 * post.covariance())
 
 
@@ -104,8 +108,10 @@ def test_the_factor_of_a_true_model_is_near_one():
     rng = np.random.default_rng(0)
     m, v = rng.normal(0, 2, 20_000), np.full(20_000, 1e-3)
     y, c = np.where(rng.random(20_000) < expit(m), 1.0, -1.0), np.ones(20_000)
-    assert 1.0 <= factor(Logistic(), LooMoments(y, m, v, c), m, v) < 1.05
-    assert factor(Hinge(), LooMoments(y, m / 2, v, c), m / 2, v) > 1.5  # not the scale of the data
+    assert 1.0 <= variance_factor_of(Logistic(), LooMoments(y, m, v, c), m, v) < 1.05
+    assert (
+        variance_factor_of(Hinge(), LooMoments(y, m / 2, v, c), m / 2, v) > 1.5
+    )  # not the scale of the data
 
 
 def test_ends_of_a_curved_link_where_it_is_well_known():

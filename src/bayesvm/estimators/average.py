@@ -72,8 +72,8 @@ def effects_of(
         )
         rise = (high.each - low.each) * (scale / one.unit)
         # the standard deviation of a fitted slope does not depend on its size
-        by = [scale] * len(fit.machines) + [1.0]
-        pairs = zip(low.slopes, high.slopes, by, strict=False)
+        factors = [scale] * len(fit.machines) + [1.0]
+        pairs = zip(low.slopes, high.slopes, factors, strict=False)
         effects.append(Average(rise, [(b - a) * (k / one.unit) for a, b, k in pairs]))
         errors.append(unseen * rise.var(axis=0) / n)
     index = pd.MultiIndex.from_tuples([one[:2] for one in every], names=["name", "change"])

@@ -297,7 +297,8 @@ def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
         of_link = fit.is_binary and isinstance(machine.link, CalibratedLink)
         post = machine.robust_covariance.posterior(post, "link_root" if of_link else "root")
     if isinstance(machine, ExactBinaryModel):
-        v = v if machine.robust_covariance is None else machine.robust_covariance.by * v
+        robust = machine.robust_covariance
+        v = v if robust is None else robust.variance_factor * v
     elif post is not machine.posterior:
         v = post.scale * _variance(post, C) + residual
     return Spread(*(m + np.sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])))

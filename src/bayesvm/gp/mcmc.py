@@ -37,7 +37,7 @@ from ..predictive.fitted import BinaryModel
 from ..predictive.leave_one_out import LooMoments, leave_one_out_draws
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import DrawsPosterior, Posterior
-from ..predictive.robust_covariance import RobustCovariance, factor
+from ..predictive.robust_covariance import RobustCovariance, variance_factor_of
 from ..priors import Fixed
 from .evidence import LogNormal
 from .inducing import Whitened
@@ -286,7 +286,7 @@ def machine_from_chains(
     link = plain_link(probability, likelihood)
     if link is None:
         link = CalibratedLink.fit(*loo)
-    by = factor(likelihood, loo, f.mean(axis=1), f.var(axis=1), unit=labels.unit)
+    inflation = variance_factor_of(likelihood, loo, f.mean(axis=1), f.var(axis=1), unit=labels.unit)
     worst = float(np.max(r_hat(compared)))
     machine = BinaryModel(
         model,
@@ -299,7 +299,7 @@ def machine_from_chains(
         chains_agree(worst),
         worst,
         draws=Draws(chains.z, hyper, chains.fit),
-        robust_covariance=RobustCovariance(by) if covariance == "robust" else None,
+        robust_covariance=RobustCovariance(inflation) if covariance == "robust" else None,
     )
     spread = np.sqrt(np.maximum(f.var(axis=1), 1e-300))
     support = ndtr((1.0 - labels.y * f.mean(axis=1)) / spread)

@@ -25,8 +25,7 @@ from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import GaussianPosterior, PointPosterior
-from ..predictive.robust_covariance import RobustCovariance
-from ..predictive.robust_covariance import factor as width_factor
+from ..predictive.robust_covariance import RobustCovariance, variance_factor_of
 from ..priors import Fixed
 from .inducing import Whitened
 from .posterior import ExactProcess, InducingProcess, factor
@@ -214,8 +213,9 @@ def machines_from_sites(
         robust = None
         if covariance == "robust":
             residual = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
-            by = width_factor(likelihood, loo, M[:, k], v, residual, chosen=True, unit=labels.unit)
-            robust = RobustCovariance(by)
+            moments = (M[:, k], v, residual)
+            inflation = variance_factor_of(likelihood, loo, *moments, chosen=True, unit=labels.unit)
+            robust = RobustCovariance(inflation)
         made = BinaryModel(
             model, GaussianPosterior(coef), State(coef, model.init()), link,
             float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,
@@ -254,12 +254,13 @@ def far_variance(machines: Sequence[BinaryModel]) -> float | None:
 def joint_draws(machine: BinaryModel, X: Any, theta: Array, rng: np.random.Generator) -> Array:
     """Joint draws of f at rows, for draws of the coefficients."""
     model, robust = machine.model, machine.robust_covariance
-    by = 1.0 if robust is None else np.sqrt(robust.by)  # also for the residual draws
+    # also for the residual draws
+    scale = 1.0 if robust is None else np.sqrt(robust.variance_factor)
     mean = machine.posterior.mean
-    theta = mean + (theta - mean) / by
+    theta = mean + (theta - mean) / scale
     f: Array = model.terms[-1].design.joint(X, theta[:, model.slices[-1]], rng)
     f = f + theta[:, :1] if len(model.terms) > 1 else f
-    if by == 1.0:
+    if scale == 1.0:
         return f
     m = machine.moments(X)[0]
-    return m + by * (f - m)
+    return m + scale * (f - m)

@@ -114,7 +114,7 @@ class BinaryModel:
         if self.model.is_latent:
             coef = Coef(self.posterior.mean, Point(self.model.width))
             residual = residual + latent_variance(rows, coef)
-        return m, residual + robust.by * (v - residual)
+        return m, residual + robust.variance_factor * (v - residual)
 
     def quantiles(
         self, X: Any, levels: tuple[float, ...], rows: Rows | None = None, of_link: bool = False

@@ -61,7 +61,7 @@ class RobustCovariance:
     Each root F, ``(p, p)``, stands for a covariance FF' of the first p coefficients.
     """
 
-    by: float = 1.0  # factor of the variances of all other coefficients
+    variance_factor: float = 1.0  # factor of the variances of all other coefficients
     root: Array | None = None
     effect_root: Array | None = None  # for effects: without the directions that a link corrects
     link_root: Array | None = None  # for probabilities: also without shrinkage
@@ -69,11 +69,11 @@ class RobustCovariance:
     def posterior(self, post: Any, which: str = "root") -> Any:
         """A posterior with the covariance of one of the roots."""
         root = self.root if getattr(self, which) is None else getattr(self, which)
-        k = float(np.sqrt(self.by))
+        k = float(np.sqrt(self.variance_factor))
         if isinstance(post, DrawsPosterior):
             return DrawsPosterior(post.mean + _moved(post, root, k), post.pairs)
         if root is None:
-            return replace(post, scale=self.by)
+            return replace(post, scale=self.variance_factor)
         if len(root) == post.mean.size:
             return GaussianPosterior(Coef(post.mean, RootCovariance(root)))
         L, e = scaled_cholesky(np.linalg.inv(root @ root.T))[0], post.coef.cov.groups
@@ -131,25 +131,25 @@ def robust_covariance(
         with suppress(np.linalg.LinAlgError):
             return _by_rows(problem, coef, P, rare)
     inside, residual = subset.moments(coef), subset.residual()
-    by = factor(model.likelihood, loo, *inside, residual, unit=subset.unit)
+    inflation = variance_factor_of(model.likelihood, loo, *inside, residual, unit=subset.unit)
     if model.grouped and whole and problem.form == "arrow":
         if marginal is None:
             top = integrate_groups(problem, State(coef, priors), max_iter=100, explore=False)
             marginal = top and top.marginal
         with suppress(np.linalg.LinAlgError):
             if marginal is not None and marginal.beta.size:
-                return _by_groups(marginal, post, by)
-    return RobustCovariance(by)
+                return _by_groups(marginal, post, inflation)
+    return RobustCovariance(inflation)
 
 
-def _by_groups(marginal: Marginal, post: Any, by: float) -> RobustCovariance:
-    """The sandwich over groups, with variances at least ``by`` times the posterior's."""
+def _by_groups(marginal: Marginal, post: Any, inflation: float) -> RobustCovariance:
+    """The sandwich over groups, with variances at least ``inflation`` times the posterior's."""
     scores, P, p = marginal.scores, marginal.P, marginal.beta.size
     G = float(np.count_nonzero(np.any(scores != 0.0, axis=1)))
     J = (G + 2.0) / max(G - 1.0, 1.0) * scores.T @ scores
     spread, shrinkage = _sandwich(marginal.hessian, J, P, np.ones(P.size), G)
-    least = by * np.diag(post.covariance(slice(0, p)))
-    return RobustCovariance(by, _root(_at_least((spread + shrinkage)[:p, :p], least)))
+    least = inflation * np.diag(post.covariance(slice(0, p)))
+    return RobustCovariance(inflation, _root(_at_least((spread + shrinkage)[:p, :p], least)))
 
 
 def _by_rows(
@@ -223,8 +223,8 @@ def _sandwich(A: Array, J: Array, P: Array, t: Array, units: float) -> tuple[Arr
 
 def _at_least(V: Array, variances: Array) -> Array:
     """A covariance with the same correlations and at least these variances."""
-    by = np.sqrt(np.maximum(variances / np.maximum(np.diag(V), np.finfo(float).tiny), 1.0))
-    return V * np.outer(by, by)
+    ratio = np.sqrt(np.maximum(variances / np.maximum(np.diag(V), np.finfo(float).tiny), 1.0))
+    return V * np.outer(ratio, ratio)
 
 
 def _root(V: Array) -> Array:
@@ -234,7 +234,7 @@ def _root(V: Array) -> Array:
     return R.T * np.copysign(1.0, np.diag(R))
 
 
-def factor(
+def variance_factor_of(
     likelihood: Likelihood,
     loo: LooMoments,
     m: Array,
@@ -256,6 +256,6 @@ def factor(
     h = smooth.expected(y, m, v).h
     g = smooth.expected(y, left_m, left_v).g
     weight = c * reducible**2
-    by = min(max(1.0, float((weight * unit) @ g**2) / max(float(weight @ h), 1e-300)), 9.0)
+    inflation = min(max(1.0, float((weight * unit) @ g**2) / max(float(weight @ h), 1e-300)), 9.0)
     free = max(1.0 - float(c @ (h * reducible)) / float(c.sum()), 0.5)
-    return by / free**2 if chosen else by
+    return inflation / free**2 if chosen else inflation
