@@ -30,9 +30,8 @@ from ..inspection.tables import pandas_for
 KEYS = ("dataset", "split", "estimator")
 TASK = (*KEYS, "key")  # of a fit: the key is a digest of all inputs of its result
 CLOCKS = ("fit_seconds", "score_seconds")
-FAILURE = "failure"  # column of the file: the error message, empty without an error
-RESERVED = (*TASK, *CLOCKS, FAILURE, "metric", "value")
-Row = dict[str, Any]  # a task, its scores and its failure
+RESERVED = (*TASK, *CLOCKS, "metric", "value")
+Row = dict[str, Any]  # a task and its scores
 
 
 def brier(model: Any, X: Any, y: Any) -> float:
@@ -102,8 +101,8 @@ def evaluate(
     error_score : 'raise' or float, default='raise'
         Score of a failed fit.  'raise' stops with an error that names the fit; earlier results are
         in the file of ``path``.  With a number such as ``np.nan`` the evaluation continues with
-        that score, and a FitFailedWarning has the reasons, which the file keeps too; lines deleted
-        from it are computed again.
+        that score, and a FitFailedWarning has the reasons; a later call with the same file tries
+        these fits again.
 
     Returns
     -------
@@ -143,7 +142,7 @@ def evaluate(
             for name in estimators:
                 keys = (dataset, number, name, fingerprint(known, pair, prints[name]))
                 tasks.append(dict(zip(TASK, keys, strict=True)))
-    header = [*TASK, *scorers, *CLOCKS, FAILURE]
+    header = [*TASK, *scorers, *CLOCKS]
     results = {} if path is None else _stored(Path(path), header)
     todo = [task for task in tasks if _key(task) not in results]
     report = _print_count if progress is True else progress or (lambda done, total: None)
@@ -152,23 +151,21 @@ def evaluate(
         n_jobs=min(n_jobs or cpu_count(), len(todo) or 1), return_as="generator_unordered"
     )
     solve = partial(_solve, dict(estimators), sources, divisions, scorers, error_score)
-    solved = workers(delayed(solve)(task) for task in todo)
-    for count, row in enumerate(solved, start=len(tasks) - len(todo) + 1):
+    solved, failed = workers(delayed(solve)(task) for task in todo), []
+    for count, (row, failure) in enumerate(solved, start=len(tasks) - len(todo) + 1):
         results[_key(row)] = row
-        if path is not None:  # before it is counted, so that a run can be interrupted at any time
+        if failure:
+            failed.append(f"{_name(row)}: {failure}")
+        elif path is not None:  # before it is counted: a run can be interrupted at any time
             _append(Path(path), header, row)
         report(count, len(tasks))
-    frame = pd.DataFrame([results[_key(task)] | task for task in tasks])
-    failed = frame[frame[FAILURE].notna()].to_dict("records")  # in this or an earlier run
     if failed:
-        lines = "".join(f"\n  {_name(row)}: {row[FAILURE]}" for row in failed[:5])
-        more = f"\n  and {len(failed) - 5} more" if len(failed) > 5 else ""
-        text = f"{len(failed)} of {len(frame)} fits failed:{lines}{more}"
-        if error_score == "raise":
-            raise RuntimeError(f"{text}\nDelete their lines in {path} to have them tried again.")
-        warnings.warn(f"{text}\nTheir scores are {error_score}.", FitFailedWarning, stacklevel=2)
-    numbers = frame.drop(columns=["key", FAILURE])
-    return numbers.melt(list(KEYS), var_name="metric", value_name="value")
+        text = f"{len(failed)} of {len(tasks)} fits failed; their scores are {error_score}:"
+        text += "".join(f"\n  {line}" for line in failed[:5])
+        text += f"\n  and {len(failed) - 5} more" if len(failed) > 5 else ""
+        warnings.warn(text, FitFailedWarning, stacklevel=2)
+    frame = pd.DataFrame([results[_key(task)] | task for task in tasks]).drop(columns="key")
+    return frame.melt(list(KEYS), var_name="metric", value_name="value")
 
 
 def _print_count(done: int, total: int) -> None:
@@ -246,11 +243,8 @@ def _stored(path: Path, header: list[str]) -> dict[tuple[str, ...], Row]:
             f"{', '.join(lines.fieldnames or ())}, and {', '.join(header)} were expected. Move it "
             "away, or give another path."
         )
-    results = {}
-    for line in lines:
-        numbers = {name: float(line[name]) for name in header[len(TASK) : -1]}
-        results[_key(line)] = numbers | {FAILURE: line[FAILURE] or None}
-    return results
+    names = header[len(TASK) :]
+    return {_key(line): {name: float(line[name]) for name in names} for line in lines}
 
 
 def _solve(
@@ -260,8 +254,11 @@ def _solve(
     scorers: Mapping[str, Callable[..., float]],
     error_score: float | Literal["raise"],
     task: Row,
-) -> Row:
-    """A task with its scores, on one core: parallelism is over fits, not matrix products."""
+) -> tuple[Row, str]:
+    """A task with its scores, and what failed.
+
+    On one core: parallelism is over fits, not matrix products.
+    """
     X, y, _ = _open(datasets[task["dataset"]], task["dataset"])
     train, test = divisions[task["dataset"], task["split"]]
     model = clone(estimators[task["estimator"]])
@@ -288,7 +285,7 @@ def _solve(
                 break
     else:
         found["score_seconds"] = time.perf_counter() - start
-    return task | found | {FAILURE: "; ".join(reasons) or None}
+    return task | found, "; ".join(reasons)
 
 
 def _name(task: Any) -> str:
