@@ -62,17 +62,14 @@ class Graph:
         self.inputs[name] = self._helper.make_tensor_value_info(name, kind, shape)
         return Value(self, name)
 
-    def add(self, operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Columns:
-        """The last output of a new node; arrays and numbers among the inputs become constants."""
+    def add(self, operator: str, *inputs: Any, **attributes: Any) -> Columns:
+        """The output of a new node; arrays and numbers among the inputs become constants."""
         names = [x.name if isinstance(x, Value) else self._constant(x) for x in inputs]
-        key = operator, *names, repr(attributes)
-        if key not in self._known:
-            made = [f":{len(self.nodes)}.{k}" for k in range(outputs)]
-            if operator == "LabelEncoder":
-                attributes["domain"], self.domains["ai.onnx.ml"] = "ai.onnx.ml", 2
-            self.nodes.append(self._helper.make_node(operator, names, made, made[0], **attributes))
-            self._known[key] = made[-1]
-        return Value(self, self._known[key])
+        made = f":{len(self.nodes)}"
+        if operator == "LabelEncoder":
+            attributes["domain"], self.domains["ai.onnx.ml"] = "ai.onnx.ml", 2
+        self.nodes.append(self._helper.make_node(operator, names, [made], made, **attributes))
+        return Value(self, made)
 
     def _constant(self, x: Any) -> str:
         x = np.asarray(x)

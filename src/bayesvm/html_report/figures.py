@@ -124,19 +124,17 @@ def reliability(frame: Any, label: str) -> Figure:
 
 
 @styled
-def histogram(
-    key: str, parts: dict[str, Array], ends: tuple[float, float], xlabel: str, text: str,
-    level: float | None = None,
-) -> Figure:  # fmt: skip
-    """Shares of rows by a number between ``ends``, for each part; dashed at a ``level``."""
-    axes, edges = new_axes(xlabel, "share of rows", size=LARGE), np.linspace(*ends, 21)
-    edges = edges if ends[0] < ends[1] else ends[0] + np.array([-0.01, 0.01])
-    for name, values in parts.items():
+def separation(parts: dict[str, Array], label: str) -> Figure:
+    """Shares of rows by their predicted probability, for each true class."""
+    name = f"predicted probability of {label}"
+    axes, every = new_axes(name, "share of rows", size=LARGE), np.concatenate([*parts.values()])
+    low, high = every.min(), every.max()
+    edges = np.linspace(low, high, 21) if low < high else low + np.array([-0.01, 0.01])
+    for key, values in parts.items():
         share = np.full(values.size, 1.0 / max(values.size, 1))
-        axes.hist(values, edges, weights=share, alpha=0.55, label=legend_name(name))
-    if level is not None:
-        axes.axhline(level, **DASHED)
-    return finished(axes, key, key.capitalize(), text)
+        axes.hist(values, edges, weights=share, alpha=0.55, label=legend_name(key))
+    text = f"Distribution of the {name}, for each true class."
+    return finished(axes, "separation", "Separation", text)
 
 
 @styled

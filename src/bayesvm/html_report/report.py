@@ -299,19 +299,12 @@ def add_scores(out: Report, held: HeldOut, classes: Any, level: float) -> None:
         title, frame = "Precision and recall", out.precision_recall
         drawn["precision_recall"] = figures.curve(frame, "pr", title, *names, share)
     if len(classes) == 2:
-        p, name = held.P[:, 1], f"predicted probability of {label}"
-        parts = {words.plain(classes[k], 24): p[held.codes == k] for k in (1, 0)}
-        text = f"Distribution of the {name}, for each true class."
-        drawn["separation"] = figures.histogram("separation", parts, (p.min(), p.max()), name, text)
+        parts = {words.plain(classes[k], 24): held.P[held.codes == k, 1] for k in (1, 0)}
+        drawn["separation"] = figures.separation(parts, label)
         out.thresholds = score.thresholds(held)
         drawn["cost"] = figures.cost(out.thresholds)
     if len(classes) <= 20:  # more do not fit on a page
         out.confusion = score.confusion(held, classes)
-    if held.fitted is not None and held.fitted.novelty is not None:
-        name, parts = "novelty of a row", {"": held.fitted.novelty}
-        text = "Distribution of novelty of held-out rows; dashed: of rows like the training rows."
-        alike = 1 / 20  # the height of 20 equal bars
-        drawn["novelty"] = figures.histogram("novelty", parts, (0, 1), name, text, alike)
 
 
 def add_fit(out: Report, inside: Inside, record: Any, level: float) -> None:
