@@ -107,8 +107,9 @@ def test_columns_of_categories_have_one_importance(prior):
     rows["b"] = np.where(rng.random(len(X)) < 0.8, X["b"], np.nan)  # an indicator of missing cells
     model = BayesianLinearSVC(prior).fit(rows, Y)
     assert model.coef_.shape == (1, rows.shape[1] + 3)
-    names, own = list(rows.columns), model._coefficients
-    each = dict(zip(own.names, own.importances, strict=True))
+    names = list(rows.columns)
+    own = model.machines_[0].posterior.mean[1:] if prior == "auto" else model.inclusion_proba_
+    each = dict(zip(model._names(), np.abs(own), strict=True))
     expected = [max(x for made, x in each.items() if made.startswith(name)) for name in names]
     assert_allclose(model.feature_importances_, expected, rtol=1e-6, atol=1e-9)
     for chosen, how in (

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import ndtr
 from sklearn.utils.metaestimators import available_if
 
 from ..core import arrays
@@ -28,8 +29,9 @@ from ..inference.problem import Latent, Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, impute, imputed
-from ..inspection.coefficients import Coefficients
-from ..predictive.fitted import Fit
+from ..inspection.tables import coefficient_table, contrasts, pandas_for, stacked, tails
+from ..predictive.fitted import BinaryModel, Fit
+from ..predictive.regression import Unit
 from . import options as check
 from .base import BayesianClassifier
 from .fit import build_problem, fit_terms, in_blocks, warm_starts
@@ -46,15 +48,40 @@ class LinearReports:
     _generator: Callable[..., np.random.Generator]
     _with_note: Callable[[Any], Any]
     encoding_: Encoding
-
-    @property
-    def _coefficients(self) -> Coefficients:
-        fit = self._fitted()
-        return Coefficients(fit.machines, self._names(), fit.classes, levels=self.encoding_.levels)
+    _unit = Unit()  # of the reported function, for regressions
 
     def _as_reported(self, values: Array) -> Any:
         """Values by binary model in the reported shape; a regression has a single model."""
         return values
+
+    def _coef_term(self) -> tuple[Any, slice, Array]:
+        """The design of the coefficients, their place in theta, and their scales."""
+        term, where = self._fitted().machines[0].model.find("coef")
+        return term.design, where, term.design.scale / self._unit.scale
+
+    @property
+    def _has_intercept(self) -> bool:
+        return self._coef_term()[1].start > 0
+
+    def _to_user(self) -> Any:
+        """Sparse matrix from theta to (intercept minus its level, coefficients) of the input.
+
+        Without an intercept its row is empty.
+        """
+        design, where, scale = self._coef_term()
+        (first, last), p = (where.start, where.stop), design.width
+        rows = np.concatenate([np.zeros(last, dtype=int), 1 + np.arange(p)])
+        columns = np.concatenate([np.arange(last), np.arange(first, last)])
+        shift = np.concatenate([np.full(first, self._unit.scale), -design.center / scale])
+        shape = (1 + p, self._fitted().machines[0].model.width)
+        values = np.concatenate([shift, 1.0 / scale])
+        return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
+
+    def _user(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients ``(..., p)`` and intercept ``(...)`` of the input for theta ``(..., K)``."""
+        flat = (self._to_user() @ theta.reshape(-1, theta.shape[-1]).T).T
+        user = flat.reshape(*theta.shape[:-1], -1)
+        return user[..., 1:], self._unit.level + user[..., 0]
 
     @property
     def coef_(self) -> Any:
@@ -63,22 +90,33 @@ class LinearReports:
         They depend on the units of the columns.  For scikit-learn's ``SelectFromModel`` and ``RFE``
         use ``importance_getter="feature_importances_"``.
         """
-        return self._as_reported(self._coefficients.coef)
+        means = [self._user(m.posterior.mean)[0] for m in self._fitted().machines]
+        return self._as_reported(np.stack(means))
 
     @property
     def intercept_(self) -> Any:
         """Posterior means of the intercept; zero without one."""
-        return self._as_reported(self._coefficients.intercept)
+        means = [float(self._user(m.posterior.mean)[1]) for m in self._fitted().machines]
+        return self._as_reported(np.array(means) if self._has_intercept else np.zeros(len(means)))
 
     @property
     def coef_cov_(self) -> Array:
         """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
-        return self._coefficients.cov
+        (_, where, scale), covs = self._coef_term(), []
+        for machine in self._fitted().machines:
+            cov = machine.reported.covariance(where)
+            with np.errstate(over="ignore"):  # of columns in tiny units it may be too large
+                cov /= scale
+                cov /= scale[:, None]
+            covs.append(cov)
+        return covs[0] if len(covs) == 1 else np.stack(covs)
 
     @property
     def coef_std_(self) -> Array:
         """Posterior standard deviations of ``coef_``, of the same shape."""
-        return self._as_reported(self._coefficients.std)
+        _, where, scale = self._coef_term()
+        variances = [m.reported.variance()[where] for m in self._fitted().machines]
+        return self._as_reported(np.sqrt(np.stack(variances)) / scale)
 
     def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
         """Central posterior interval of each coefficient.
@@ -93,13 +131,37 @@ class LinearReports:
         lower, upper : arrays of the shape of ``coef_``
             Ends of the interval.
         """
-        lower, upper = self._coefficients.interval(level)
+        ends = [self._ends(m, tails(level))[:, 1:] for m in self._fitted().machines]
+        lower, upper = np.stack(ends, axis=1)
         return self._as_reported(lower), self._as_reported(upper)
+
+    def _ends(
+        self, machine: BinaryModel, levels: tuple[float, float], given: bool = False
+    ) -> Array:
+        """Quantiles of (intercept, coefficients), ``(2, 1 + p)``.
+
+        ``given`` inclusion, if the prior selects; otherwise including the mass at zero.
+        """
+        T, (_, where, scale) = self._to_user(), self._coef_term()
+        level = np.append(self._unit.level, np.zeros(scale.size))
+        if machine.inclusion is None or (not given and machine.draws is not None):
+            return machine.reported.quantiles(T, levels) + level
+        chance = np.ones_like(scale) if given else machine.inclusion[where]
+        coef = machine.slab_quantiles(levels, chance, where) / scale
+        intercept = machine.reported.quantiles(T[:1], levels)
+        return np.concatenate([intercept, coef], axis=1) + level
 
     @property
     def inclusion_proba_(self) -> Array:
         """Posterior inclusion probability of each column, ``(p,)``: selection priors only."""
-        return self._coefficients.inclusion
+        _, where, _ = self._coef_term()
+        machines = self._fitted().machines
+        chances = np.array([m.inclusion[where] for m in machines if m.inclusion is not None])
+        if not chances.size:
+            raise AttributeError(
+                "inclusion_proba_ needs a selection prior: prior='spike_slab' or 'laplace_zero'."
+            )
+        return chances[0] if len(machines) == 1 else 1.0 - np.prod(1.0 - chances, axis=0)
 
     @property
     def kkt_residual_(self) -> float:
@@ -142,8 +204,12 @@ class LinearReports:
         """
         if X is not None:
             return draw_f(self, n, X, random_state)
-        draws = self._coefficients.draws(n, self._generator(random_state, n))
-        return draws if return_intercept else draws[0]
+        rng = self._generator(random_state, n)
+        pairs = [self._user(m.reported.sample(n, rng)) for m in self._fitted().machines]
+        coef, intercept = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
+        if len(pairs) == 1:
+            coef, intercept = coef[:, 0], intercept[:, 0]
+        return (coef, intercept) if return_intercept else coef
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients with their uncertainty, as a data frame.
@@ -162,7 +228,41 @@ class LinearReports:
             probability of a positive sign.  Levels of a category are differences to its first
             level.  ``frame.attrs["note"]`` may contain a note on the standard deviations.
         """
-        return self._with_note(self._coefficients.summary(level))
+        return self._with_note(self._coefficient_frame(level))
+
+    def _coefficient_frame(self, level: float) -> Any:
+        fit, T, ends = self._fitted(), self._to_user(), tails(level)
+        pd, skip, where = pandas_for("summary"), not self._has_intercept, self._coef_term()[1]
+        compared = self._has_intercept and fit.machines[0].inclusion is None
+        levels = [[1 + j for j in each] for each in self.encoding_.levels] if compared else []
+        labels, _, C = contrasts(["intercept", *self._names()], levels, 0)
+        names, frames = pd.Index(labels[skip:], name="name"), []
+        for machine in fit.machines:
+            more: dict[str, Array] = {}
+            if machine.inclusion is not None:
+                more["lower"], more["upper"] = self._ends(machine, ends, given=True)
+                m, v = machine.reported.moments(T[:1])
+                sign = ndtr((self._unit.level + m) / np.sqrt(np.maximum(v, 1e-300)))
+                more["inclusion"] = np.append(1.0, machine.inclusion[where])
+                more["positive"] = np.append(sign, machine.sign_proba()[where])
+            shift = self._unit.level * np.eye(1, len(labels))[0]
+            table = coefficient_table(machine, C @ T, ends, more, shift)
+            frames.append(pd.DataFrame({k: x[skip:] for k, x in table.items()}, index=names))
+        return stacked(frames, fit.classes, pd)
+
+    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
+        """Draws by name, names of their axes, and labels of the coordinates, for ArviZ."""
+        term, machines = self._fitted().machines[0].model.find("coef")[0], self._fitted().machines
+        pairs = [self._user(theta) for theta in thetas]
+        group: dict[str, Any] = {"coef": [coef for coef, _ in pairs]}
+        dims: dict[str, list[str]] = {"coef": ["feature"]}
+        if self._has_intercept:
+            group["intercept"], dims["intercept"] = [shift for _, shift in pairs], []
+        draws = machines[0].draws
+        if len(machines) == 1 and draws is not None and "coef" in draws.hyper:
+            scales = term.prior.reported(draws.hyper["coef"])
+            group |= {f"coef_{name}": values for name, values in scales.items()}
+        return group, dims, {"feature": self._names()}
 
 
 @dataclass(eq=False, repr=False)
@@ -372,11 +472,13 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         The inclusion probability under a selection prior, else the absolute coefficient on the
         scale of the fit, averaged over classes; for a category the largest of its indicators.
         """
-        each = self._coefficients.importances
+        machines = self._fitted().machines
+        if machines[0].inclusion is not None:
+            each = self.inclusion_proba_
+        else:
+            where = self._coef_term()[1]
+            each = np.mean([np.abs(m.posterior.mean[where]) for m in machines], axis=0)
         return np.array([each[list(made)].max() for made in self.encoding_.made])
-
-    def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        return self._coefficients.group(thetas)
 
 
 class BayesianLinearSVC(LinearClassifier):

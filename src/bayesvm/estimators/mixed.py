@@ -461,9 +461,9 @@ class MixedSVC(GroupReports, LinearClassifier):
         ``frame.attrs["prior"]`` is the prior of the coefficients.  If variances in
         ``variance_components_`` are known to be biased, ``frame.attrs["note"]`` contains a note.
         """
-        frame = self._effects.cautioned(self._coefficients.summary(level))
+        frame = self._effects.cautioned(self._coefficient_frame(level))
         frame.attrs["prior"] = repr(self.machines_[0].model.find("coef")[0].prior)
         return self._with_note(frame)
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        return self._with_effects(self._coefficients.group(thetas), thetas)
+        return self._with_effects(super()._drawn(thetas, X), thetas)

@@ -21,7 +21,6 @@ from ..inference import SVI, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Progress
-from ..inspection.coefficients import Coefficients
 from ..inspection.tables import tails
 from ..likelihoods import EpsilonInsensitive
 from ..predictive.fitting import find_posterior
@@ -270,10 +269,8 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
         return float(0.5 * self.fit_.unit.scale / self.fit_.noise.scale)
 
     @property
-    def _coefficients(self) -> Coefficients:
-        fit = self._fitted()
-        levels = self.encoding_.levels
-        return Coefficients(fit.machines, self._names(), fit.classes, *self.fit_.unit, levels)
+    def _unit(self) -> Unit:  # type: ignore[override]
+        return self.fit_.unit
 
     def _as_reported(self, values: Array) -> Any:
         return values[0]

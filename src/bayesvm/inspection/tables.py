@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from ..core.types import Array
 from ..predictive.diagnostics import ess, r_hat
+from ..predictive.fitted import BinaryModel
 
 
 def tails(level: float) -> tuple[float, float]:
@@ -38,6 +39,29 @@ def draws_table(draws: Array, level: float, ddof: int = 0) -> dict[str, Array]:
 def convergence(draws: Array) -> dict[str, Array]:
     """R-hat and effective number of draws."""
     return {"r_hat": r_hat(draws), "ess": ess(draws)}
+
+
+def coefficient_table(
+    machine: BinaryModel,
+    T: Any,
+    ends: tuple[float, float],
+    more: dict[str, Array],
+    shift: Array | float = 0.0,
+) -> dict[str, Array]:
+    """Summary of the coefficients ``T @ theta + shift``, with T sparse, and columns ``more``.
+
+    These come before the diagnostics of draws, and replace columns of the same name.
+    """
+    post, draws = machine.reported, machine.draws
+    table = {"mean": T @ post.mean + shift}
+    if post.has_spread:
+        table["sd"] = np.sqrt(post.reported_moments(T)[1])
+        table["lower"], table["upper"] = post.quantiles(T, ends) + shift
+    table |= more
+    if draws is not None:
+        user = np.stack([np.asarray(T @ chain.T).T for chain in draws.theta])
+        table |= convergence(user)
+    return table
 
 
 def pandas_for(what: str) -> Any:

@@ -15,8 +15,7 @@ from ..linalg.columns import plain, scaled
 from ..predictive.fitted import BinaryModel
 from ..predictive.posterior import GaussianPosterior
 from .arviz import Draws
-from .coefficients import coefficient_table
-from .tables import contrasts, pandas_for, stacked, tails
+from .tables import coefficient_table, contrasts, pandas_for, stacked, tails
 
 
 class Terms:
