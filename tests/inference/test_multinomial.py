@@ -41,7 +41,7 @@ class Classes(NamedTuple):
 
 def fit(joint, scheme, starts=()):
     """The variational fit as one result for each class."""
-    run = fit_vb(*joint, scheme, starts).run
+    run = fit_vb(*joint, scheme, starts)[0]
     return [replace(run, state=state) for state in run.state]
 
 

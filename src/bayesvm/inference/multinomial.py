@@ -39,11 +39,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..core.arrays import to_numpy
 from ..core.distributions import slice_sample, stream
 from ..core.precision import Precision, joined, parted, split
 from ..core.types import Array, Block, Coef, Own
@@ -58,15 +57,6 @@ from .model import Model, State, States
 from .problem import Problem, gather, product
 from .progress import Ascent, Progress, Watch, silent
 from .vb import VB, fit_gaussian, maximise_mean, settle_hyperparameters
-
-
-class MultinomialFit(NamedTuple):
-    """Result of variational Bayes or EM; ``weights``, (n, classes), determine ``covs``."""
-
-    run: Ascent  # its ``state`` is a list with a :class:`State` for each class
-    covs: list[Any]  # covariances of q (VB), or inverse curvatures at the mode (EM)
-    weights: Array
-
 
 # ---------------------------------------------------------------------------------------------
 # The model of all classes
@@ -161,13 +151,6 @@ def of_classes(problem: Problem, n_classes: int) -> Problem:
     return replace(problem, model=model)
 
 
-def weights_at(problem: Problem, coef: Coef) -> Array:
-    """Weights of all rows and classes, ``(n, classes)``; the variance of a point is zero."""
-    m = problem.matvec(problem.model.by_class(coef.mean))
-    v = None if coef.cov.is_point else to_numpy(problem.row_variance(coef.cov))
-    return expected(to_numpy(problem.y), m, v).w
-
-
 def centred(coef: Coef, P: Precision, K: int) -> Coef:
     """Means minus their common part, which maximises the prior at the same likelihood.
 
@@ -222,8 +205,10 @@ def fit_vb(
     scheme: Any,
     starts: Sequence[State | None] = (),
     watch: Watch = silent,
-) -> MultinomialFit:
+) -> tuple[Ascent, list[Any]]:
     """Variational posterior of all classes, with one factorisation per class and round.
+
+    Returns the ascent, whose state is a tuple of a state for each class, and their covariances.
 
     The d coefficients end within ``scheme.tol ** 0.25`` posterior standard deviations of their
     optimum on average: further rounds would raise the bound by less than ``d * sqrt(tol) / 2``.
@@ -234,9 +219,8 @@ def fit_vb(
     run = fit_gaussian(together, start, scheme.max_iter, tol, watch, rounds=1)
     coef, priors, _ = run.state
     coef = centred(coef, together.model.precision(priors), n_classes)
-    weights = weights_at(together, coef)
     states = by_class(State(coef, priors), n_classes)
-    return MultinomialFit(replace(run, state=tuple(states)), [s.coef.cov for s in states], weights)
+    return replace(run, state=tuple(states)), [s.coef.cov for s in states]
 
 
 def fit_em(
@@ -245,13 +229,17 @@ def fit_em(
     scheme: Any,
     starts: Sequence[State | None] = (),
     watch: Watch = silent,
-) -> MultinomialFit:
-    """The mode of all coefficients; the smoothing of penalties with corners decreases to zero."""
+) -> tuple[Ascent, list[Any]]:
+    """The mode of all coefficients; the smoothing of penalties with corners decreases to zero.
+
+    Returns the ascent, whose state is a tuple of a state for each class, and the inverse
+    curvatures at the mode.
+    """
     together, K = of_classes(problem, n_classes), n_classes
     model: Any = together.model
     if scheme.learn == "evidence" and any(t.prior.is_learned for t in model.terms):
         given = [s for s in starts if s is not None and not s.coef.cov.is_point]
-        starts = fit_vb(problem, K, VB(), given, watch).run.state
+        starts = fit_vb(problem, K, VB(), given, watch)[0].state
     state = start_of(together, starts) if any(starts) else State(model.start(), model.init())
     (mean, cov), priors = state.coef, state.priors
     smooth = all(prior.is_quadratic for prior in problem.model.priors)
@@ -292,7 +280,7 @@ def fit_em(
     covs: Any = covariance(S, model.precision(priors))
     states = by_class(State(coef, priors), K)
     run = Ascent(tuple(states), value, path, len(path), converged, change, stopped)
-    return MultinomialFit(run, list(covs.each), weights_at(together, coef))
+    return run, list(covs.each)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -379,7 +367,7 @@ def draw_classes(
         )
     states = [state for state in starts if state is not None]
     if len(states) < n_classes or states[0].coef.cov.is_point:
-        states = list(fit_vb(problem, n_classes, VB()).run.state)
+        states = list(fit_vb(problem, n_classes, VB())[0].state)
     problem, shared = for_chains(problem)
     together, terms = of_classes(problem, n_classes), problem.model.terms
     cov = ClassCovariance(tuple(state.coef.cov for state in states))

@@ -303,13 +303,13 @@ def fit_classes(
 
     Returns them with their link and leave-one-out moments.
     """
-    K, weights = n_classes, None
+    K = n_classes
     if isinstance(scheme, Gibbs):
         drawn = draw_classes(problem, K, scheme, rng, starts, watch, **options)
         machines = [from_draws(problem, each, float(np.max(r_hat_of(each)))) for each in drawn]
     else:
         fit = fit_vb if isinstance(scheme, VB) else fit_em
-        run, covs, weights = fit(problem, K, scheme, starts, watch)
+        run, covs = fit(problem, K, scheme, starts, watch)
         coefs = tuple(state.coef for state in run.state)
         end = (run.bound, run.path, run.n_iter, run.converged, run.change)
         machines = []
@@ -320,7 +320,7 @@ def fit_classes(
             machines.append(
                 BinaryModel(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
             )
-    moments, inside = left_out_classes(machines, problem, weights)
+    moments, inside = left_out_classes(machines, problem)
     own: Link = ProbitLink()  # of each class as a function of its f, with the others fixed
     scale = 1.0
     if probability == "probit":
@@ -340,20 +340,17 @@ def fit_classes(
     return [replace(m, link=own, effect_scale=scale) for m in machines], link, moments
 
 
-def left_out_classes(
-    machines: Sequence[BinaryModel], problem: Problem, weights: Array | None
-) -> tuple[LooMoments, Array]:
+def left_out_classes(machines: Sequence[BinaryModel], problem: Problem) -> tuple[LooMoments, Array]:
     """Leave-one-out moments of f for all classes at a subset of rows; and means with all rows.
 
-    ``weights`` are the weights of all rows, (n, classes), from which covariances are computed;
-    draws need none, and are weighted by one over the likelihood of the row.
+    Draws are weighted by one over the likelihood of the row.
     """
     codes, K = np.asarray(to_numpy(problem.y)).astype(np.intp), len(machines)
     problem, rows, share = subset_of_classes(problem, codes)
     weight = effective(problem.c * share, problem.unit)
     codes, removed, posts = codes[rows], problem.removed, [m.posterior for m in machines]
     inside = np.stack([problem.matvec(post.mean) for post in posts], axis=1)
-    if weights is None:
+    if isinstance(posts[0], DrawsPosterior):
         flat = [post.flat for post in posts if isinstance(post, DrawsPosterior)]
         thetas = [each[:: max(1, len(each) // 1000)] for each in flat]  # about a thousand draws
         parts = []
@@ -369,7 +366,8 @@ def left_out_classes(
     point = isinstance(posts[0], PointPosterior)
     coefs = [Coef(p.mean, p.curvature) if isinstance(p, PointPosterior) else p.coef for p in posts]  # type: ignore[attr-defined]
     m, v = (np.stack(x, axis=1) for x in zip(*map(problem.moments, coefs), strict=True))
-    g, w = expected(codes.astype(float), m, None if point else v).g, weights[rows] * K / (K - 1.0)
+    site = expected(codes.astype(float), m, None if point else v)
+    g, w = site.g, site.w * (K / (K - 1.0))
     residual = np.broadcast_to(problem.residual(), rows.size)[:, None]
     out_m, out_v = leave_one_out(m, v - residual, Local(w, g, g, w), removed[:, None])
     return LooMoments(codes, out_m, np.zeros_like(v) if point else out_v + residual, weight), inside
