@@ -222,7 +222,7 @@ class Process(Part):
         return layout.find(self.columns)
 
     def bind(self, rows: TrainingRows) -> Any:
-        from .gp.inducing import Enough, Smooth, inducing_points
+        from .gp.inducing import PointCount, Smooth, inducing_points
         from .gp.sites import extent_of  # other terms do not need Gaussian processes
         from .kernels import with_groups
 
@@ -245,7 +245,9 @@ class Process(Part):
         kernel = with_groups(kernel, groups)
         scale = plain.Standardised(inputs.center, inputs.scale, inputs.far, inputs.still)
         rows_seen = np.asarray(points[:: 1 + len(points) // 1000])
-        enough = Enough(rows_seen, np.ones(1), len(points), limit=0) if len(points) > 1000 else None
+        enough = (
+            PointCount(rows_seen, np.ones(1), len(points), limit=0) if len(points) > 1000 else None
+        )
         Z = inducing_points(self.inducing, self.n_inducing, points, kernel, scale, rows.rng, enough)
         return Smooth(kernel, Z, inputs)
 

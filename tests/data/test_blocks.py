@@ -42,7 +42,7 @@ def test_blocks_are_views():
 def test_assembled_columns_travel_as_rows():
     whole = blocks(5, 5)
     assert next(iter(whole)).rows is None
-    ready = Blocks(whole.X, 5, ready=True)
+    ready = Blocks(whole.X, 5, has_columns=True)
     np.testing.assert_array_equal(next(iter(ready)).rows.C, whole.X)
 
 

@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
 from bayesvm.gp.evidence import maximise
-from bayesvm.gp.inducing import Enough, choose_points, inducing_points, pivots
+from bayesvm.gp.inducing import PointCount, choose_points, inducing_points, pivots
 from bayesvm.gp.kernel_search import (
     FoldLoss,
     KernelSearch,
@@ -134,7 +134,7 @@ def test_a_callback_ends_the_search():
 def test_points_are_doubled_until_they_miss_little():
     X = np.random.default_rng(0).standard_normal((3000, 2))
     smooth, rough = Scaled(1.0, RBF(2.0)), Scaled(1.0, RBF(0.05))
-    enough = Enough(X[:200], np.ones(200), len(X))
+    enough = PointCount(X[:200], np.ones(200), len(X))
     how = ("kmeans", "auto", X)
     inputs, rng = None, np.random.default_rng(0)
     assert len(inducing_points(*how, smooth, inputs, rng, enough)) == 128

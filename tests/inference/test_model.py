@@ -43,7 +43,7 @@ def test_each_prior_sees_its_own_coefficients():
 
 def test_assembled_columns_change_nothing():
     for p in (problem(size=8), make_problem(sparse.csr_array(X), Y, intercept=Fixed(0.1), size=8)):
-        ready = p.assembled()
+        ready = p.with_columns()
         a, b = p.expectations(COEF, gram=True), ready.expectations(COEF, gram=True)
         np.testing.assert_allclose(a.S.M, b.S.M, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(a.g, b.g, rtol=1e-6, atol=1e-9)

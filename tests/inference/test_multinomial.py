@@ -52,7 +52,7 @@ def tiny(n=25, K=3, seed=0, weights=None, prior=None, size=10, columns=1):
     y = (f + rng.gumbel(size=f.shape)).argmax(1).astype(float)
     c = np.ones(n) if weights is None else weights
     model = Model((Term("coef", Assembled(columns), prior or Fixed(TAU)),), Logistic())
-    return Classes(Problem(model, Blocks(X, size, ready=True), Serial(), y, c), K)
+    return Classes(Problem(model, Blocks(X, size, has_columns=True), Serial(), y, c), K)
 
 
 def grid(joint, reach=7.0, points=141):
@@ -127,7 +127,7 @@ def test_two_classes_are_the_binary_model():
     runs = fit(joint, VB(tol=1e-15))
     binary = Model((Term("coef", Assembled(2), Fixed(TAU / 2)),), Logistic())
     X, c, y = joint.problem.blocks.X, joint.problem.c, np.where(joint.problem.y == 1, 1.0, -1.0)
-    problem = Problem(binary, Blocks(X, 100, ready=True), Serial(), y, c)
+    problem = Problem(binary, Blocks(X, 100, has_columns=True), Serial(), y, c)
     alone = VB(bound="tight", tol=1e-12).fit(problem, np.random.default_rng(0))
     difference = runs[1].state.coef.mean - runs[0].state.coef.mean
     np.testing.assert_allclose(difference, alone.state.coef.mean, rtol=2e-2)
@@ -141,7 +141,7 @@ def test_sums_do_not_depend_on_the_cut_and_weights_are_copies():
     joint = tiny(n=40, columns=2, weights=copies.astype(float), size=7)
     means = np.array([[0.3 * k, -0.2] for k in range(3)])
     one, at = joint.problem, np.repeat(np.arange(40), copies)
-    rows = Blocks(one.blocks.X[at], 1000, ready=True)
+    rows = Blocks(one.blocks.X[at], 1000, has_columns=True)
     again = Problem(one.model, rows, Serial(), one.y[at], np.ones(at.size))
     sums = []
     for problem in (one, again):
@@ -183,7 +183,7 @@ def test_more_columns_than_rows():
     y = Y[::3]
     prior = Fixed(40.0)
     few = model(prior=prior, standardize=False, fit_intercept=False, tol=1e-16).fit(wide, y)
-    assert few.machines_[0].shape[0] == "factored"
+    assert few.machines_[0].warm_start_key[0] == "factored"
     kernel = wide @ wide.T
     value, U = np.linalg.eigh(kernel)
     turned = U * np.sqrt(np.maximum(value, 0))  # the same rows in fifty columns

@@ -56,7 +56,7 @@ def whole(lik, form, rows=slice(None), c=WEIGHTS, columns=C, coef=COEF):
 def test_the_four_products(form, engine, size, holes):
     """Any structure of the columns, any cut of the rows and any engine give the same products."""
     columns = np.where(np.abs(C) < 0.6, 0.0, C)
-    rows = Blocks(sparse.csr_array(columns) if holes else columns, size, ready=True)
+    rows = Blocks(sparse.csr_array(columns) if holes else columns, size, has_columns=True)
     D = Problem(Model((), Hinge()), rows, engine, Y, WEIGHTS, form=form)
     r, w = np.linspace(-1, 1, N), WEIGHTS
     np.testing.assert_allclose(D.matvec(MEAN), columns @ MEAN, rtol=1e-12, atol=1e-13)

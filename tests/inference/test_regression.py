@@ -7,7 +7,7 @@ from sklearn.svm import LinearSVR
 from tests.problems import Z, frozen, make_problem
 
 from bayesvm.inference import EM, VB, Gibbs
-from bayesvm.inference.vb import learned
+from bayesvm.inference.vb import learn_scale
 from bayesvm.likelihoods import EpsilonInsensitive
 from bayesvm.predictive.diagnostics import ess
 from bayesvm.priors import Fixed
@@ -145,7 +145,7 @@ def test_the_learned_scale_is_a_maximum_of_the_bound(tight):
 
     lik = EpsilonInsensitive(None, 0.2)
     problem = make_problem(X, y, c, likelihood=lik.tightened(tight))
-    found = learned(problem, VB(tol=1e-10), RNG)[0].model.likelihood.scale
+    found = learn_scale(problem, VB(tol=1e-10), RNG)[0].model.likelihood.scale
     top = best(found)
     assert top > best(found * 1.05)
     assert top > best(found / 1.05)

@@ -10,7 +10,7 @@ from tests.problems import Z, make_problem, simulate, z_score
 
 from bayesvm import BayesianLinearSVC, BayesianSVC
 from bayesvm.inference import EM, VB, Gibbs
-from bayesvm.inference.vb import learned
+from bayesvm.inference.vb import learn_scale
 from bayesvm.likelihoods import Hinge, SkewedLaplace
 
 RNG = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def test_the_learned_scale_is_the_top_of_the_bound(kind):
     def problem(lik):
         return make_problem(X, y, c, likelihood=lik.tightened(kind.is_tight))
 
-    known, start = learned(problem(SkewedLaplace(gamma0=0.3)), kind, RNG)
+    known, start = learn_scale(problem(SkewedLaplace(gamma0=0.3)), kind, RNG)
     scale = known.model.likelihood.scale
     best = kind.fit(known, RNG, start).bound - scale  # with the log prior, that of Exp(1)
     for factor in (0.8, 0.97, 1.03, 1.25):

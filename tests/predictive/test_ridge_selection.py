@@ -33,7 +33,7 @@ def posed(X=X, y=SIGNS, likelihood=LOGISTIC):
         Term("intercept", Assembled(1), Fixed(1e-4)),
         Term("coef", Assembled(X.shape[1]), Ridge(select=True)),
     )
-    model, blocks = Model(terms, likelihood.tightened()), Blocks(C, 10**6, ready=True)
+    model, blocks = Model(terms, likelihood.tightened()), Blocks(C, 10**6, has_columns=True)
     return Problem(model, blocks, Serial(), y, np.ones(len(y)))
 
 

@@ -42,12 +42,12 @@ def sparse_rows(X: Any) -> int:
 class Blocks:
     """Rows cut into blocks of ``size``; blocks of dense arrays are views.
 
-    ``ready`` means that X contains the assembled columns of a model instead of its input.
+    ``has_columns`` means that X contains the assembled columns of a model instead of its input.
     """
 
     X: Any
     size: int
-    ready: bool = False
+    has_columns: bool = False
     extra: Array | float = 0.0  # variance of f beyond the columns, if they are assembled
     in_memory: ClassVar[bool] = True  # X is one array, in this process or on a device
     remote: ClassVar[bool] = False  # rows are stored on the workers of a cluster
@@ -78,16 +78,16 @@ class Blocks:
                 is_sparse = sparse.issparse(inner(self.X))
                 X = self._slices[number] if is_sparse else self.X[at]
             own = extra if isinstance(extra, float) else extra[at]
-            yield Block(X, at, number, Rows(X, own) if self.ready else None)
+            yield Block(X, at, number, Rows(X, own) if self.has_columns else None)
 
-    def assembled(self, rows: Rows) -> Blocks:
+    def with_columns(self, rows: Rows) -> Blocks:
         """The rows with assembled columns of a model instead of its input."""
         return Blocks(rows.C, self.size, True, rows.extra)
 
     def take(self, rows: Array) -> Blocks:
         """Selected rows, in memory."""
         extra = self.extra if isinstance(self.extra, float) else self.extra[rows]
-        return Blocks(self.X[rows], self.size, self.ready, extra)
+        return Blocks(self.X[rows], self.size, self.has_columns, extra)
 
     def on_host(self) -> Blocks:
         """The rows on the host."""
@@ -179,12 +179,12 @@ class DaskBlocks(Blocks):
             for rows, number, first, last in zip(self._rows, numbers, ends, ends[1:], strict=False)
         ]
 
-    def kept(self, model: Any) -> DaskBlocks:
+    def with_columns(self, model: Any) -> DaskBlocks:
         """The partitions with assembled columns of a model, which stay on the workers."""
         from dask.base import persist
 
         held = persist(*tasks(model.rows, ((x,) for x in self.X.parts)))
-        return replace(self, held=tuple(held), ready=True)
+        return replace(self, held=tuple(held), has_columns=True)
 
     def take(self, rows: Array) -> Blocks:
         """Selected rows, moved to this process."""
@@ -198,7 +198,7 @@ class DaskBlocks(Blocks):
         back = np.argsort(order, kind="stable")
         extra = [b.extra for b in found]
         whole = extra[0] if isinstance(extra[0], float) else np.concatenate(extra)[back]
-        return Blocks(joined([b.X for b in found])[back], self.size, self.ready, whole)
+        return Blocks(joined([b.X for b in found])[back], self.size, self.has_columns, whole)
 
 
 def _whole(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:

@@ -172,8 +172,8 @@ def build_problem(
         c, unit = engine.place(c), engine.place(unit)
     problem = Problem(model, blocks, engine, np.empty(0), c, unit, form=form)
     # the factored form stores its columns; join sparse columns with the intercept once
-    keep = (is_sparse or form == "factored") and not blocks.ready
-    return problem.assembled() if keep else problem
+    keep = (is_sparse or form == "factored") and not blocks.has_columns
+    return problem.with_columns() if keep else problem
 
 
 # ---------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State 
         before, now = (
             [(t.name, t.design.width, type(t.prior)) for t in each] for each in (old, new)
         )
-        if before != now or machine.shape != problem.shape:
+        if before != now or machine.warm_start_key != problem.warm_start_key:
             starts.append(None)
             continue
         pairs = zip(old, new, machine.state.priors, strict=True)

@@ -15,7 +15,7 @@ from ..data.labels import Training
 from ..designs import Standardised, fit_columns
 from ..designs.input_warping import levelled, warped
 from ..gp.evidence import Evidence, maximise, parameter_prior
-from ..gp.inducing import Enough, Smooth, Whitened, inducing_points
+from ..gp.inducing import PointCount, Smooth, Whitened, inducing_points
 from ..gp.kernel_search import KernelSearch, cross_validate, search_kernel
 from ..gp.mcmc import Sampled, machine_from_chains
 from ..gp.models import (
@@ -128,7 +128,7 @@ def learn_design(
     if several and isinstance(n_inducing, str) and len(points) > every:
         some = seen.subset(search.rows)
         exact = fit_sites(Process(kernel, some.level).at(some.X), some.labels, site, tol=5e-4)
-        enough = Enough(some.X, exact.w, n or len(points))
+        enough = PointCount(some.X, exact.w, n or len(points))
     Z = inducing_points(inducing, n_inducing, points, kernel, inputs, rng, enough)
     process = Process(kernel, settings.level, None if Z is points else Z, settings.fitc)
 
@@ -292,7 +292,7 @@ def _fit_columns(
         # points and draws belong to the low-rank function
         rows = rows if isinstance(scheme, VB | SVI) else Rows(rows.C)
     size = n if dual else block_rows(K)
-    blocks, form = Blocks(data.X, size).assembled(rows), "factored" if dual else "dense"
+    blocks, form = Blocks(data.X, size).with_columns(rows), "factored" if dual else "dense"
     given, unit = settings.params, ready.labels.unit
     engine = choose_engine(given["engine"], rows.C, K, given["n_jobs"])
     problem = Problem(model, blocks, engine, np.empty(0), data.c, unit, form=form)
@@ -365,7 +365,7 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
             f"[bayesvm] {n} rows, {model.width} columns in {model.dtype}: "
             f"{needed / 2**30:.2f} GiB, {what} ({allowed / 2**30:.2f} GiB allowed)"
         )
-    problem = problem.assembled() if needed <= allowed else problem
+    problem = problem.with_columns() if needed <= allowed else problem
     machines, moments, _ = fit_models(run, problem, data.codes, len(data.classes), scheme)
     found = [replace(m, model=model) for m in machines]
     link = settings.link(moments) if moments is not None else None

@@ -414,7 +414,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         columns = problem.model.find("coef")[0].design
         if columns.is_incomplete:
             return fit
-        blocks: Any = replace(problem.blocks, X=X, ready=False)
+        blocks: Any = replace(problem.blocks, X=X, has_columns=False)
         copies = problem.copies
         design: Any = self._latent(columns, blocks, problem.engine, problem.c, copies)
         total = Serial().sum(

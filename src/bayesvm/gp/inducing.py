@@ -99,7 +99,7 @@ class Smooth(Whitened):
 # Choice of the points
 
 
-class Enough(NamedTuple):
+class PointCount(NamedTuple):
     r"""The number of points: doubled until they explain enough of the prior variance.
 
     The unexplained variance :math:`\tilde k` at the rows ``X``, whose sites have precision *w*,
@@ -139,7 +139,7 @@ def inducing_points(
     kernel: Any,
     inputs: Any,
     rng: np.random.Generator,
-    enough: Enough | None = None,
+    enough: PointCount | None = None,
 ) -> Array:
     """Inducing points on the standardised scale; ``X`` itself if every row is a point.
 

@@ -125,8 +125,8 @@ class Draws(NamedTuple):
 def for_chains(problem: Problem) -> tuple[Problem, bool]:
     """The problem for sampling, and whether cores parallelise over rows instead of chains."""
     size = problem.n * problem.model.width
-    if size < 2**21 and not problem.blocks.ready and not problem.model.is_latent:
-        problem = problem.assembled()  # columns are built once instead of in every sweep
+    if size < 2**21 and not problem.blocks.has_columns and not problem.model.is_latent:
+        problem = problem.with_columns()  # columns are built once instead of in every sweep
     shared = size >= 2**22 or problem.blocks.remote
     return (problem if shared else replace(problem, engine=Serial())), shared
 

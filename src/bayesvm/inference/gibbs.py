@@ -24,7 +24,7 @@ from .latent import rotate_latents, sample_latents, start_latents, update_latent
 from .model import State, States
 from .problem import Problem
 from .progress import Monitor, Progress, Watch, silent
-from .vb import VB, learned, standing
+from .vb import VB, learn_scale, scale_sums
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Gibbs:
         if start is None and model.has_gates:  # starts with no columns, and with many columns
             start = State(model.start(), model.init(), start_latents(problem))
         if model.likelihood.is_learned:
-            known, near = learned(problem, VB(tol=1e-5), rng)
+            known, near = learn_scale(problem, VB(tol=1e-5), rng)
             start = near if start is None else start
         if start is None:
             start = VB(tol=1e-5).fit(problem, rng).state
@@ -220,7 +220,7 @@ class Gibbs:
             problem = replace(problem, latents=latents)
         fit = float(problem.log_likelihoods(theta[None])[0])
         if likelihood is not None:  # its scale, given theta with weights integrated out
-            sums = standing(problem, Coef(theta, Point(model.width)), fit)
+            sums = scale_sums(problem, Coef(theta, Point(model.width)), fit)
             likelihood = likelihood.redraw(*sums, rng)
             fit = float(problem.with_likelihood(likelihood).log_likelihoods(theta[None])[0])
         drawn = model.draw(priors, theta, rng)

@@ -213,7 +213,7 @@ def fit_vb(
     The d coefficients end within ``scheme.tol ** 0.25`` posterior standard deviations of their
     optimum on average: further rounds would raise the bound by less than ``d * sqrt(tol) / 2``.
     """
-    together = of_classes(problem.kept(), n_classes)
+    together = of_classes(problem.with_columns_if_small(), n_classes)
     start, scale = start_of(together, starts), problem.weight * math.log(n_classes)
     tol = 0.5 * math.sqrt(scheme.tol) * start.coef.mean.size / max(1.0, scale)
     run = fit_gaussian(together, start, scheme.max_iter, tol, watch, rounds=1)

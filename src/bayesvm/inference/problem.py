@@ -114,7 +114,7 @@ class Problem:
         return np.minimum(self.c, self.unit)
 
     @property
-    def shape(self) -> tuple[str, int]:
+    def warm_start_key(self) -> tuple[str, int]:
         """Form, and n in the dual form, which an initial state must share with the problem."""
         return self.form, self.n if self.form == "factored" else 0
 
@@ -219,7 +219,7 @@ class Problem:
 
     def residual(self) -> Array | float:
         """Variance of f for every row that is not due to the coefficients."""
-        if self.blocks.ready or not self.model.has_residual:
+        if self.blocks.has_columns or not self.model.has_residual:
             return self.blocks.extra
         read = self.rows
         parts = self.engine.collect(
@@ -229,25 +229,25 @@ class Problem:
 
     # ----- stored columns, and subsets of rows
 
-    def kept(self) -> Problem:
+    def with_columns_if_small(self) -> Problem:
         """The problem with its columns stored, if rows are in memory and the columns fit."""
         model, blocks, engine = self.model, self.blocks, self.engine
-        if blocks.ready or not blocks.in_memory or engine.on_device:
+        if blocks.has_columns or not blocks.in_memory or engine.on_device:
             return self
         if model.is_latent or model.grouped or 8 * self.n * model.width > engine.available():
             return self
-        return self.assembled()
+        return self.with_columns()
 
-    def assembled(self) -> Problem:
+    def with_columns(self) -> Problem:
         """The problem with its columns computed once and stored."""
         blocks, model, engine = self.blocks, self.model, self.engine
         if isinstance(blocks, DaskBlocks):  # columns stay on the workers
-            return replace(self, blocks=blocks.kept(model))
+            return replace(self, blocks=blocks.with_columns(model))
         if model.grouped and not blocks.in_memory:
             parts = [model.rows(b.X).C for b in blocks]
-            return replace(self, blocks=blocks.assembled(Rows(arrays.joined(parts))))
+            return replace(self, blocks=blocks.with_columns(Rows(arrays.joined(parts))))
         if sparse.issparse(blocks.X) or model.grouped:
-            return replace(self, blocks=blocks.assembled(model.rows(blocks.X)))
+            return replace(self, blocks=blocks.with_columns(model.rows(blocks.X)))
         C = engine.empty(blocks.X, model.width, model.dtype)  # wherever the rows are
         extra = engine.empty(blocks.X, 1, model.dtype)[:, 0] if model.has_residual else 0.0
 
@@ -258,7 +258,7 @@ class Problem:
 
         for _ in engine.collect(fill, blocks):
             pass
-        return replace(self, blocks=blocks.assembled(Rows(C, extra)))
+        return replace(self, blocks=blocks.with_columns(Rows(C, extra)))
 
     def some(self, rows: Array) -> Problem:
         """Selected rows, in ascending order, in memory."""

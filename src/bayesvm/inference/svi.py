@@ -246,7 +246,7 @@ def minibatches_of_groups(
         C = problem.model.rows(few.X).C
         last = C.factors[-1]
         own = Factor(np.searchsorted(chosen, last.codes), last.Z, chosen.size)
-        blocks = few.assembled(Rows(Arrow(C.A, (*C.factors[:-1], own))))
+        blocks = few.with_columns(Rows(Arrow(C.A, (*C.factors[:-1], own))))
         yield replace(problem, blocks=blocks, y=problem.y[rows], c=problem.c[rows]), chosen
 
 

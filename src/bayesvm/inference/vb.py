@@ -112,7 +112,8 @@ class VB:
         start: State | None = None,
         watch: Watch = silent,
     ) -> Ascent:
-        problem = problem.with_likelihood(self.seen(problem.model.likelihood)).kept()
+        problem = problem.with_likelihood(self.seen(problem.model.likelihood))
+        problem = problem.with_columns_if_small()
         model, how = problem.model, (self.max_iter, self.tol, watch)
         if model.has_gates:
             start = start or search_models(problem, rng, *how)
@@ -123,9 +124,9 @@ class VB:
         rows = max(2000, self.warm_rows * model.width)
         if start is None and self.warm_rows and problem.n >= 8 * rows:
             # the covariance of a fit to a random subset preconditions the fit to all rows
-            few, share = problem.balanced(rows, rng)
-            few = replace(few, c=few.c * share)  # weights of the rows they represent
-            start = replace(self, tol=max(self.tol, 1e-6)).fit(few, rng).state
+            subset, share = problem.balanced(rows, rng)
+            subset = replace(subset, c=subset.c * share)  # weights of the rows they represent
+            start = replace(self, tol=max(self.tol, 1e-6)).fit(subset, rng).state
         elif start is None or start.coef.cov.is_point:  # variances of f start at one
             coef, priors, _ = start or State(model.start(), model.init())
             S = problem.expectations(coef, 1.0, gram=True).S
@@ -252,14 +253,16 @@ def _elbo(problem: Problem, coef: Coef, v: Array, priors: States) -> float:
 # The scale of a likelihood
 
 
-def standing(problem: Problem, coef: Coef, fit: float | None = None) -> tuple[float, float, float]:
+def scale_sums(
+    problem: Problem, coef: Coef, fit: float | None = None
+) -> tuple[float, float, float]:
     """Sums over rows of likelihood contributions, mean margin residuals and weights."""
     y, c = map(to_numpy, (problem.y, problem.c))
     lean = float(c @ (1.0 - y * problem.matvec(coef.mean)))
     return problem.expectations(coef).bound if fit is None else fit, lean, float(c.sum())
 
 
-def learned(
+def learn_scale(
     problem: Problem,
     scheme: Any,
     rng: np.random.Generator,
@@ -279,7 +282,7 @@ def learned(
         run = inner.fit(now, rng, start, watch)
         start = run.state
         view = gated_coef(start.coef, now.model.gates(start.priors))
-        new = likelihood.update(*standing(replace(now, latents=start.latents), view))
+        new = likelihood.update(*scale_sums(replace(now, latents=start.latents), view))
         step = float(np.log(new.scale / likelihood.scale))
         likelihood = new
         if abs(step) < 1e-4 or run.stopped:

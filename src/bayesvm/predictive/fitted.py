@@ -54,7 +54,7 @@ class BinaryModel:
     converged: bool
     change: float = np.nan
     draws: Draws | None = None  # from a sampler
-    shape: tuple[str, int] | None = None  # of the problem, see Problem.shape
+    warm_start_key: tuple[str, int] | None = None  # of the problem, see Problem.warm_start_key
     certificate: Certificate | None = None  # of the optimality of a point estimate
     dual: Array | None = None  # dual variables of a point estimate
     # covariances of random effects, (m, r, r), by term: draws if the effects were integrated out

@@ -23,7 +23,7 @@ from ..inference.multinomial import draw_classes, fit_em, fit_vb
 from ..inference.problem import Problem
 from ..inference.progress import Ascent, Watch, silent
 from ..inference.row_space import Basis, RowSpace, bases
-from ..inference.vb import learned
+from ..inference.vb import learn_scale
 from ..likelihoods import Logistic
 from ..likelihoods.multinomial import expected, log_prob
 from ..linalg.covariances import FullCovariance, Point, covariance
@@ -89,7 +89,7 @@ def find_posterior(
     turn = RowSpace(problem, rotation) if any(B is not None for B in rotation) else None
     small, start = (problem, start) if turn is None else (turn.scores(), None)
     if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
-        small, start = learned(small, scheme, rng, start, watch)
+        small, start = learn_scale(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
     if problem.model.is_open:
         priors, near_optimum = select_ridge(small)
@@ -127,7 +127,9 @@ def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
     post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
     path = list(draws.log_prob.mean(axis=0))
     end = (float("nan"), path, draws.theta.shape[1], chains_agree(worst), worst)
-    return BinaryModel(problem.model, post, draws.start, ProbitLink(), *end, draws, problem.shape)
+    return BinaryModel(
+        problem.model, post, draws.start, ProbitLink(), *end, draws, problem.warm_start_key
+    )
 
 
 def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
@@ -148,7 +150,7 @@ def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
         post = GaussianPosterior(coef, at_rows)
     end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
     machine = BinaryModel(
-        problem.model, post, ascent.state, ProbitLink(), *end, shape=problem.shape
+        problem.model, post, ascent.state, ProbitLink(), *end, warm_start_key=problem.warm_start_key
     )
     if isinstance(ascent, Mode):
         return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
@@ -187,7 +189,7 @@ def select_ridge(
     subset, share = problem.balanced(max(2000, rows), np.random.default_rng(0))
     double, c = replace(subset.model, dtype="float64"), subset.c * (share / share.min())
     subset = replace(subset, model=double, engine=engine, c=c)  # subsampled rows count once
-    subset = subset if subset.blocks.ready else subset.assembled()
+    subset = subset if subset.blocks.has_columns else subset.with_columns()
     weight = effective(subset.c, subset.unit)  # class weights do not count as additional rows
     model, likelihood, rng = subset.model, subset.model.likelihood, np.random.default_rng(0)
 
@@ -318,7 +320,14 @@ def fit_classes(
             if coefs[k].cov.is_point:
                 post = PointPosterior(coefs[k].mean, covs[k])
             machines.append(
-                BinaryModel(problem.model, post, state, ProbitLink(), *end, shape=problem.shape)
+                BinaryModel(
+                    problem.model,
+                    post,
+                    state,
+                    ProbitLink(),
+                    *end,
+                    warm_start_key=problem.warm_start_key,
+                )
             )
     moments, inside = left_out_classes(machines, problem)
     own: Link = ProbitLink()  # of each class as a function of its f, with the others fixed
