@@ -252,7 +252,7 @@ def test_too_many_crossed_groups_are_refused_with_the_numbers():
 
 def test_share_of_a_logistic_random_intercept_is_the_usual_one():
     found = MixedSVC(likelihood="logistic", probability="normalised").fit(X, Y, groups=G)
-    v = found._effects._covariances(found.machines_[0], 2)[:, 0, 0]
+    v = found._group_covariances(found.machines_[0], 2)[:, 0, 0]
     share = found.intraclass_share_.loc["group", "mean"]
     assert share == pytest.approx(np.mean(v / (v + np.pi**2 / 3)), rel=1e-5)
 

@@ -24,6 +24,7 @@ from ..inference.model import Model
 from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
+from ..inspection.effects import GroupReports
 from ..inspection.terms import Terms
 from ..terms import Part, TrainingRows, read_terms
 from . import options as check
@@ -31,7 +32,7 @@ from .base import BayesianClassifier
 from .fit import build_problem, choose_engine, fit_terms
 from .formula import terms_of
 from .linear import LinearClassifier
-from .mixed import GroupReports, choose_group_prior
+from .mixed import choose_group_prior
 from .predictions import draw_f
 
 
@@ -390,7 +391,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         X = self._own_columns(X)
         rows = super()._read_new(X, groups)
         self._table.check_complete(rows)
-        return beside(rows, self._table.labels(X) or None, self._effects.levels)
+        return beside(rows, self._table.labels(X) or None, self._group_levels)
 
     # ----- fitting
 
@@ -457,7 +458,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         data = data._replace(X=table)
         problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
         fit = fit_terms(run, problem, data, scheme)
-        self._keep_effects(fit, problem, levels, scheme)
+        self._keep_groups(problem, levels, scheme)
         return self._keep(fit, run)
 
     def _problem(
@@ -570,7 +571,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             with its effective degrees of freedom, ``edf``; see :meth:`partial` for the curve and
             ``random_effects_`` for groups.
         """
-        return self._with_note(self._effects.cautioned(self._report().summary(level)))
+        return self._with_note(self._cautioned(self._report().summary(level)))
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """``n`` draws of the named coefficients, or of f at rows ``X``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
@@ -17,10 +17,8 @@ from ..data.engines import one_blas_thread
 from ..data.levels import Levels, some_of
 from ..designs.groups import Effects, Grouped, Layout, beside, learn_groups
 from ..inference import SVI
-from ..inference.problem import Problem
 from ..inspection.arviz import Draws
-from ..inspection.effects import GroupEffects, second_moments
-from ..predictive.fitted import Fit
+from ..inspection.effects import GroupReports
 from ..priors import Fixed, InverseWishart, Ridge
 from . import average, predictions
 from . import options as check
@@ -124,89 +122,6 @@ def choose_group_prior(value: Any, r: int, factor: str, scheme: Any) -> Any:
     return prior
 
 
-class GroupReports:
-    """Reports of random effects, as properties of the estimators with groups."""
-
-    _group_effects: GroupEffects
-    _fitted: Callable[[], Fit]
-    _names: Callable[[], list[str]]
-
-    def _keep_effects(self, fit: Fit, problem: Problem, levels: Levels, scheme: Any) -> None:
-        name = type(scheme).__name__.lower()
-        self._group_effects = GroupEffects(
-            fit, levels, self._names(), second_moments(problem), name
-        )
-
-    @property
-    def _effects(self) -> GroupEffects:
-        self._fitted()
-        return self._group_effects
-
-    def _with_effects(self, draws: Draws, thetas: Sequence[Array]) -> Draws:
-        """Named draws for ArviZ, including the random effects."""
-        group, dims, coords = self._effects.group(thetas)
-        return draws[0] | group, draws[1] | dims, draws[2] | coords
-
-    @property
-    def factors_(self) -> list[str]:
-        """Names of the grouping factors; empty if there are no groups."""
-        return list(self._effects.levels.names)
-
-    @property
-    def levels_(self) -> dict[str, Array]:
-        """Labels of the groups of each factor."""
-        return self._effects.labels
-
-    @property
-    def random_effects_(self) -> Any:
-        """Random effects of all groups, as a data frame.
-
-        Indexed by factor, level and effect (and class, for more than two): mean, sd, and the lower
-        and upper ends of 90 % intervals; under EM only the estimate.
-        """
-        return self._effects.random_effects()
-
-    def random_effects_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of ``random_effects_`` intervals with probability ``level``."""
-        return self._effects.interval(self._effects.random_effects(level))
-
-    @property
-    def variance_components_(self) -> Any:
-        """Variances and correlations of the random effects, as a data frame.
-
-        Indexed by factor and component (and class, for more than two): mean, and the lower and
-        upper ends of 90 % intervals, under EM from the variational fit that learned them.  With a
-        single factor of up to three effects per group, VB integrates the effects out by quadrature.
-        Other learned variances, unless sampled, are biased downwards; a column ``note`` marks them.
-        """
-        return self._effects.variance_components()
-
-    def variance_components_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of ``variance_components_`` intervals with probability ``level``."""
-        return self._effects.interval(self._effects.variance_components(level))
-
-    @property
-    def intraclass_share_(self) -> Any:
-        r"""Intraclass correlation: the groups' share of the residual variance, as a data frame.
-
-        .. math::
-
-            \frac{\bar v_b}{\sum_k \bar v_k + \pi^2 / 3a^2}, \qquad
-            \bar v_b = \frac{\sum_i c_i z_{bi}^\top \Sigma_b z_{bi}}{\sum_i c_i},
-
-        with the variance of a factor's effects averaged over the training rows.  The last summand
-        is the variance of a logistic variable on the scale of f: *a* is the slope of the log odds
-        at f = 0 under the link.  For the logistic likelihood with ``probability="normalised"`` a =
-        1.  Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and
-        a ``note`` if the variances are biased, see ``variance_components_``.
-        """
-        return self._effects.intraclass_share()
-
-    def intraclass_share_interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of ``intraclass_share_`` intervals with probability ``level``."""
-        return self._effects.interval(self._effects.intraclass_share(level))
-
-
 @dataclass(eq=False, repr=False)
 class MixedSVC(GroupReports, LinearClassifier):
     r"""Linear mixed classifier: fixed effects of columns and random effects of groups.
@@ -300,7 +215,8 @@ class MixedSVC(GroupReports, LinearClassifier):
         return Layout(names, len(names), (), made)
 
     def _read_new(self, X: Any, groups: Any = None) -> Any:
-        levels = self._effects.levels
+        self._fitted()
+        levels = self._group_levels
         if self._formula is not None:
             X, groups = self._formula.new_rows(X, groups)
         X = super()._read_new(X)
@@ -373,7 +289,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         fit = fit_terms(run, problem, data, parts.scheme, starts)
         if self._models_missing:
             fit = self._with_cells(fit, problem, data.X)
-        self._keep_effects(fit, problem, levels, parts.scheme)
+        self._keep_groups(problem, levels, parts.scheme)
         return self._keep(fit, run)
 
     # ----- predictions
@@ -461,7 +377,7 @@ class MixedSVC(GroupReports, LinearClassifier):
         ``frame.attrs["prior"]`` is the prior of the coefficients.  If variances in
         ``variance_components_`` are known to be biased, ``frame.attrs["note"]`` contains a note.
         """
-        frame = self._effects.cautioned(self._coefficient_frame(level))
+        frame = self._cautioned(self._coefficient_frame(level))
         frame.attrs["prior"] = repr(self.machines_[0].model.find("coef")[0].prior)
         return self._with_note(frame)
 

@@ -121,8 +121,7 @@ def chains(fit: Fit, n: int, rng: np.random.Generator) -> list[Array]:
 
 def lacks_groups(model: Any, X: Any, groups: Any) -> bool:
     """Whether a model with random effects is given rows without groups."""
-    levels = getattr(model, "_group_effects", None)
-    if groups is not None or levels is None or not levels.levels.names:
+    if groups is not None or not getattr(model, "factors_", None):
         return False
     formula = getattr(model, "_formula", None)
     if formula is None:

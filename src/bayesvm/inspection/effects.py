@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -41,115 +40,170 @@ MODEL_ERRORS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class GroupEffects:
-    """Report on a fitted model with random effects."""
+class GroupReports:
+    """Reports of random effects, as properties of the estimators with groups."""
 
-    fit: Fit
-    levels: Levels  # grouping factors and the labels of their groups
-    names: Sequence[str]  # names of the columns that may have random slopes
-    second: Mapping[str, Array]  # averages of z z' over training rows, see second_moments
-    scheme: str  # name of the inference scheme
+    _fitted: Callable[[], Fit]
+    _names: Callable[[], list[str]]
+    _group_levels: Levels  # grouping factors and the labels of their groups
+    _group_moments: Mapping[str, Array]  # averages of z z' over training rows
+    _group_scheme: str  # name of the inference scheme
+
+    def _keep_groups(self, problem: Problem, levels: Levels, scheme: Any) -> None:
+        self._group_levels, self._group_moments = levels, second_moments(problem)
+        self._group_scheme = type(scheme).__name__.lower()
 
     @property
-    def labels(self) -> dict[str, Array]:
-        """Labels of the groups, by factor."""
-        return dict(zip(self.levels.names, self.levels.labels, strict=True))
+    def factors_(self) -> list[str]:
+        """Names of the grouping factors; empty if there are no groups."""
+        self._fitted()
+        return list(self._group_levels.names)
 
-    def _terms(self, machine: BinaryModel) -> list[tuple[int, Term, str]]:
+    @property
+    def levels_(self) -> dict[str, Array]:
+        """Labels of the groups of each factor."""
+        return dict(zip(self.factors_, self._group_levels.labels, strict=True))
+
+    def _group_terms(self, machine: BinaryModel) -> list[tuple[int, Term, str]]:
         """Index, term and factor of the random effects, in the order of the user's factors."""
-        terms, factors = machine.model.terms, self.levels.names
+        terms, factors = machine.model.terms, self._group_levels.names
         order = sorted(machine.model.grouped, key=lambda k: terms[k].design.factor)
         return [(k, terms[k], factors[terms[k].design.factor]) for k in order]
 
-    def _names(self, design: Any) -> list[str]:
-        return ["intercept"] * bool(design.intercept) + [str(self.names[j]) for j in design.slopes]
+    def _effect_names(self, design: Any) -> list[str]:
+        names = self._names()
+        return ["intercept"] * bool(design.intercept) + [str(names[j]) for j in design.slopes]
 
-    def random_effects(self, level: float = 0.9) -> Any:
-        """Random effects of all groups: mean and, if there is a posterior, sd, lower and upper."""
+    @property
+    def random_effects_(self) -> Any:
+        """Random effects of all groups, as a data frame.
+
+        Indexed by factor, level and effect (and class, for more than two): mean, sd, and the lower
+        and upper ends of 90 % intervals; under EM only the estimate.
+        """
+        return self._random_effects(0.9)
+
+    def random_effects_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of ``random_effects_`` intervals with probability ``level``."""
+        return self._ends_of(self._random_effects(level))
+
+    def _random_effects(self, level: float) -> Any:
         pd, frames = pandas_for("a report of groups"), []
-        for machine in self.fit.machines:
+        for machine in self._fitted().machines:
             parts = []
-            for k, term, factor in self._terms(machine):
+            for k, term, factor in self._group_terms(machine):
                 index = pd.MultiIndex.from_product(
-                    [[factor], self.labels[factor], self._names(term.design)],
+                    [[factor], self.levels_[factor], self._effect_names(term.design)],
                     names=["factor", "level", "effect"],
                 )
                 parts.append(pd.DataFrame(_effects(machine, k, level), index=index))
             frames.append(pd.concat(parts) if parts else _table([], (), [], "", pd))
-        return stacked(frames, self.fit.classes, pd)
+        return stacked(frames, self._fitted().classes, pd)
 
-    def variance_components(self, level: float = 0.9) -> Any:
-        """Variances and correlations of random effects: mean, lower, upper, and notes on bias."""
+    @property
+    def variance_components_(self) -> Any:
+        """Variances and correlations of the random effects, as a data frame.
+
+        Indexed by factor and component (and class, for more than two): mean, and the lower and
+        upper ends of 90 % intervals, under EM from the variational fit that learned them.  With a
+        single factor of up to three effects per group, VB integrates the effects out by quadrature.
+        Other learned variances, unless sampled, are biased downwards; a column ``note`` marks them.
+        """
+        return self._variance_components(0.9)
+
+    def variance_components_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of ``variance_components_`` intervals with probability ``level``."""
+        return self._ends_of(self._variance_components(level))
+
+    def _variance_components(self, level: float) -> Any:
         pd, ends, frames = pandas_for("a report of groups"), tails(level), []
-        for machine in self.fit.machines:
+        for machine in self._fitted().machines:
             rows, index, notes = [], [], []
-            for k, term, factor in self._terms(machine):
-                T, names = term.design.to_user(), self._names(term.design)
-                draws, mean = T @ self._covariances(machine, k) @ T.T, T @ machine.spread(k) @ T.T
+            for k, term, factor in self._group_terms(machine):
+                T, names = term.design.to_user(), self._effect_names(term.design)
+                draws = T @ self._group_covariances(machine, k) @ T.T
+                mean = T @ machine.spread(k) @ T.T
                 sd = np.sqrt(np.einsum("mjj->mj", draws))
                 for a, name in enumerate(names):
                     rows.append([mean[a, a], *np.quantile(draws[:, a, a], ends)])
                     index.append((factor, f"var({name})"))
-                    notes.append(self._note(machine, k))
+                    notes.append(self._group_note(machine, k))
                 for b, a in sorted(combinations(range(len(names)), 2), key=lambda pair: pair[1]):
                     rho = draws[:, a, b] / (sd[:, a] * sd[:, b])
                     rows.append([rho.mean(), *np.quantile(rho, ends)])
                     index.append((factor, f"corr({names[b]}, {names[a]})"))
-                    either = BIASED_EITHER_WAY.format(scheme=self.scheme)
+                    either = BIASED_EITHER_WAY.format(scheme=self._group_scheme)
                     notes.append(either if term.prior.is_blocked and notes[-1] else "")
             labels = pd.MultiIndex.from_tuples(index, names=["factor", "component"]) if rows else ()
-            frames.append(_table(rows, labels, notes, self._caution, pd))
-        return stacked(frames, self.fit.classes, pd)
+            frames.append(_table(rows, labels, notes, self._group_caution, pd))
+        return stacked(frames, self._fitted().classes, pd)
 
-    def intraclass_share(self, level: float = 0.9) -> Any:
-        """Share of each factor in the residual variance: mean, lower, upper, notes."""
+    @property
+    def intraclass_share_(self) -> Any:
+        r"""Intraclass correlation: the groups' share of the residual variance, as a data frame.
+
+        .. math::
+
+            \frac{\bar v_b}{\sum_k \bar v_k + \pi^2 / 3a^2}, \qquad
+            \bar v_b = \frac{\sum_i c_i z_{bi}^\top \Sigma_b z_{bi}}{\sum_i c_i},
+
+        with the variance of a factor's effects averaged over the training rows.  The last summand
+        is the variance of a logistic variable on the scale of f: *a* is the slope of the log odds
+        at f = 0 under the link.  For the logistic likelihood with ``probability="normalised"`` a =
+        1.  Indexed by factor (and class, for more than two): mean, the ends of 90 % intervals, and
+        a ``note`` if the variances are biased, see ``variance_components_``.
+        """
+        return self._intraclass_share(0.9)
+
+    def intraclass_share_interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of ``intraclass_share_`` intervals with probability ``level``."""
+        return self._ends_of(self._intraclass_share(level))
+
+    def _intraclass_share(self, level: float) -> Any:
         pd, ends, frames = pandas_for("a report of groups"), tails(level), []
-        for machine in self.fit.machines:
-            terms = self._terms(machine)
-            v = [
-                np.einsum("mjk,jk->m", self._covariances(machine, k), self.second[term.name])
-                for k, term, _ in terms
-            ]
+        for machine in self._fitted().machines:
+            terms = self._group_terms(machine)
+            v = []
+            for k, term, _ in terms:
+                draws, moments = self._group_covariances(machine, k), self._group_moments[term.name]
+                v.append(np.einsum("mjk,jk->m", draws, moments))
             link = machine.link.logit(np.array([-1e-6, 1e-6]), np.zeros(2))
             slope = np.diff(link) / 2e-6  # of the log odds at f = 0, without variance
             total = np.sum(v, axis=0) + LOGISTIC_VARIANCE / slope**2
             rows = [[np.mean(x / total), *np.quantile(x / total, ends)] for x in v]
             index = pd.Index([factor for *_, factor in terms], name="factor")
-            notes = [self._note(machine, k) for k, *_ in terms]
-            frames.append(_table(rows, index, notes, self._caution, pd))
-        return stacked(frames, self.fit.classes, pd)
+            notes = [self._group_note(machine, k) for k, *_ in terms]
+            frames.append(_table(rows, index, notes, self._group_caution, pd))
+        return stacked(frames, self._fitted().classes, pd)
 
-    def interval(self, frame: Any) -> tuple[Any, Any]:
+    def _ends_of(self, frame: Any) -> tuple[Any, Any]:
         """Interval ends of one of these reports."""
         if "lower" not in frame:
-            self.fit.machines[0].posterior.variance()  # raises an error for a point estimate
+            self._fitted().machines[0].posterior.variance()  # raises an error: a point estimate
         return frame["lower"], frame["upper"]
 
-    def group(self, thetas: Sequence[Array]) -> Draws:
-        """Draws of random effects and variances, names of their axes, and labels, for ArviZ."""
-        machines = self.fit.machines
-        group: dict[str, Any] = {}
-        dims: dict[str, list[str]] = {}
-        coords: dict[str, Any] = {}
-        for k, term, factor in self._terms(machines[0]):
+    def _with_effects(self, draws: Draws, thetas: Sequence[Array]) -> Draws:
+        """Named draws for ArviZ, including random effects and their variances."""
+        machines = self._fitted().machines
+        group, dims, coords = (dict(each) for each in draws)
+        for k, term, factor in self._group_terms(machines[0]):
             parts, scales = [], []
             for machine, theta in zip(machines, thetas, strict=True):
                 u, T = theta[..., machine.model.slices[k]], machine.model.terms[k].design.to_user()
                 u = u.reshape(*u.shape[:2], term.design.G, term.design.r)
                 parts.append(u @ T.T)
-                V = self._covariances(machine, k)
+                V = self._group_covariances(machine, k)
                 at = np.arange(u.shape[0] * u.shape[1]) % len(V)
                 if machine.draws is None:  # evenly spaced quantiles, independent of the effects
                     at = stream(0, "shuffled", k).choice(len(V), at.size, replace=at.size > len(V))
                 V = V[at]
                 scales.append((T @ V @ T.T).reshape(*u.shape[:2], *V.shape[1:]))
             axes = [f"level_{factor}", f"effect_of_{factor}", f"other_effect_of_{factor}"]
-            names = self._names(term.design)
+            names = self._effect_names(term.design)
             group[f"effect_{factor}"], dims[f"effect_{factor}"] = parts, axes[:2]
             variances = [np.einsum("...jj->...j", V) for V in scales]
             group[f"variance_{factor}"], dims[f"variance_{factor}"] = variances, axes[1:2]
-            coords |= {axes[0]: self.labels[factor], axes[1]: names}
+            coords |= {axes[0]: self.levels_[factor], axes[1]: names}
             if len(names) > 1:
                 sds = [np.sqrt(v) for v in variances]
                 rho = [V / (s[..., None] * s[..., None, :]) for V, s in zip(scales, sds)]
@@ -157,40 +211,40 @@ class GroupEffects:
                 coords[axes[2]] = names
         return group, dims, coords
 
-    def _covariances(self, machine: BinaryModel, k: int) -> Array:
+    def _group_covariances(self, machine: BinaryModel, k: int) -> Array:
         """Draws of the covariance of random effects, ``(m, r, r)``, on the internal scale."""
         term, drawn = machine.model.terms[k], machine.drawn_covariances(k)
         if drawn is not None:
             return drawn
-        j = next(j for j, one in enumerate(self.fit.machines) if one is machine)
+        j = next(j for j, one in enumerate(self._fitted().machines) if one is machine)
         s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
         if machine.draws is not None:  # the same number as for factors that were sampled
             draws = draws[np.arange(machine.draws.log_prob.size) % VARIANCES]
         return draws if draws.ndim == 3 else draws[:, None, None] * np.eye(term.design.r)
 
-    def _note(self, machine: BinaryModel, k: int) -> str:
+    def _group_note(self, machine: BinaryModel, k: int) -> str:
         """The note on a variance that was learned and not sampled; else empty."""
         term = machine.model.terms[k]
         if machine.drawn_covariances(k) is not None or not term.prior.is_learned:
             return ""
         # with slopes variances may be too small by half, and the joint bound of several classes
         # is looser; else mainly the interval is wrong
-        tight = machine.model.likelihood.is_tight and not self.fit.is_joint
+        tight = machine.model.likelihood.is_tight and not self._fitted().is_joint
         note = NARROW if tight and term.design.r == 1 else BIASED
-        return note.format(scheme=self.scheme)
+        return note.format(scheme=self._group_scheme)
 
     @property
-    def _caution(self) -> str:
-        machine = self.fit.machines[0]
-        notes = {self._note(machine, k) for k, *_ in self._terms(machine)}
-        return CAUTION if BIASED.format(scheme=self.scheme) in notes else CAUTION_NARROW
+    def _group_caution(self) -> str:
+        machine = self._fitted().machines[0]
+        notes = {self._group_note(machine, k) for k, *_ in self._group_terms(machine)}
+        return CAUTION if BIASED.format(scheme=self._group_scheme) in notes else CAUTION_NARROW
 
-    def cautioned(self, frame: Any) -> Any:
+    def _cautioned(self, frame: Any) -> Any:
         """Add a note to ``attrs`` if variances of random effects are known to be biased."""
-        machine = self.fit.machines[0]
-        if any(self._note(machine, k) for k, *_ in self._terms(machine)):
-            frame.attrs["note"] = f"{self._caution} {MODEL_ERRORS}"
+        machine = self._fitted().machines[0]
+        if any(self._group_note(machine, k) for k, *_ in self._group_terms(machine)):
+            frame.attrs["note"] = f"{self._group_caution} {MODEL_ERRORS}"
         return frame
 
 
