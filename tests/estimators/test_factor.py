@@ -245,8 +245,8 @@ def test_a_warning_points_at_the_line_that_fits():
         ({"inference": "gibbs", "joint": False}, "joint=False"),
         ({"nu": None}, "cannot be learned with scores at a point"),
         ({"nu": -1.0}, "nu must be a positive number"),
-        ({"columns": 0}, "columns must be 'auto', 'all' or a whole number"),
-        ({"columns": "some"}, "columns must be 'auto', 'all' or a whole number"),
+        ({"columns": 0}, "'columns' parameter"),
+        ({"columns": "some"}, "'columns' parameter"),
         ({"inference": VB(bound="tight")}, "fitted with the augmented bound"),
         ({"coef_prior": "x", "classifier": "linear"}, "coef_prior='x' is not known"),
         # of the other classifier

@@ -6,13 +6,12 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-
-Rule = tuple[Callable[[Any], bool], str]  # test of a value, and a description of valid values
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 
 def is_number(x: Any, low: float = -np.inf, high: float = np.inf, kind: Any = Real) -> bool:
@@ -20,104 +19,45 @@ def is_number(x: Any, low: float = -np.inf, high: float = np.inf, kind: Any = Re
     return isinstance(x, kind) and not isinstance(x, bool) and bool(low <= x < high)
 
 
-SWITCH: Rule = (lambda x: isinstance(x, bool | np.bool_), "True or False")
-RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("fit_intercept", "standardize", "warm_start", "joint"), SWITCH),
-    "n_jobs": (
-        lambda x: x is None or (isinstance(x, Integral) and bool(x)),
-        "a whole number other than 0 (-1 for one per core) or None",
-    ),
-    "verbose": (
-        lambda x: isinstance(x, bool | np.bool_) or is_number(x, 0, kind=Integral),
-        "a whole number of at least 0",
-    ),
-    "max_iter": (
-        lambda x: x is None or is_number(x, 1, kind=Integral),
-        "a whole number of at least 1 or None",
-    ),
-    "tol": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
-    "n_folds": (lambda x: is_number(x, 2, kind=Integral), "a whole number of at least 2"),
-    "rate": (lambda x: x is None or (is_number(x, 0) and x > 0), "a number above 0 or None"),
-    "norm_penalty": (lambda x: x is None or is_number(x, 0), "a number of at least 0 or None"),
-    "n_candidates": (
-        lambda x: is_among(x, ("auto",)) or is_number(x, 2, kind=Integral),
-        "'auto' or a whole number of at least 2",
-    ),
-    "epsilon": (
-        lambda x: is_among(x, ("auto",)) or is_number(x, 0),
-        "'auto' or a number of at least 0",
-    ),
-    "scale": (
-        lambda x: x is None or (is_number(x, 0) and x > 0),
-        "a positive number or None",
-    ),
-    "n_factors": (
-        lambda x: is_among(x, ("auto",)) or is_number(x, 1, kind=Integral),
-        "a whole number, 1 or more, or 'auto'",
-    ),
-    "columns": (
-        lambda x: is_among(x, ("auto", "all")) or is_number(x, 1, kind=Integral),
-        "'auto', 'all' or a whole number, 1 or more",
-    ),
-    "memory": (
-        lambda x: x is None or is_number(x, 0),
-        "a number of bytes, at least 0, or None",
-    ),
-    "categorical": (
-        lambda x: (
-            x is None
-            or is_among(x, ("auto", "error"))
-            or (isinstance(x, Sequence | np.ndarray) and not isinstance(x, str))
-        ),
-        "'auto', 'error' or a list of names or positions of columns",
-    ),
-    "callbacks": (
-        lambda x: x is None or (isinstance(x, Collection) and all(map(callable, x))),
-        "a list of callables or None",
-    ),
-    "checkpoint": (
-        lambda x: x is None or isinstance(x, str | os.PathLike),
-        "the path of a file or None",
-    ),
-    "random_state": (
-        lambda x: not is_number(x, kind=Integral) or is_number(x, 0, 2**32, Integral),
-        "a whole number from 0 to 2**32 - 1",
-    ),
-}
-WORDS = {
-    "probability": ("calibrated", "normalised", "probit"),
-    "covariance": ("robust", "model"),
-    "approximation": ("variational", "fitc"),
-    "classifier": ("kernel", "linear"),
-    "selection": ("best", "one_standard_error"),
-    "solver": ("sequential", "em"),
+WHOLE, POSITIVE = Interval(Integral, 1, None, closed="left"), Interval(Real, 0, None, closed="left")
+ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
+CONSTRAINTS: Mapping[str, Any] = {  # as scikit-learn's estimators have them
+    "fit_intercept": ["boolean"],
+    "standardize": ["boolean"],
+    "warm_start": ["boolean"],
+    "joint": ["boolean"],
+    "n_jobs": [Interval(Integral, None, -1, closed="right"), WHOLE, None],
+    "verbose": ["verbose"],
+    "max_iter": [WHOLE, None],
+    "tol": [POSITIVE, None],
+    "n_folds": [Interval(Integral, 2, None, closed="left")],
+    "rate": [ABOVE_ZERO, None],
+    "norm_penalty": [POSITIVE, None],
+    "n_candidates": [StrOptions({"auto"}), Interval(Integral, 2, None, closed="left")],
+    "epsilon": [StrOptions({"auto"}), POSITIVE],
+    "scale": [ABOVE_ZERO, None],
+    "n_factors": [StrOptions({"auto"}), WHOLE],
+    "columns": [StrOptions({"auto", "all"}), WHOLE],
+    "memory": [POSITIVE, None],
+    "categorical": [StrOptions({"auto", "error"}), "array-like", None],
+    "callbacks": ["array-like", None],
+    "checkpoint": [str, os.PathLike, None],
+    "random_state": ["random_state", np.random.Generator],
+    "probability": [StrOptions({"calibrated", "normalised", "probit"})],
+    "covariance": [StrOptions({"robust", "model"})],
+    "approximation": [StrOptions({"variational", "fitc"})],
+    "classifier": [StrOptions({"kernel", "linear"})],
+    "selection": [StrOptions({"best", "one_standard_error"})],
+    "solver": [StrOptions({"sequential", "em"})],
 }
 
-PAGE = "the page 'From SVC to BayesianSVC' (docs/replacing_svc.md)"
 
+def check_parameters(given: Mapping[str, Any], name: str = "the engine", **more: Any) -> None:
+    """Raise an error for invalid parameters of the estimator ``name``.
 
-def check_parameters(given: Mapping[str, Any]) -> None:
-    """Raise an error for invalid parameters; parameters without a rule are not checked."""
-    for name, value in given.items():
-        if name in RULES:
-            check_rule(name, value, RULES[name])
-        if name in WORDS and not is_among(value, WORDS[name]):
-            known = ", ".join(map(repr, WORDS[name]))
-            more = ""
-            if name == "probability" and isinstance(value, bool):
-                more = (
-                    f" Probabilities are always there and need no switch: leave it out. See {PAGE}."
-                )
-            raise ValueError(f"{name}={value!r} is not known; choose one of {known}.{more}")
-
-
-def check_rule(name: str, value: Any, rule: Rule) -> None:
-    """Raise an error for a value that a rule does not allow."""
-    is_right, what = rule
-    if name == "callbacks" and callable(value):
-        raise ValueError(f"{name} must be a list of callables; wrap the one given in [ ].")
-    if not is_right(value):
-        raise ValueError(f"{name} must be {what}; got {value!r}.")
+    Parameters without a constraint, here or in ``more``, are not checked.
+    """
+    validate_parameter_constraints({**CONSTRAINTS, **more}, given, name)
 
 
 def check_draws(n: Any) -> None:

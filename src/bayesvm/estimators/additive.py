@@ -444,10 +444,10 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             The fitted estimator.
         """
         self._used = None
+        run = self._run()
         scheme = check.choose_scheme(self.inference, self.max_iter, self.tol)
         check.check_full(scheme, type(self).__name__)
         likelihood = check.choose_likelihood(self.likelihood, scheme)
-        run = self._run()
         data = self._read_training(X, y, sample_weight)
         self._table.check_training(data.X)
         if self._models_missing:

@@ -211,7 +211,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     def _run(self) -> Run:
         """A new run of the fit, with checked parameters."""
         params = BaseEstimator.get_params(self, deep=False)
-        check_parameters(params)
+        check_parameters(params, type(self).__name__)
         if not self._has_imputer and not is_among(self.missing, ("auto", "error")):
             raise ValueError(
                 f"missing={self.missing!r} is not known to {type(self).__name__}; choose 'auto' or "

@@ -25,7 +25,7 @@ from sklearn.utils import check_array
 from sklearn.utils._set_output import _wrap_data_with_container
 
 from ..core.arrays import one_against_rest
-from ..core.parameters import SWITCH, check_rule
+from ..core.parameters import check_parameters
 from ..core.types import Array, Term
 from ..data import Blocks, Serial, tables
 from ..data.engines import one_blas_thread
@@ -431,7 +431,7 @@ def prepare(params: dict[str, Any]) -> Settings:
             "kernel='precomputed' has no meaning for FactorSVC, whose kernel is a function of "
             "learned factors; use BayesianSVC."
         )
-    check_rule("tune", params["tune"], SWITCH)
+    check_parameters({"tune": params["tune"]}, "FactorSVC", tune=["boolean"])
     given = params["inference"]
     named = {"vb": SCHEMES[classifier], "gibbs": CHAINS[classifier]}
     scheme = named.get(given, given) if isinstance(given, str) else given

@@ -633,8 +633,8 @@ class BayesianLinearSVC(LinearClassifier):
             X, y, groups, _ = self._read_formula(X, y)
             if groups:
                 raise ValueError(f"{self.formula!r} has groups, which MixedSVC takes.")
-        parts = check.choose_parts(self)
         run = self._run()
+        parts = check.choose_parts(self)
         data = self._fitting_rows(X, y, sample_weight, parts.scheme)
         problem = self._problem(data, parts)
         starts = warm_starts(self, problem, len(data.classes)) if self.warm_start else []

@@ -259,9 +259,9 @@ class MixedSVC(GroupReports, LinearClassifier):
                 raise ValueError("a model with a formula reads groups from the data frame alone.")
             X, y, groups, effects = self._read_formula(X, y, random)
             random = effects or "intercept"
+        run = self._run()
         parts = check.choose_parts(self)
         check.check_full(parts.scheme, "MixedSVC")
-        run = self._run()
         data = self._fitting_rows(X, y, sample_weight, parts.scheme)
         if groups is not None and data.chosen is not None:
             groups = some_of(groups, data.rows, _num_samples(X))

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.arrays import one_against_rest
 from ..core.distributions import stream
-from ..core.parameters import SWITCH, check_rule, is_among, warn
+from ..core.parameters import check_parameters, is_among, warn
 from ..core.types import Array, Coef, Term
 from ..data import Blocks, Serial, block_rows, tables
 from ..data.engines import one_blas_thread
@@ -439,7 +439,7 @@ class PCVC(VectorClassifier):
 
     def _check(self) -> Any:
         """The checked settings of the prior's solver."""
-        check_rule("tune", self.tune, SWITCH)
+        check_parameters({"tune": self.tune}, type(self).__name__, tune=["boolean"])
         power, bias = self._power(), self._bias_precision
         if self.norm_penalty:
             check_positive("norm_penalty", self.norm_penalty, 1e-12, 1e12)
@@ -569,7 +569,7 @@ class RVC(VectorClassifier):
         return {"n_folds": why}
 
     def _check(self) -> rvm.Settings:
-        check_rule("tune", self.tune, SWITCH)
+        check_parameters({"tune": self.tune}, type(self).__name__, tune=["boolean"])
         return rvm.Settings(
             self.solver,
             self._likelihood,

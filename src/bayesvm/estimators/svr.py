@@ -156,11 +156,11 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             raise ValueError(
                 f"regression is fitted by inference='vb', 'em' or 'gibbs'; got {self.inference!r}."
             )
+        run = self._run()
         scheme = choose_scheme(self.inference, self.max_iter, self.tol)
         prior = choose_prior(self.prior, scheme)
         if not prior.has_gates:  # these need the augmented bound
             scheme = choose_scheme(self.inference, self.max_iter, self.tol, "tight")
-        run = self._run()
         self._known_names, self._given_names = self._given_names, None
         X = self._read(X, True, sample_weight)
         y, c = read_numbers(y, X), check_weights(sample_weight, X)
