@@ -29,7 +29,7 @@ from ..inspection.terms import Terms
 from ..terms import Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
-from .fit import build_problem, choose_engine, fit_terms
+from .fit import build_problem, choose_engine, fit_models
 from .formula import terms_of
 from .linear import LinearClassifier
 from .mixed import choose_group_prior
@@ -457,7 +457,8 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         levels, table = learn_groups(data.X, groups or None)
         data = data._replace(X=table)
         problem = self._problem(data, levels, scheme, likelihood, run.generator("places"))
-        fit = fit_terms(run, problem, data, scheme)
+        fit, moments = fit_models(run, problem, data, scheme, joint=True)
+        fit = fit.with_left_out(moments)
         self._keep_groups(problem, levels, scheme)
         return self._keep(fit, run)
 

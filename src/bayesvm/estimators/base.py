@@ -5,7 +5,7 @@ An estimator is one class with one of these bases.  Its ``fit``
 1. turns names and numbers into objects (:mod:`.options`),
 2. reads its input: ``data = self._read_training(X, y, sample_weight)``,
 3. builds a :class:`~bayesvm.inference.problem.Problem`: terms, rows, engine,
-4. fits it: ``fit_models(run, problem, data.codes, len(data.classes), scheme)`` (:mod:`.fit`),
+4. fits it: ``fit_models(run, problem, data, scheme)`` (:mod:`.fit`),
 5. keeps the result: ``return self._keep(Fit(machines, data.classes, ...), run)``.
 
 Predictions are functions of the fitted estimator (:mod:`.predictions`), reports are objects over

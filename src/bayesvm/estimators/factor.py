@@ -516,7 +516,8 @@ def learn_table(
     blocks = Blocks(sheet.table(), sheet.n)
     model = Model(terms, likelihood).sized(float(c.sum()))
     linear = Problem(model, blocks, Serial(), np.empty(0), c, c / sheet.c)
-    machines, moments, _ = fit_models(run, linear, data.codes, len(data.classes), scheme)
+    fit, moments = fit_models(run, linear, data, scheme)
+    machines = fit.machines
     if settings.is_drawn:  # compare chains by their fit: factors can rotate without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
         pairs = zip(machines, worst, strict=True)

@@ -22,10 +22,9 @@ from ..inference.model import Model, State
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Run
 from ..inference.row_space import bases
-from ..predictive.fitted import BinaryModel, Fit
+from ..predictive.fitted import Fit
 from ..predictive.fitting import can_join, find_posterior, fit_classes, with_link
 from ..predictive.leave_one_out import LooMoments
-from ..predictive.links import ClassLink
 from .options import choose
 
 DUAL_ROWS = 4000  # largest matrix with a row and column per observation that is factored
@@ -183,58 +182,45 @@ def build_problem(
 def fit_models(
     run: Run,
     problem: Problem,
-    y: Any,
-    n_classes: int,
+    data: Training,
     scheme: Any,
     starts: Sequence[State | None] = (),
     joint: bool = False,
-) -> tuple[list[BinaryModel], LooMoments | None, ClassLink | None]:
-    """Binary models for classes ``y``, leave-one-out moments, and the link of a joint fit.
+) -> tuple[Fit, LooMoments | None]:
+    """Fit binary models to training rows; returns them and leave-one-out moments.
 
     One binary model for two classes, else one for each class against the rest; with ``joint``
     all classes are fitted by their joint likelihood if there is one.
     """
-    probability, rng = run.params["probability"], run.generator("machines")
+    probability, rng, K = run.params["probability"], run.generator("machines"), len(data.classes)
     options = {"n_jobs": run.params["n_jobs"]} if isinstance(scheme, Gibbs) else {}
-    store = run.checkpoint(lambda: content(problem, y, starts))
+    store = run.checkpoint(lambda: content(problem, data.codes, starts))
     place = problem.engine.place if arrays.is_foreign(problem.blocks.X) else np.asarray
+    fit = Fit([], data.classes, data.masses, data.chosen)
     # A probit link is binary, each class against the rest: for classes that are all more
     # probable than the average class it does not determine the most probable one.
-    if joint and n_classes > 2 and probability != "probit" and can_join(problem, scheme):
+    if joint and K > 2 and probability != "probit" and can_join(problem, scheme):
         # the bound helps to choose penalties
-        problem = replace(problem, model=problem.model.closed(), y=place(y.astype(float)))
+        y = place(data.codes.astype(float))
+        problem = replace(problem, model=problem.model.closed(), y=y)
         watch = Monitor(run, store and store.part("classes"))
         machines, link, moments = fit_classes(
-            problem, n_classes, scheme, probability, rng, starts, watch, **options
+            problem, K, scheme, probability, rng, starts, watch, **options
         )
-        return machines, moments, link
-    kind, machines, left_out = run.params.get("covariance", "model"), [], []
+        fit = replace(fit, machines=machines, link=link, is_joint=True, stopped=run.stopped)
+        return fit, moments
+    kind, left_out = run.params.get("covariance", "model"), []
     rotation = bases(problem, scheme) if problem.form == "factored" else ()
-    for j, target in enumerate(arrays.one_against_rest(y, n_classes)):
+    for j, target in enumerate(arrays.one_against_rest(data.codes, K)):
         part = None if store is None or run.stopped else store.part(f"machine{j}")
         start, watch = starts[j] if starts else None, Monitor(run, part)
         one = replace(problem, y=place(target))
         found = find_posterior(one, scheme, rng, start, watch, rotation, **options)
-        machine, own = with_link(found, probability, kind, y if n_classes > 2 else None)
-        machines.append(machine)
+        codes = data.codes if K > 2 else None
+        machine, own = with_link(found, probability, kind, codes)
+        fit.machines.append(machine)
         left_out.append(own)
-    return machines, LooMoments.of(left_out), None
-
-
-def fit_terms(
-    run: Run,
-    problem: Problem,
-    data: Training,
-    scheme: Any,
-    starts: Sequence[State | None] = (),
-    limit: float | None = None,
-) -> Fit:
-    """Fit a sum of terms to training rows; links are valid up to a variance ``limit`` of f."""
-    machines, moments, link = fit_models(
-        run, problem, data.codes, len(data.classes), scheme, starts, joint=True
-    )
-    fit = Fit(machines, data.classes, data.masses, data.chosen, run.stopped, link=link)
-    return replace(fit, is_joint=link is not None).with_left_out(moments, limit)
+    return replace(fit, stopped=run.stopped), LooMoments.of(left_out)
 
 
 def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterator[Any]:

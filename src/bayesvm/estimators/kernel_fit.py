@@ -296,11 +296,12 @@ def _fit_columns(
     given, unit = settings.params, ready.labels.unit
     engine = choose_engine(given["engine"], rows.C, K, given["n_jobs"])
     problem = Problem(model, blocks, engine, np.empty(0), data.c, unit, form=form)
-    count = max(2, ready.labels.Y.shape[1])
-    machines, moments, _ = fit_models(run, problem, data.codes, count, scheme)
+    classes = np.arange(max(2, ready.labels.Y.shape[1]))
+    rows_of_fit = Training(data.X, classes, data.codes, data.c, unit)
+    fit, moments = fit_models(run, problem, rows_of_fit, scheme)
     assert moments is not None
     support = []
-    for machine, y in zip(machines, ready.labels.Y.T, strict=True):
+    for machine, y in zip(fit.machines, ready.labels.Y.T, strict=True):
         weights = machine.dual
         if weights is not None and weights.size == n:  # only the hinge has one dual for each row
             support.append(weights > 1e-8 * data.c)
@@ -308,7 +309,7 @@ def _fit_columns(
             m, v = machine.posterior.moments(rows.C)
             sd = np.sqrt(np.maximum(v + rows.extra, np.finfo(float).tiny))
             support.append(ndtr((1.0 - y * m) / sd))
-    machines = [exact_binary_model(m) for m in machines] if dual else machines
+    machines = [exact_binary_model(m) for m in fit.machines] if dual else fit.machines
     return machines, np.stack(support, axis=1), moments
 
 
@@ -366,8 +367,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
             f"{needed / 2**30:.2f} GiB, {what} ({allowed / 2**30:.2f} GiB allowed)"
         )
     problem = problem.with_columns() if needed <= allowed else problem
-    machines, moments, _ = fit_models(run, problem, data.codes, len(data.classes), scheme)
-    found = [replace(m, model=model) for m in machines]
+    found, moments = fit_models(run, problem, data, scheme)
+    machines = [replace(m, model=model) for m in found.machines]
     link = settings.link(moments) if moments is not None else None
-    fit = KernelFit(found, data.classes, data.masses, stopped=run.stopped, link=link)
-    return fit.with_left_out(moments, far_variance(found))
+    fit = KernelFit(machines, data.classes, data.masses, stopped=run.stopped, link=link)
+    return fit.with_left_out(moments, far_variance(machines))

@@ -34,7 +34,7 @@ from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.regression import Unit
 from . import options as check
 from .base import BayesianClassifier
-from .fit import build_problem, fit_terms, in_blocks, warm_starts
+from .fit import build_problem, fit_models, in_blocks, warm_starts
 from .formula import Formula, described
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
@@ -639,7 +639,8 @@ class BayesianLinearSVC(LinearClassifier):
         problem = self._problem(data, parts)
         starts = warm_starts(self, problem, len(data.classes)) if self.warm_start else []
         limit = None if self._models_missing else np.inf
-        fit = fit_terms(run, problem, data, parts.scheme, starts, limit)
+        fit, moments = fit_models(run, problem, data, parts.scheme, starts, joint=True)
+        fit = fit.with_left_out(moments, limit)
         if self._models_missing:
             fit = self._with_cells(fit, problem, data.X)
         self._stream = None

@@ -22,7 +22,7 @@ from ..inspection.effects import GroupReports
 from ..priors import Fixed, InverseWishart, Ridge
 from . import average, predictions
 from . import options as check
-from .fit import fit_terms, warm_starts
+from .fit import fit_models, warm_starts
 from .linear import LinearClassifier
 
 # Prior of the fixed effects, which are few: a learned variance would shrink coefficients of
@@ -286,7 +286,8 @@ class MixedSVC(GroupReports, LinearClassifier):
             tables.check_complete(inner(data.X), slopes, self._names())
         problem = self._problem(data, parts, effects)
         starts = warm_starts(self, problem, len(data.classes)) if self.warm_start else []
-        fit = fit_terms(run, problem, data, parts.scheme, starts)
+        fit, moments = fit_models(run, problem, data, parts.scheme, starts, joint=True)
+        fit = fit.with_left_out(moments)
         if self._models_missing:
             fit = self._with_cells(fit, problem, data.X)
         self._keep_groups(problem, levels, parts.scheme)
