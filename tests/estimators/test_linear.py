@@ -199,8 +199,8 @@ def bad(x, value):
         ({"inference": EM(learn="mode")}, (X[:, :1], Y), "does not exist"),
         ({"inference": TIGHT, "prior": "spike_slab"}, (X, Y), "bound='augmented'"),
         ({"inference": TIGHT, "missing": "model"}, (X, Y), "bound='augmented'"),
-        ({"max_iter": 0}, (X, Y), "at least 1"),
-        ({"tol": -1.0}, (X, Y), "at least 0"),
+        ({"max_iter": 0}, (X, Y), "'max_iter' parameter"),
+        ({"tol": -1.0}, (X, Y), "'tol' parameter"),
         (
             {"likelihood": "probit", "inference": QUICK},
             (X, Y, np.full(len(Y), 0.5)),
