@@ -75,7 +75,7 @@ def test_cells_of_any_rows():
     assert np.isfinite(whole.C).all()
     np.testing.assert_array_equal(whole.C[:, 1:][~np.isnan(X)], X[~np.isnan(X)])
     some = np.array([0, 3, 4, 11, 19])
-    part = bound.some(some)
+    part = bound.take(some)
     few = part.rows(next(iter(part.blocks)))
     np.testing.assert_allclose(few.C, whole.C[some], rtol=1e-6, atol=1e-9)
     coef = Coef(RNG.standard_normal(4), Point(4))

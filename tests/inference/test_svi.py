@@ -54,7 +54,7 @@ def test_steps_are_those_of_the_transcript(prior, size):
             B_q = variances[0].A_q * leaky.priors[1].variance
             assert B_q == pytest.approx(expected.B_q[0], rel=1e-11)
         if k < 30:
-            batch = weighted(problem.some(rows[k]), N / 10)
+            batch = weighted(problem.take(rows[k]), N / 10)
             leaky = scheme.step(batch, leaky)
     assert leaky.t == 30
 
@@ -95,7 +95,7 @@ def test_the_adaptive_rate_is_the_printed_one():
     at = np.concatenate([np.eye(P + 1).ravel(), np.zeros(P + 1)])
     gradients, window = [], 10.0
     for t, rows in enumerate(batches(40, 10)):
-        batch = weighted(problem.some(rows), N / 10)
+        batch = weighted(problem.take(rows), N / 10)
         stats = batch.expectations(coefficients(leaky), gram=True)
         target = stats.S.M + np.diag([0.25, 0.8, 0.8, 0.8])
         potential = stats.g + stats.S.M @ coefficients(leaky).mean

@@ -95,7 +95,7 @@ def test_left_out_means_are_those_of_fits_without_the_row(lik, slopes):
     truth = []
     for i in rows:
         rest = np.delete(np.arange(60), i)
-        fewer = problem.some(rest)
+        fewer = problem.take(rest)
         coef = scheme.fit(fewer, rng).state.coef
         truth.append(problem.model.rows(X[i : i + 1]).C @ coef.mean)
     gap = np.concatenate(truth) - m[rows]

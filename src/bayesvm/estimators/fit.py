@@ -215,11 +215,11 @@ def fit_models(
         part = None if store is None or run.stopped else store.part(f"machine{j}")
         start, watch = starts[j] if starts else None, Monitor(run, part)
         one = replace(problem, y=place(target))
-        found = find_posterior(one, scheme, rng, start, watch, rotation, **options)
+        posterior = find_posterior(one, scheme, rng, start, watch, rotation, **options)
         codes = data.codes if K > 2 else None
-        machine, own = with_link(found, probability, kind, codes)
+        machine, loo = with_link(posterior, probability, kind, codes)
         fit.machines.append(machine)
-        left_out.append(own)
+        left_out.append(loo)
     return replace(fit, stopped=run.stopped), LooMoments.of(left_out)
 
 

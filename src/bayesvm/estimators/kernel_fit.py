@@ -124,18 +124,18 @@ def learn_design(
         wide = replace(search, amplitudes=CV_AMPLITUDES, factors=CV_FACTORS)
         kernel = cross_validate(kernel, seen, likelihood, wide, monitor)
 
-    site, enough = likelihood.tight if settings.by_sites else likelihood.expected, None
+    site, count = likelihood.tight if settings.by_sites else likelihood.expected, None
     if several and isinstance(n_inducing, str) and len(points) > every:
-        some = seen.subset(search.rows)
-        exact = fit_sites(Process(kernel, some.level).at(some.X), some.labels, site, tol=5e-4)
-        enough = PointCount(some.X, exact.w, n or len(points))
-    Z = inducing_points(inducing, n_inducing, points, kernel, inputs, rng, enough)
+        sample = seen.subset(search.rows)
+        exact = fit_sites(Process(kernel, sample.level).at(sample.X), sample.labels, site, tol=5e-4)
+        count = PointCount(sample.X, exact.w, n or len(points))
+    Z = inducing_points(inducing, n_inducing, points, kernel, inputs, rng, count)
     process = Process(kernel, settings.level, None if Z is points else Z, settings.fitc)
 
     if rule == "bound":  # the bound of the fit itself (Wenzel et al., section 4.3)
-        some = seen.subset(search.rows if process.Z is None else 20_000)
+        sample = seen.subset(search.rows if process.Z is None else 20_000)
         prior = parameter_prior(kernel, extent, amplitude=4.0)
-        score = Evidence(process, some, site, prior)
+        score = Evidence(process, sample, site, prior)
         process = score.at(maximise(score, kernel.theta, score.step, monitor)[0])
     moves = isinstance(inducing, str) and inducing == "optimise"
     if several and moves and process.Z is not None:
@@ -158,8 +158,8 @@ def move_points(
         guide = likelihood if likelihood.normalised else Logistic()
         prior = parameter_prior(process.kernel, data.extent)
         score = Evidence(process, data.search_data(), guide.tight, prior, moves=True)
-        place, _ = maximise(score, score.start(), score.step, monitor, 60, 1e-5, "points")
-        amplitude, process = process.kernel.weight, score.at(place)
+        argument, _ = maximise(score, score.start(), score.step, monitor, 60, 1e-5, "points")
+        amplitude, process = process.kernel.weight, score.at(argument)
         if not likelihood.normalised:  # cross-validation has chosen its amplitude
             process = replace(process, kernel=Scaled(amplitude, process.kernel.kernel))
     if monitor.stopped:
@@ -190,9 +190,9 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
         K[np.ix_(data.rows, data.rows)] = gram
         # rows with the same kernel values are one row; from here on a row is its position
         first = data.rows[np.unique(rows.at[rows.back], return_index=True)[1]]
-        points, own = first[:, None].astype(float), float(np.diag(K)[first].mean())
+        points, variance = first[:, None].astype(float), float(np.diag(K)[first].mean())
         # first scale a kernel with a learned variance to unit variance
-        kernel = Precomputed(K, own if settings.rule is not None and own > 0 else 1.0)
+        kernel = Precomputed(K, variance if settings.rule is not None and variance > 0 else 1.0)
         settings = replace(settings, params=settings.params | {"kernel": kernel})
     else:
         inputs = input_columns(settings, rows)
@@ -201,15 +201,15 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     design = learn_design(settings, rows, inputs, points, rng, run, every)
     Y = np.stack(list(arrays.one_against_rest(rows.codes, len(data.classes))), axis=1)
     labels = Labels(Y, rows.c, rows.at, len(points), rows.unit * rows.copies)
-    ready = Prepared(rows, points, labels, design, exact=design.Z is points)
+    prepared = Prepared(rows, points, labels, design, exact=design.Z is points)
     model = settings.model(design)
-    settings = replace(settings, fitc=settings.fitc and not ready.exact)
+    settings = replace(settings, fitc=settings.fitc and not prepared.exact)
     if settings.rule == "sample" or (settings.fitc and isinstance(settings.scheme, Gibbs)):
-        machines, violation, moments = _fit_chains(ready, model, settings, run, rng)
+        machines, violation, moments = _fit_chains(prepared, model, settings, run, rng)
     elif settings.fitc or settings.by_sites:
-        machines, violation, moments = _fit_sites(ready, model, settings, run)
+        machines, violation, moments = _fit_sites(prepared, model, settings, run)
     else:
-        machines, violation, moments = _fit_columns(ready, model, settings, run)
+        machines, violation, moments = _fit_columns(prepared, model, settings, run)
     support = np.zeros((n, len(machines)))
     np.maximum.at(support, data.rows, violation[rows.back])
     link = settings.link(moments)
@@ -219,29 +219,29 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
 
 
 def _fit_sites(
-    ready: Prepared, model: Model, settings: Settings, run: Run
+    prepared: Prepared, model: Model, settings: Settings, run: Run
 ) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Variational fits with sites at the points, exact or through inducing points."""
-    design, params = ready.design, settings.params
-    about = [ready.points, ready.data.codes, ready.data.c, design.kernel, design.Z]
+    design, params = prepared.design, settings.params
+    about = [prepared.points, prepared.data.codes, prepared.data.c, design.kernel, design.Z]
     store = run.checkpoint(lambda: about)
     process: ExactProcess | InducingProcess
-    if ready.exact:
+    if prepared.exact:
         process = exact_process(model)
     else:
-        how = (settings.level, settings.fitc)
-        process = InducingProcess.of(design.kernel, design.Z, ready.points, *how)
+        options = (settings.level, settings.fitc)
+        process = InducingProcess.of(design.kernel, design.Z, prepared.points, *options)
     watch = Monitor(run, store and store.part("machine0"))
     # gain of a pass is about a thousand times the remaining error in the coefficients
     until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
     site = model.likelihood.expected
-    fit = fit_sites(process, ready.labels, site, **until, watch=watch)
+    fit = fit_sites(process, prepared.labels, site, **until, watch=watch)
     link = (params["probability"], params["covariance"])
-    return machines_from_sites(process, ready.labels, ready.data.codes, model, fit, *link)
+    return machines_from_sites(process, prepared.labels, prepared.data.codes, model, fit, *link)
 
 
 def _fit_chains(
-    ready: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
+    prepared: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
 ) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Gibbs sampling with FITC, or jointly with the kernel."""
     if run.path is not None:
@@ -249,14 +249,14 @@ def _fit_chains(
             "checkpoint= is not kept for approximation='fitc' or tune='sample' with "
             "inference='gibbs'; leave it out."
         )
-    kernel, X, likelihood = ready.design.kernel, ready.points, settings.likelihood
-    process = Process(kernel, settings.level, ready.design.Z, settings.fitc)
+    kernel, X, likelihood = prepared.design.kernel, prepared.points, settings.likelihood
+    process = Process(kernel, settings.level, prepared.design.Z, settings.fitc)
     prior = None
     if settings.rule == "sample":
         extent = extent_of(X, settings.params["standardize"], groups_of(kernel))
         prior = parameter_prior(kernel, extent, 16.0 if likelihood.normalised else 4.0)
     given = settings.params
-    how = (
+    options = (
         model,
         settings.scheme,
         given["probability"],
@@ -266,10 +266,10 @@ def _fit_chains(
         given["n_jobs"],
     )
     machines, support, parts = [], [], []
-    for y in ready.labels.Y.T:
-        labels = replace(ready.labels, y=y)
+    for y in prepared.labels.Y.T:
+        labels = replace(prepared.labels, y=y)
         target = Sampled(process, X, labels, likelihood, prior)
-        machine, violation, loo = machine_from_chains(target, *how)
+        machine, violation, loo = machine_from_chains(target, *options)
         machines.append(machine)
         support.append(violation)
         parts.append(loo)
@@ -279,29 +279,29 @@ def _fit_chains(
 
 
 def _fit_columns(
-    ready: Prepared, model: Model, settings: Settings, run: Run
+    prepared: Prepared, model: Model, settings: Settings, run: Run
 ) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Fit the linear model of whitened columns, by any scheme."""
-    data, scheme, n, K = ready.data, settings.scheme, ready.data.c.size, model.width
+    data, scheme, n, K = prepared.data, settings.scheme, prepared.data.c.size, model.width
     # as many coefficients as rows: an n-sized factor is smaller
-    dual = ready.exact and n < K and not isinstance(scheme, SVI)
-    if ready.exact:
-        rows = Rows(columns_at_points(ready.design)[data.at])
+    dual = prepared.exact and n < K and not isinstance(scheme, SVI)
+    if prepared.exact:
+        rows = Rows(columns_at_points(prepared.design)[data.at])
     else:
         rows = model.rows(data.X[data.at])
         # points and draws belong to the low-rank function
         rows = rows if isinstance(scheme, VB | SVI) else Rows(rows.C)
     size = n if dual else block_rows(K)
     blocks, form = Blocks(data.X, size).with_columns(rows), "factored" if dual else "dense"
-    given, unit = settings.params, ready.labels.unit
+    given, unit = settings.params, prepared.labels.unit
     engine = choose_engine(given["engine"], rows.C, K, given["n_jobs"])
     problem = Problem(model, blocks, engine, np.empty(0), data.c, unit, form=form)
-    classes = np.arange(max(2, ready.labels.Y.shape[1]))
+    classes = np.arange(max(2, prepared.labels.Y.shape[1]))
     rows_of_fit = Training(data.X, classes, data.codes, data.c, unit)
     fit, moments = fit_models(run, problem, rows_of_fit, scheme)
     assert moments is not None
     support = []
-    for machine, y in zip(fit.machines, ready.labels.Y.T, strict=True):
+    for machine, y in zip(fit.machines, prepared.labels.Y.T, strict=True):
         weights = machine.dual
         if weights is not None and weights.size == n:  # only the hinge has one dual for each row
             support.append(weights > 1e-8 * data.c)
@@ -337,11 +337,11 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
             "for more than 50,000 rows."
         )
     engine, blocks = in_blocks(params["engine"], data.X, p, params["n_jobs"], scheme)
-    few = rows_of_all_classes(data.codes, 20_000, np.random.default_rng(0))
+    sample_rows = rows_of_all_classes(data.codes, 20_000, np.random.default_rng(0))
     inputs = fit_columns(blocks, data.c, engine, params["standardize"], distances=True)
     inputs = inputs.with_units(settings.units)
-    X, units = arrays.to_numpy(blocks.take(few).X), np.broadcast_to(data.unit, (n,))
-    sample = merge(X, data.codes[few], data.c[few], units[few])
+    X, units = arrays.to_numpy(blocks.take(sample_rows).X), np.broadcast_to(data.unit, (n,))
+    sample = merge(X, data.codes[sample_rows], data.c[sample_rows], units[sample_rows])
     points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
     design = learn_design(settings, sample, inputs, points, rng, run, n=n)
     # an exact mode needs more iterations than a posterior

@@ -124,8 +124,8 @@ def learn(
     probability, n_jobs = run.params["probability"], run.params["n_jobs"]
     seen = fit.masses + new.masses
     is_full = len(rows.c) > buffer
-    held = recent(rows, buffer) if is_full else rows
-    share = held.masses / np.maximum(seen, 1e-300)
+    buffered = recent(rows, buffer) if is_full else rows
+    share = buffered.masses / np.maximum(seen, 1e-300)
     posed = None
     if not any(stream.sequential):  # refit the model to all rows
         posed = setup.pose(rows)
@@ -136,8 +136,8 @@ def learn(
     machines: list[BinaryModel] = []
     left_out: list[LooMoments] = []
     met = list(stream.sequential)
-    labels = [one_against_rest(some.codes, n_classes) for some in (rows, new, held)]
-    for j, (y, y_new, y_held) in enumerate(zip(*labels, strict=True)):
+    labels = [one_against_rest(each.codes, n_classes) for each in (rows, new, buffered)]
+    for j, (y, y_new, y_buffered) in enumerate(zip(*labels, strict=True)):
         if met[j]:
             old = fit.machines[j]
             problem = problem_of(new, old.model, y_new, n_jobs)
@@ -152,20 +152,20 @@ def learn(
             else:
                 machine = unmet(problem)
         # stored rows represent all rows of their class
-        weighted = problem_of(held, machine.model, y_held, n_jobs)
-        weighted = replace(weighted, c=held.c / share[held.codes])
+        weighted = problem_of(buffered, machine.model, y_buffered, n_jobs)
+        weighted = replace(weighted, c=buffered.c / share[buffered.codes])
         if met[j]:
-            codes = held.codes if n_classes > 2 else None
+            codes = buffered.codes if n_classes > 2 else None
             learned = PosteriorFit(machine, weighted)
-            machine, own = with_link(learned, probability, "model", codes)
+            machine, loo = with_link(learned, probability, "model", codes)
         else:  # the mean of f is zero: the link gives the class shares
             c = effective(weighted.c, weighted.unit)
-            own = LooMoments(y_held, *weighted.moments(machine.state.coef), c)
-            positive, negative = masses(y_held, c) + 0.5
+            loo = LooMoments(y_buffered, *weighted.moments(machine.state.coef), c)
+            positive, negative = masses(y_buffered, c) + 0.5
             shares = CalibratedLink(1.0, float(np.log(positive / negative)), 0.0)
             machine = replace(machine, link=shares)
         machines.append(machine)
-        left_out.append(own)
+        left_out.append(loo)
         now = stream.calls + 1
         run(Progress("stream", now, now, machine.bound, machine.change))
 
@@ -183,7 +183,7 @@ def learn(
         limit = np.inf if setup.limit is None else setup.limit(machines)
         result = result.with_left_out(moments, limit)
     sequential = tuple(met) if is_full else stream.sequential
-    return replace(stream, rows=held, sequential=sequential, calls=stream.calls + 1), result
+    return replace(stream, rows=buffered, sequential=sequential, calls=stream.calls + 1), result
 
 
 def joined(old: Training, new: Training) -> Training:

@@ -84,7 +84,7 @@ def parameter_prior(
 class Evidence:
     """Bounds of the binary models plus the log prior, with the gradient.
 
-    The argument ``place`` has the log parameters of the kernel (none without a prior) and, with
+    The ``argument`` has the log parameters of the kernel (none without a prior) and, with
     ``moves``, the inducing points.  Several binary models share rows and precisions, and half of
     their sum counts.  Each evaluation starts at the sites of the previous one.
     """
@@ -107,24 +107,24 @@ class Evidence:
         theta = self.process.kernel.theta[: self.size]
         return np.append(theta, cast(Array, self.process.Z)) if self.moves else theta
 
-    def at(self, place: Array) -> Process:
+    def at(self, argument: Array) -> Process:
         """The process with the parameters and points of the argument."""
         process, k = self.process, self.size
         if k:
-            process = replace(process, kernel=process.kernel.with_theta(place[:k]))
+            process = replace(process, kernel=process.kernel.with_theta(argument[:k]))
         if self.moves:
-            process = replace(process, Z=place[k:].reshape(cast(Array, process.Z).shape))
+            process = replace(process, Z=argument[k:].reshape(cast(Array, process.Z).shape))
         return process
 
-    def __call__(self, place: Array) -> tuple[float, Array]:
-        at, k = self.at(place).at(self.data.X), self.size
+    def __call__(self, argument: Array) -> tuple[float, Array]:
+        at, k = self.at(argument).at(self.data.X), self.size
         fit = fit_sites(at, self.data.labels, self.site, self.sites, self.tol, power=1.0)
         self.sites, share = fit.sites, 1.0 / min(2, fit.M.shape[1])
         value, slope = share * fit.bound, share * at.gradient(fit, self.moves)
         if self.prior is None:  # only the gradient in the points
             return value, slope[self.process.kernel.theta.size :]
-        log_prior, own = self.prior(place[:k])
-        slope[:k] += own
+        log_prior, prior_slope = self.prior(argument[:k])
+        slope[:k] += prior_slope
         return value + log_prior, slope
 
     def step(self, z: Array) -> Array:
@@ -161,10 +161,10 @@ def maximise(
 
     def minus(z: Array) -> tuple[float, Array]:
         nonlocal unit, best, count
-        here = theta + np.clip(step(z), -farthest, farthest)
-        value, slope = score(here)
+        argument = theta + np.clip(step(z), -farthest, farthest)
+        value, slope = score(argument)
         count, gain, slope = count + 1, value - best[1], step(slope)
-        best = (here, value) if gain > 0.0 else best
+        best = (argument, value) if gain > 0.0 else best
         if monitor(Progress(stage, count, max(count, evaluations), value, gain), None):
             raise StopIteration
         unit = unit or max(1.0, float(np.linalg.norm(slope)))  # length of the first step

@@ -117,11 +117,11 @@ class PointCount(NamedTuple):
     least: int = 512
     limit: int = 5000
 
-    def points(self, rows: Array, how: str, kernel: Any, rng: np.random.Generator) -> Array:
+    def points(self, rows: Array, method: str, kernel: Any, rng: np.random.Generator) -> Array:
         """Points among distinct rows; ``rows`` itself if every row is a point."""
         m, most = self.first, max(self.least, int(np.sqrt(self.limit**3 / self.n)))
         while True:
-            Z = choose_points(rows, m, how, kernel, rng)
+            Z = choose_points(rows, m, method, kernel, rng)
             residual = InducingProcess.of(kernel, Z, self.X, 1.0).residual
             if 0.5 * float(np.mean(self.w * residual)) <= self.tol:
                 return Z
@@ -139,12 +139,12 @@ def inducing_points(
     kernel: Any,
     inputs: Any,
     rng: np.random.Generator,
-    enough: PointCount | None = None,
+    count: PointCount | None = None,
 ) -> Array:
     """Inducing points on the standardised scale; ``X`` itself if every row is a point.
 
     They are chosen among distinct rows X, or given on the scale of the input and mapped by
-    ``inputs``.  ``"auto"`` uses the number by ``enough``, or every row.
+    ``inputs``.  ``"auto"`` uses the number by ``count``, or every row.
     """
     if not isinstance(inducing, str):
         return _given_points(inducing, inputs)
@@ -161,7 +161,7 @@ def inducing_points(
         )
     if whole:
         return choose_points(X, int(m), inducing, kernel, rng)
-    return X if m is None or enough is None else enough.points(X, inducing, kernel, rng)
+    return X if m is None or count is None else count.points(X, inducing, kernel, rng)
 
 
 def _given_points(points: Any, inputs: Any) -> Array:
@@ -181,7 +181,7 @@ def _given_points(points: Any, inputs: Any) -> Array:
     return np.asarray(inputs.columns(np.unique(Z, axis=0)))
 
 
-def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Generator) -> Array:
+def choose_points(X: Array, m: int, method: str, kernel: Any, rng: np.random.Generator) -> Array:
     """Inducing points among distinct rows ``X``: all of them if no more than ``m``.
 
     Methods: k-means on at most twenty rows per point, in units of the kernel's length scale along
@@ -190,28 +190,28 @@ def choose_points(X: Array, m: int, how: str, kernel: Any, rng: np.random.Genera
     """
     if len(X) <= m:
         return X
-    if how == "random":
+    if method == "random":
         return X[np.sort(rng.choice(len(X), m, replace=False))]
     if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
         return pivots(kernel, X, m)  # without coordinates there are no means
     reach, most = column_scales(kernel, X.shape[1]), max(2000, 20 * m)
-    some = X / reach
+    sample = X / reach
     if len(X) > most:
-        some = some[np.sort(np.random.default_rng(0).choice(len(X), most, replace=False))]
-    means = KMeans(m, n_init=1, max_iter=5, random_state=0).fit(some)
+        sample = sample[np.sort(np.random.default_rng(0).choice(len(X), most, replace=False))]
+    means = KMeans(m, n_init=1, max_iter=5, random_state=0).fit(sample)
     return np.asarray(np.unique(means.cluster_centers_, axis=0) * reach)
 
 
 def pivots(kernel: Any, X: Array, m: int) -> Array:
     """Rows chosen by kernel values alone: pivots of a Cholesky factor, largest first."""
-    own = kernel.diag(X)
-    left, C = own.astype(float), np.empty((len(X), 0))
+    prior_variance = kernel.diag(X)
+    remaining, C = prior_variance.astype(float), np.empty((len(X), 0))
     chosen: list[int] = []
-    while len(chosen) < m and left.max() > 1e-10 * own.max():
-        k = int(np.argmax(left))
+    while len(chosen) < m and remaining.max() > 1e-10 * prior_variance.max():
+        k = int(np.argmax(remaining))
         c = kernel(X, X[k : k + 1])[:, 0] - C @ C[k]
-        C = np.column_stack([C, c / np.sqrt(left[k])])
-        left = np.maximum(left - C[:, -1] ** 2, 0.0)
-        left[k] = 0.0
+        C = np.column_stack([C, c / np.sqrt(remaining[k])])
+        remaining = np.maximum(remaining - C[:, -1] ** 2, 0.0)
+        remaining[k] = 0.0
         chosen.append(k)
     return X[np.sort(chosen)]

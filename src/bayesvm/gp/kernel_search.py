@@ -53,8 +53,9 @@ class KernelSearch:
         Factors of the amplitude with most evidence, and of the length scales, in the order in which
         cross-validation tries them while the log loss decreases.
     amplitude_spread, factor_spread : float
-        Standard deviations of the logarithms of both factors, in a Gaussian penalty of the log
-        loss: f has about the size of the margin, and length scales stay near the evidence's.
+        Standard deviations of the logarithms of the amplitude, about one, and of the factor of the
+        length scales, in a Gaussian penalty of the log loss: f has about the size of the margin,
+        and length scales stay near the evidence's.
     folds : int, default=10
         Number of cross-validation folds.
     """
@@ -89,8 +90,8 @@ def search_kernel(
     monitor, p = Monitor.of(watch), data.X.shape[1]
     guide = likelihood if likelihood.normalised else Logistic()
     everything = data.search_data()
-    few = everything.subset(search.first_rows)
-    many = everything.subset(max(search.rows, min(2 * search.rows, len(data.X) // 10)))
+    small = everything.subset(search.first_rows)
+    large = everything.subset(max(search.rows, min(2 * search.rows, len(data.X) // 10)))
 
     def evidence(kernel: Scaled, rows: TrainingData) -> Evidence:
         prior = parameter_prior(kernel, data.extent)
@@ -106,33 +107,34 @@ def search_kernel(
     # 1. Length scale and amplitude.  The evidence has a second maximum where f is nearly constant;
     # the search can end there unless it starts at the best point of a coarse grid.
     starts = [kernel, *grid_of_starts(kernel, parameter_prior(kernel, data.extent), search)]
-    best = max(starts, key=lambda start: evidence(start, few)(start.theta)[0])
-    found, value = ascend(best, few)
-    if many is not few:
-        found, value = ascend(found, many)
+    best = max(starts, key=lambda start: evidence(start, small)(start.theta)[0])
+    kernel, value = ascend(best, small)
+    if large is not small:
+        kernel, value = ascend(kernel, large)
 
     # 2. A length scale for each column.  Start at half the common scale: at a long one the
     # gradients of relevant and irrelevant columns are alike.
-    own = with_columns(found, p)
-    count = int(is_scale(own).sum())
+    start = with_columns(kernel, p)
+    count = int(is_scale(start).sum())
     if per_column and count > 1:
-        own, own_value = ascend(own.with_theta(own.theta - np.log(2.0) * is_scale(own)), many)
-        if own_value - value > max(search.nats, count - 1.0):
-            found, value = own, own_value
+        start = start.with_theta(start.theta - np.log(2.0) * is_scale(start))
+        with_scales, scales_value = ascend(start, large)
+        if scales_value - value > max(search.nats, count - 1.0):
+            kernel, value = with_scales, scales_value
 
     # 3. A local component, compared on rows together with their nearest neighbours.
     if local:
-        near = everything.neighbourhoods(search.rows, 4, column_scales(found, p))
-        if near is not many:
-            value = ascend(found, near, 15)[1]
-        with_local, local_value = ascend(add_local_part(found), near, 15)
+        neighbourhoods = everything.neighbourhoods(search.rows, 4, column_scales(kernel, p))
+        if neighbourhoods is not large:
+            value = ascend(kernel, neighbourhoods, 15)[1]
+        with_local, local_value = ascend(add_local_part(kernel), neighbourhoods, 15)
         if local_value - value > search.nats:
-            found = with_local
+            kernel = with_local
 
     # 4. The amplitude, and a factor of the length scales.
     if likelihood.normalised or monitor.stopped:
-        return found
-    return cross_validate(found, data, likelihood, search, monitor)
+        return kernel
+    return cross_validate(kernel, data, likelihood, search, monitor)
 
 
 def grid_of_starts(kernel: Scaled, prior: LogNormal, search: KernelSearch) -> list[Scaled]:
@@ -200,24 +202,26 @@ class FoldLoss:
 
     def __init__(self, data: TrainingData, site: Site, folds: int) -> None:
         self.data, self.site, labels = data, site, data.labels
-        out = fold_weights(labels.c / labels.unit, data.codes, folds)
-        self.out = np.minimum((out.T * labels.unit).T, labels.c[:, None])
+        left_out = fold_weights(labels.c / labels.unit, data.codes, folds)
+        self.test_weights = np.minimum((left_out.T * labels.unit).T, labels.c[:, None])
         self.starts: list[Sites | None] = [None] * folds
 
     def __call__(self, kernel: Any) -> float:
-        labels, codes, pool = self.data.labels, self.data.codes, []
+        labels, codes, parts = self.data.labels, self.data.codes, []
         K = ExactProcess.of(kernel, self.data.X, self.data.level).K
-        for k, out in enumerate(self.out.T):
-            left = labels.c - out
-            kept, test = np.flatnonzero(left > 1e-9 * labels.c), np.flatnonzero(out > 0.0)
-            train, points = replace(labels, c=left).take(kept)
-            process = ExactProcess(K[np.ix_(points, points)])
+        for k, test_weight in enumerate(self.test_weights.T):
+            train_weight = labels.c - test_weight
+            train_rows = np.flatnonzero(train_weight > 1e-9 * labels.c)
+            test_rows = np.flatnonzero(test_weight > 0.0)
+            train, train_points = replace(labels, c=train_weight).take(train_rows)
+            process = ExactProcess(K[np.ix_(train_points, train_points)])
             fit = fit_sites(process, train, self.site, self.starts[k], 5e-4)
             self.starts[k] = fit.sites
-            cross = K[np.ix_(labels.at[test], points)]
-            v = fit.posterior.predict(cross, np.diag(K)[labels.at[test]])
-            pool.append((test, cross @ fit.A, np.tile(v[:, None], fit.A.shape[1]), out[test]))
-        rows, m, v, c = (np.concatenate(part) for part in zip(*pool, strict=True))
+            cross = K[np.ix_(labels.at[test_rows], train_points)]
+            m, v = cross @ fit.A, fit.posterior.predict(cross, np.diag(K)[labels.at[test_rows]])
+            v = np.tile(v[:, None], m.shape[1])
+            parts.append((test_rows, m, v, test_weight[test_rows]))
+        rows, m, v, c = (np.concatenate(part) for part in zip(*parts, strict=True))
         c = effective(c, labels.unit if isinstance(labels.unit, float) else labels.unit[rows])
         if m.shape[1] == 1:
             return CalibratedLink.fit(labels.Y[rows, 0], m[:, 0], v[:, 0], c).loss

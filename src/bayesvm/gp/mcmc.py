@@ -60,8 +60,9 @@ class Sampled:
 
     def at(self, theta: Array) -> InducingProcess:
         """The process at the points; without FITC, the low-rank approximation is sampled."""
-        kernel, how = self.process.kernel.with_theta(theta), self.process
-        low = InducingProcess.of(kernel, cast(Array, how.Z), self.X, how.level, how.fitc)
+        process, kernel = self.process, self.process.kernel.with_theta(theta)
+        Z = cast(Array, process.Z)
+        low = InducingProcess.of(kernel, Z, self.X, process.level, process.fitc)
         return replace(low, residual=np.zeros_like(low.d))
 
     def log_likelihood(self, likelihood: Any, f: Array) -> float:
@@ -117,8 +118,8 @@ def sweep(target: Sampled, at: ChainState, rng: np.random.Generator) -> ChainSta
     e = at.e
     if low.fitc:  # f given the coefficients, independently for each row
         a, tau = low.C @ z, 1.0 + low.d * sites.w
-        own = rng.standard_normal(e.size)
-        e = np.sqrt(low.d) * (sites.b - sites.w * a) / tau + own / np.sqrt(tau)
+        noise = rng.standard_normal(e.size)
+        e = np.sqrt(low.d) * (sites.b - sites.w * a) / tau + noise / np.sqrt(tau)
     now = at._replace(z=z, e=e)
     at = _move(target, now, lambda low: target.log_likelihood(now.likelihood, now.f(low)), rng)
     if target.likelihood.is_learned:
@@ -250,8 +251,8 @@ def machine_from_chains(
     """
     labels, likelihood, level = target.labels, target.likelihood, target.process.level
     process = target.at(target.process.kernel.theta)
-    near = fit_sites(process, labels, likelihood.expected, tol=1e-4)
-    start = factor_given(process, Sites(near.w, near.sites.b[:, 0]))[1]
+    fit = fit_sites(process, labels, likelihood.expected, tol=1e-4)
+    start = factor_given(process, Sites(fit.w, fit.sites.b[:, 0]))[1]
     chain = partial(run_chain, target, scheme, int(rng.integers(2**32)), start)
     parts = run_chains(chain, scheme.chains, n_jobs, watch)
     parts = worth_keeping(parts, [part.fit.size for part in parts])
@@ -272,8 +273,8 @@ def machine_from_chains(
         design, scale = model.terms[-1].design, np.ones(chains.z.shape[-1])
         scale[0] = np.sqrt(level)
         thetas, z = (x.reshape(-1, x.shape[-1]) for x in (chains.theta, chains.z))
-        some = np.unique(np.linspace(0, len(z) - 1, 100).astype(int))  # evenly over the chains
-        mixture = Mixture(design.inputs, design.kernel, design.Z, thetas[some], z[some] * scale)
+        chosen = np.unique(np.linspace(0, len(z) - 1, 100).astype(int))  # evenly over the chains
+        mixture = Mixture(design.inputs, design.kernel, design.Z, thetas[chosen], z[chosen] * scale)
         model = Model((Term("gp", mixture, Fixed(1.0)),), likelihood)
         post = DrawsPosterior(np.eye(mixture.width)[None])
         every = -(-chains.theta.shape[1] // chains.f.shape[1])  # draws for which f was stored

@@ -216,14 +216,14 @@ def machines_from_sites(
             moments = (M[:, k], v, residual)
             inflation = variance_factor_of(likelihood, loo, *moments, chosen=True, unit=labels.unit)
             robust = RobustCovariance(inflation)
-        made = BinaryModel(
+        machine = BinaryModel(
             model, GaussianPosterior(coef), State(coef, model.init()), link,
             float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,
             fit.converged, fit.change, robust_covariance=robust,
         )  # fmt: skip
         if isinstance(process, ExactProcess):
-            made = ExactBinaryModel(**made.__dict__, alpha=fit.A[:, k], variance=variance)
-        machines.append(made)
+            machine = ExactBinaryModel(**machine.__dict__, alpha=fit.A[:, k], variance=variance)
+        machines.append(machine)
     support = ndtr((1.0 - labels.Y * M) / np.sqrt(v)[:, None])
     return machines, support, LooMoments(codes, left_m, left_v, labels.effective)
 
@@ -237,18 +237,19 @@ def far_variance(machines: Sequence[BinaryModel]) -> float | None:
     if len(model.terms) == 1:
         return None
     design, level = model.terms[-1].design, level_of(model)
-    own = design.kernel.diag(design.Z)
-    if np.ptp(own) > 1e-9 * np.abs(own).max():
+    prior_variance = design.kernel.diag(design.Z)
+    if np.ptp(prior_variance) > 1e-9 * np.abs(prior_variance).max():
         return np.inf
-    found, C = [], np.zeros((1, model.width))
+    variances, C = [], np.zeros((1, model.width))
     C[0, 0] = 1.0
-    rows = Rows(np.full((1, design.width), level), own[:1] + level)  # kernel values of zero
+    # kernel values of zero
+    rows = Rows(np.full((1, design.width), level), prior_variance[:1] + level)
     for machine in machines:
         if isinstance(machine, ExactBinaryModel):
-            found.append(machine.moments(None, rows)[1][0])
+            variances.append(machine.moments(None, rows)[1][0])
         else:
-            found.append(machine.posterior.moments(C)[1][0] + own[0])
-    return float(np.mean(found))
+            variances.append(machine.posterior.moments(C)[1][0] + prior_variance[0])
+    return float(np.mean(variances))
 
 
 def joint_draws(machine: BinaryModel, X: Any, theta: Array, rng: np.random.Generator) -> Array:

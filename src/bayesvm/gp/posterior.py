@@ -157,15 +157,15 @@ class ExactPosterior:
     def __init__(self, K: Array, w: Array) -> None:
         self.K, self.w, self.s = K, w, np.sqrt(w)
         self.L = factor(K, w)
-        self.R, own = lapack.dtrtri(self.L, lower=1)[0], np.diag(K)
+        self.R, prior_variance = lapack.dtrtri(self.L, lower=1)[0], np.diag(K)
         # share of the prior variance that the sites remove
         share = 1.0 - np.einsum("ij,ij->j", self.R, self.R)
         self.v = share / np.maximum(w, np.finfo(float).tiny)
         weak = np.flatnonzero(share < np.sqrt(EPS))  # differences of nearly equal numbers
         if weak.size:
             T = self.R @ (self.s[:, None] * K[:, weak])
-            self.v[weak] = own[weak] - np.einsum("ij,ij->j", T, T)
-        self.v = np.maximum(self.v, 1e-12 * own)
+            self.v[weak] = prior_variance[weak] - np.einsum("ij,ij->j", T, T)
+        self.v = np.maximum(self.v, 1e-12 * prior_variance)
         self.half_log_det = float(np.log(np.diag(self.L)).sum())
 
     @cached_property
@@ -187,10 +187,11 @@ class ExactPosterior:
         A = x - s * (self.R.T @ (self.R @ (s * (self.K @ x))))
         return A, self.K @ A
 
-    def predict(self, cross: Array, own: Array) -> Array:
+    def predict(self, cross: Array, prior_variance: Array) -> Array:
         """Variances at other points, from kernel values with the points and prior variances."""
         T = self.R @ (self.s[:, None] * cross.T)
-        return np.asarray(np.maximum(own - np.einsum("ij,ij->j", T, T), 1e-12 * own))
+        v = prior_variance - np.einsum("ij,ij->j", T, T)
+        return np.asarray(np.maximum(v, 1e-12 * prior_variance))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -217,8 +218,9 @@ class InducingProcess:
         C[:, 0] = np.sqrt(level)
         C[:, 1:] = solve_triangular(L, kernel(Z, X), lower=True, check_finite=False).T
         residual = np.maximum(kernel.diag(X) - np.einsum("ij,ij->i", C[:, 1:], C[:, 1:]), 0.0)
-        own = (residual, np.zeros_like(residual)) if fitc else (np.zeros_like(residual), residual)
-        return InducingProcess(kernel, X, Z, L, C, *own, fitc)
+        none = np.zeros_like(residual)
+        independent, irreducible = (residual, none) if fitc else (none, residual)
+        return InducingProcess(kernel, X, Z, L, C, independent, irreducible, fitc)
 
     def given(self, w: Array) -> InducingPosterior:
         return InducingPosterior(self, w)

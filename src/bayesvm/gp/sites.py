@@ -66,9 +66,9 @@ class Labels:
 
     def take(self, rows: Array) -> tuple[Labels, Array]:
         """A subset of rows, and the positions of their points."""
-        kept, at = np.unique(self.at[rows], return_inverse=True)
+        points, at = np.unique(self.at[rows], return_inverse=True)
         unit = np.broadcast_to(self.unit, self.c.shape)[rows]
-        return Labels(self.y[rows], self.c[rows], at, kept.size, unit), kept
+        return Labels(self.y[rows], self.c[rows], at, points.size, unit), points
 
     def local(self, site: Site, M: Array, v: Array) -> Local:
         """Contributions of the rows, multiplied by c, for moments at the points."""
@@ -122,10 +122,10 @@ def merge(X: Array, codes: Array, c: Array, unit: Array | float = 1.0) -> Distin
     pairs, back = np.unique(
         np.argsort(order)[at.reshape(-1)] * classes + codes, return_inverse=True
     )
-    own = np.empty(pairs.size)
-    own[back] = unit
+    row_units = np.empty(pairs.size)
+    row_units[back] = unit
     weight = np.bincount(back, c, pairs.size)
-    return Distinct(points[order], pairs // classes, pairs % classes, weight, back, own)
+    return Distinct(points[order], pairs // classes, pairs % classes, weight, back, row_units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,31 +363,31 @@ def maximise_means(
     ``enough``, or less than a hundredth of the total gain.
     """
 
-    def value(A: Array) -> tuple[Array, Local, Array]:
+    def bound_at(A: Array) -> tuple[Array, Local, Array]:
         M = q.means(A)
         local = labels.local(site, M, q.v)
         return M, local, local.bound.sum(axis=0) - 0.5 * inner(A, M)
 
-    M, local, here = value(A)
-    first, r, p, Kp = here, np.zeros_like(A), np.zeros_like(A), np.zeros_like(M)
-    size = np.full(len(here), np.inf)
+    M, local, bound = bound_at(A)
+    first, r, p, Kp = bound, np.zeros_like(A), np.zeros_like(A), np.zeros_like(M)
+    size = np.full(len(bound), np.inf)
     for _ in range(steps):
         before, r = r, labels.total(local.g) - A
         z, Kz = q.solve(r)
         gain = inner(r, Kz)
-        if np.all(0.5 * gain <= np.maximum(enough, 0.01 * (here - first))):
+        if np.all(0.5 * gain <= np.maximum(enough, 0.01 * (bound - first))):
             break
         ratio = np.maximum((gain - inner(before, Kz)) / size, 0.0)
         p, Kp, size = z + ratio * p, Kz + ratio * Kp, np.maximum(gain, np.finfo(float).tiny)
         bend = inner(labels.total(local.h) * Kp + p, Kp)
         length = np.divide(inner(r, Kp), bend, out=np.zeros_like(gain), where=bend > 0.0)
         while True:
-            there = value(A + length * p)
-            worse = ~(there[2] >= here) & (length != 0.0)
+            proposal = bound_at(A + length * p)
+            worse = ~(proposal[2] >= bound) & (length != 0.0)
             if not worse.any():
                 break
             length[worse] = np.where(np.abs(length[worse]) > 1e-3, 0.5 * length[worse], 0.0)
-        A, (M, local, here) = A + length * p, there
+        A, (M, local, bound) = A + length * p, proposal
         if not length.any():
             break
     return M, A, local

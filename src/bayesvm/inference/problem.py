@@ -50,11 +50,11 @@ class Latent(NamedTuple):
         parts = []
         for cells in self.cells:
             at = np.searchsorted(cells.rows, rows)
-            here = np.flatnonzero(at < cells.rows.size)
-            here = here[cells.rows[at[here]] == rows[here]]
-            old = at[here]
+            matches = np.flatnonzero(at < cells.rows.size)
+            matches = matches[cells.rows[at[matches]] == rows[matches]]
+            old = at[matches]
             cov = None if cells.cov is None else cells.cov[old]
-            parts.append(Cells(here, cells.columns[old], cells.mean[old], cov))
+            parts.append(Cells(matches, cells.columns[old], cells.mean[old], cov))
         return self._replace(cells=tuple(part for part in parts if part.rows.size))
 
 
@@ -260,7 +260,7 @@ class Problem:
             pass
         return replace(self, blocks=blocks.with_columns(Rows(C, extra)))
 
-    def some(self, rows: Array) -> Problem:
+    def take(self, rows: Array) -> Problem:
         """Selected rows, in ascending order, in memory."""
         blocks = self.blocks.take(rows)
         if not (self.engine.on_device or self.form == "factored"):  # a block for every thread
@@ -278,14 +278,14 @@ class Problem:
         """A random subset of ``keep`` rows: one from each of ``keep`` intervals of equal length."""
         edges = np.arange(keep + 1) * self.n // keep
         within = (rng.random(keep) * np.diff(edges)).astype(np.intp)
-        return self.some(edges[:-1] + within)
+        return self.take(edges[:-1] + within)
 
     def balanced(self, most: int, rng: np.random.Generator) -> tuple[Problem, Array]:
         """Up to ``most`` rows, half of each label if possible, and their sampling weights."""
         if self.blocks.in_memory and self.n <= most:
             return self.on_host(), np.ones(self.n)
         rows, share = balanced_rows(self.y, most, rng)
-        return self.some(rows).on_host(), share
+        return self.take(rows).on_host(), share
 
     def on_host(self) -> Problem:
         """The same rows on the host."""

@@ -114,13 +114,13 @@ class VB:
     ) -> Ascent:
         problem = problem.with_likelihood(self.seen(problem.model.likelihood))
         problem = problem.with_columns_if_small()
-        model, how = problem.model, (self.max_iter, self.tol, watch)
+        model, options = problem.model, (self.max_iter, self.tol, watch)
         if model.has_gates:
-            start = start or search_models(problem, rng, *how)
-            return coordinate_ascent(problem, start, *how)
+            start = start or search_models(problem, rng, *options)
+            return coordinate_ascent(problem, start, *options)
         tight = model.likelihood.is_tight
         if model.is_latent or not (self.accelerate or tight or problem.form == "diagonal"):
-            return coordinate_ascent(problem, start or State(model.start(), model.init()), *how)
+            return coordinate_ascent(problem, start or State(model.start(), model.init()), *options)
         rows = max(2000, self.warm_rows * model.width)
         if start is None and self.warm_rows and problem.n >= 8 * rows:
             # the covariance of a fit to a random subset preconditions the fit to all rows
@@ -131,7 +131,7 @@ class VB:
             coef, priors, _ = start or State(model.start(), model.init())
             S = problem.expectations(coef, 1.0, gram=True).S
             start = State(Coef(coef.mean, covariance(S, model.precision(priors))), priors)
-        return fit_gaussian(problem, start, *how)
+        return fit_gaussian(problem, start, *options)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -274,7 +274,7 @@ def subset_of_classes(
     """A subset of rows of all classes on the host, with indices and numbers of rows represented."""
     rows = rows_of_all_classes(codes, min(codes.size, max_rows), np.random.default_rng(0))
     if rows.size < codes.size or not problem.blocks.in_memory:
-        problem = problem.some(rows)
+        problem = problem.take(rows)
     drawn, counts = codes[rows], np.bincount(codes)
     share = counts / np.bincount(drawn, minlength=counts.size).clip(1)
     return problem.on_host(), rows, share[drawn]
