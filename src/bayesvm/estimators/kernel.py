@@ -269,7 +269,7 @@ class BayesianSVC(BayesianClassifier):
             rule=rule,
             search=self.tune if isinstance(self.tune, KernelSearch) else KernelSearch(),
             fitc=fitc,
-            level=float(scale) ** 2,
+            intercept_variance=float(scale) ** 2,
             groups=self.encoding_.groups,
             units=self.encoding_.scales if self.standardize else None,
         )

@@ -57,7 +57,7 @@ class Settings:
     rule: str | None  # how the kernel is learned
     search: KernelSearch
     fitc: bool
-    level: float  # prior variance of the intercept of f
+    intercept_variance: float  # prior variance of the intercept of f
     groups: tuple[int, ...] | None  # columns that share a length scale
     units: Array | None  # scales of indicator columns, NaN for others
 
@@ -69,7 +69,7 @@ class Settings:
     def model(self, design: Whitened) -> Model:
         """The process as a linear model, with the likelihood of the maximised bound."""
         likelihood = self.likelihood.tightened(self.scheme.is_tight)
-        model = whitened_model(design, self.level, likelihood)
+        model = whitened_model(design, self.intercept_variance, likelihood)
         single = getattr(self.params["engine"], "dtype", "auto") == "float32"
         return replace(model, dtype="float32") if single else model
 
@@ -111,7 +111,7 @@ def learn_design(
     extent = extent_of(points, params["standardize"], groups)
     kernel, named = check.choose_kernel(name, extent, check.AUTO_KERNELS)
     kernel, monitor = with_groups(kernel, groups), Monitor.of(watch)
-    seen = TrainingData.of(points, data, settings.level, extent)
+    seen = TrainingData.of(points, data, settings.intercept_variance, extent)
     several = bool(seen.codes.any())
     rule = settings.rule if several else None
     if rule is not None and not isinstance(kernel, Scaled):
@@ -127,10 +127,12 @@ def learn_design(
     site, count = likelihood.tight if settings.by_sites else likelihood.expected, None
     if several and isinstance(n_inducing, str) and len(points) > every:
         sample = seen.subset(search.rows)
-        exact = fit_sites(Process(kernel, sample.level).at(sample.X), sample.labels, site, tol=5e-4)
-        count = PointCount(sample.X, exact.w, n or len(points))
+        exact = Process(kernel, sample.intercept_variance).at(sample.X)
+        fit = fit_sites(exact, sample.labels, site, tol=5e-4)
+        count = PointCount(sample.X, fit.w, n or len(points))
     Z = inducing_points(inducing, n_inducing, points, kernel, inputs, rng, count)
-    process = Process(kernel, settings.level, None if Z is points else Z, settings.fitc)
+    places = None if Z is points else Z
+    process = Process(kernel, settings.intercept_variance, places, settings.fitc)
 
     if rule == "bound":  # the bound of the fit itself (Wenzel et al., section 4.3)
         sample = seen.subset(search.rows if process.Z is None else 20_000)
@@ -229,7 +231,7 @@ def _fit_sites(
     if prepared.exact:
         process = exact_process(model)
     else:
-        options = (settings.level, settings.fitc)
+        options = (settings.intercept_variance, settings.fitc)
         process = InducingProcess.of(design.kernel, design.Z, prepared.points, *options)
     watch = Monitor(run, store and store.part("machine0"))
     # gain of a pass is about a thousand times the remaining error in the coefficients
@@ -250,7 +252,7 @@ def _fit_chains(
             "inference='gibbs'; leave it out."
         )
     kernel, X, likelihood = prepared.design.kernel, prepared.points, settings.likelihood
-    process = Process(kernel, settings.level, prepared.design.Z, settings.fitc)
+    process = Process(kernel, settings.intercept_variance, prepared.design.Z, settings.fitc)
     prior = None
     if settings.rule == "sample":
         extent = extent_of(X, settings.params["standardize"], groups_of(kernel))
@@ -350,9 +352,9 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     model = replace(settings.model(design), dtype=dtype)
     fitted = model
     if not isinstance(scheme, VB | SVI):
-        level, gp = model.terms
+        intercept, gp = model.terms
         alone = Smooth(design.kernel, design.Z, design.inputs)
-        fitted = replace(model, terms=(level, gp._replace(design=alone)))
+        fitted = replace(model, terms=(intercept, gp._replace(design=alone)))
     size = block_rows(model.width, 0, engine.block_bytes)
     blocks, (c, unit) = cut(blocks.X, size), (data.c, data.unit)
     if arrays.is_foreign(blocks.X):

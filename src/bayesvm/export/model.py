@@ -16,7 +16,7 @@ from ..designs.input_warping import SAME
 from ..designs.missing import Incomplete
 from ..estimators.base import BayesianClassifier
 from ..gp.inducing import Whitened
-from ..gp.models import ExactBinaryModel, level_of
+from ..gp.models import ExactBinaryModel, intercept_variance_of
 from ..inspection.tables import tails
 from ..kernels import RBF, Constant, Linear, Matern, Polynomial, Product, Scaled, Sum
 from ..kernels.algebra import White
@@ -246,11 +246,12 @@ def _moments(machine: Any, X: Columns) -> tuple[Columns, Columns, Any, Columns]:
     """Mean and variance of f, the residual variance outside coefficients, and columns."""
     model, post, residual = machine.model, machine.posterior, 0.0
     if isinstance(machine, ExactBinaryModel):
-        design, level = model.terms[-1].design, level_of(model)
+        design, intercept_variance = model.terms[-1].design, intercept_variance_of(model)
         inputs = _standardised(design.inputs, X)
-        C = _kernel(design.kernel, inputs, design.Z) + level
-        prior, K = _kernel(design.kernel, inputs) + level, design.kernel(design.Z, design.Z)
-        T = C @ _short_root(machine.variance.root.astype(float), K + level)
+        C = _kernel(design.kernel, inputs, design.Z) + intercept_variance
+        prior = _kernel(design.kernel, inputs) + intercept_variance
+        K = design.kernel(design.Z, design.Z) + intercept_variance
+        T = C @ _short_root(machine.variance.root.astype(float), K)
         v = np.maximum(prior - row_sum(T * T), 1e-12 * prior)
         return C @ machine.alpha[:, None], v, residual, C
     columns = []

@@ -95,7 +95,7 @@ def search_kernel(
 
     def evidence(kernel: Scaled, rows: TrainingData) -> Evidence:
         prior = parameter_prior(kernel, data.extent)
-        return Evidence(Process(kernel, data.level), rows, guide.tight, prior, 1e-4)
+        return Evidence(Process(kernel, data.intercept_variance), rows, guide.tight, prior, 1e-4)
 
     def ascend(kernel: Scaled, rows: TrainingData, most: int = 40) -> tuple[Scaled, float]:
         if monitor.stopped:
@@ -208,7 +208,7 @@ class FoldLoss:
 
     def __call__(self, kernel: Any) -> float:
         labels, codes, parts = self.data.labels, self.data.codes, []
-        K = ExactProcess.of(kernel, self.data.X, self.data.level).K
+        K = ExactProcess.of(kernel, self.data.X, self.data.intercept_variance).K
         for k, test_weight in enumerate(self.test_weights.T):
             train_weight = labels.c - test_weight
             train_rows = np.flatnonzero(train_weight > 1e-9 * labels.c)

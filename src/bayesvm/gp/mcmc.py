@@ -62,7 +62,7 @@ class Sampled:
         """The process at the points; without FITC, the low-rank approximation is sampled."""
         process, kernel = self.process, self.process.kernel.with_theta(theta)
         Z = cast(Array, process.Z)
-        low = InducingProcess.of(kernel, Z, self.X, process.level, process.fitc)
+        low = InducingProcess.of(kernel, Z, self.X, process.intercept_variance, process.fitc)
         return replace(low, residual=np.zeros_like(low.d))
 
     def log_likelihood(self, likelihood: Any, f: Array) -> float:
@@ -249,8 +249,9 @@ def machine_from_chains(
     Returns the binary model, each training row's probability of violating the margin, and its
     leave-one-out moments.
     """
-    labels, likelihood, level = target.labels, target.likelihood, target.process.level
+    labels, likelihood = target.labels, target.likelihood
     process = target.at(target.process.kernel.theta)
+    intercept_sd = np.sqrt(target.process.intercept_variance)
     fit = fit_sites(process, labels, likelihood.expected, tol=1e-4)
     start = factor_given(process, Sites(fit.w, fit.sites.b[:, 0]))[1]
     chain = partial(run_chain, target, scheme, int(rng.integers(2**32)), start)
@@ -266,12 +267,12 @@ def machine_from_chains(
     model = replace(model, likelihood=likelihood)
     if target.prior is None:
         theta = chains.z.copy()
-        theta[..., 0] *= np.sqrt(level)
+        theta[..., 0] *= intercept_sd
         post: Posterior = DrawsPosterior(theta)
         compared = chains.f
     else:
         design, scale = model.terms[-1].design, np.ones(chains.z.shape[-1])
-        scale[0] = np.sqrt(level)
+        scale[0] = intercept_sd
         thetas, z = (x.reshape(-1, x.shape[-1]) for x in (chains.theta, chains.z))
         chosen = np.unique(np.linspace(0, len(z) - 1, 100).astype(int))  # evenly over the chains
         mixture = Mixture(design.inputs, design.kernel, design.Z, thetas[chosen], z[chosen] * scale)

@@ -39,13 +39,13 @@ class KernelFit(Fit):
     support: Array | None = None  # (n, machines), if all rows were in memory
 
 
-def whitened_model(design: Whitened, level: float, likelihood: Any) -> Model:
+def whitened_model(design: Whitened, intercept_variance: float, likelihood: Any) -> Model:
     """The process as a linear model: an intercept and whitened columns."""
-    terms = Term("level", Intercept(), Fixed(1.0 / level)), Term("gp", design, Fixed(1.0))
-    return Model(terms, likelihood)
+    intercept = Term("level", Intercept(), Fixed(1.0 / intercept_variance))
+    return Model((intercept, Term("gp", design, Fixed(1.0))), likelihood)
 
 
-def level_of(model: Model) -> float:
+def intercept_variance_of(model: Model) -> float:
     """Prior variance of the intercept of f."""
     return 1.0 / float(model.terms[0].prior.precision)
 
@@ -53,7 +53,7 @@ def level_of(model: Model) -> float:
 def exact_process(model: Model) -> ExactProcess:
     """The exact process of a model at its points, with the jitter of its factor."""
     design = model.terms[-1].design
-    K = design.kernel(design.Z) + level_of(model)
+    K = design.kernel(design.Z) + intercept_variance_of(model)
     K[np.diag_indices_from(K)] += design.factor[1]
     return ExactProcess(K)
 
@@ -68,17 +68,18 @@ class ExactCovariance(DualCovariance):
     The columns of the points are computed on first use and not saved in files.
     """
 
-    def __init__(self, design: Whitened, w: Array, level: float) -> None:
+    def __init__(self, design: Whitened, w: Array, intercept_variance: float) -> None:
         P = np.ones(design.width + 1)
-        P[0] = 1.0 / level
-        self.__dict__.update(design=design, w=w, level=level, P=P)
+        P[0] = 1.0 / intercept_variance
+        self.__dict__.update(design=design, w=w, intercept_variance=intercept_variance, P=P)
 
     @cached_property
     def C(self) -> Array:  # type: ignore[override]
         return columns_at_points(self.__dict__["design"])
 
     def __reduce__(self) -> Any:
-        return ExactCovariance, tuple(self.__dict__[k] for k in ("design", "w", "level"))
+        names = ("design", "w", "intercept_variance")
+        return ExactCovariance, tuple(self.__dict__[name] for name in names)
 
 
 def columns_at_points(design: Whitened) -> Array:
@@ -131,10 +132,10 @@ class ExactBinaryModel(BinaryModel):
 
     def columns(self, X: Any) -> Rows:
         """Kernel values of rows with the points, and their prior variances."""
-        design, level = self.model.terms[-1].design, level_of(self.model)
+        design, intercept_variance = self.model.terms[-1].design, intercept_variance_of(self.model)
         inputs = design.inputs.columns(X)
-        cross = design.kernel(inputs, like(design.Z, inputs)) + level
-        return Rows(cross, design.kernel.diag(inputs) + level)
+        cross = design.kernel(inputs, like(design.Z, inputs)) + intercept_variance
+        return Rows(cross, design.kernel.diag(inputs) + intercept_variance)
 
     def moments(self, X: Any, rows: Rows | None = None) -> tuple[Array, Array]:
         rows = self.columns(X) if rows is None else rows
@@ -149,15 +150,16 @@ class ExactBinaryModel(BinaryModel):
 
 def exact_binary_model(machine: BinaryModel) -> BinaryModel:
     """Convert a model fitted with one row per point of an exact process; drop its columns."""
-    design, level = machine.model.terms[-1].design, level_of(machine.model)
+    design = machine.model.terms[-1].design
+    intercept_variance = intercept_variance_of(machine.model)
     post, (mean, cov) = machine.posterior, machine.state.coef
     if isinstance(post, PointPosterior) and isinstance(post.curvature, DualCovariance):
-        curvature = ExactCovariance(design, post.curvature.w, level)
+        curvature = ExactCovariance(design, post.curvature.w, intercept_variance)
         return replace(machine, posterior=replace(post, curvature=curvature))
     if not isinstance(post, GaussianPosterior) or not isinstance(cov, DualCovariance):
         return machine
     alpha = solve_triangular(design.L, mean[1:], lower=True, trans=1, check_finite=False)
-    coef = Coef(mean, ExactCovariance(design, cov.w, level))
+    coef = Coef(mean, ExactCovariance(design, cov.w, intercept_variance))
     changes = {"posterior": GaussianPosterior(coef), "state": machine.state._replace(coef=coef)}
     variance = ExactVariance(machine.model, cov.w)
     return ExactBinaryModel(**{**machine.__dict__, **changes}, alpha=alpha, variance=variance)
@@ -194,15 +196,15 @@ def machines_from_sites(
     likelihood, site = model.likelihood, model.likelihood.expected
     left_m, left_v = fit.leave_one_out(labels, site)
     M, v = fit.M[labels.at], fit.v[labels.at]
-    level, machines = level_of(model), list[BinaryModel]()
+    intercept_variance, machines = intercept_variance_of(model), list[BinaryModel]()
     # means of the whitened coefficients, the intercept first; classes share the covariance
     if isinstance(process, ExactProcess):
         design = model.terms[-1].design
-        cov: Any = ExactCovariance(design, fit.w, level)
-        mean = np.vstack([level * fit.A.sum(axis=0), np.tril(design.L).T @ fit.A])
+        cov: Any = ExactCovariance(design, fit.w, intercept_variance)
+        mean = np.vstack([intercept_variance * fit.A.sum(axis=0), np.tril(design.L).T @ fit.A])
         variance = ExactVariance(model, fit.w, fit.posterior.R)
     else:
-        sd = np.where(np.arange(model.width) == 0, np.sqrt(level), 1.0)[:, None]
+        sd = np.where(np.arange(model.width) == 0, np.sqrt(intercept_variance), 1.0)[:, None]
         cov = SharedCovariance(fit.posterior.L / sd)
         mean = sd * (process.C.T @ fit.A)
     for k in range(len(fit.bounds)):
@@ -236,14 +238,16 @@ def far_variance(machines: Sequence[BinaryModel]) -> float | None:
     model = machines[0].model
     if len(model.terms) == 1:
         return None
-    design, level = model.terms[-1].design, level_of(model)
+    design, intercept_variance = model.terms[-1].design, intercept_variance_of(model)
     prior_variance = design.kernel.diag(design.Z)
     if np.ptp(prior_variance) > 1e-9 * np.abs(prior_variance).max():
         return np.inf
     variances, C = [], np.zeros((1, model.width))
     C[0, 0] = 1.0
     # kernel values of zero
-    rows = Rows(np.full((1, design.width), level), prior_variance[:1] + level)
+    rows = Rows(
+        np.full((1, design.width), intercept_variance), prior_variance[:1] + intercept_variance
+    )
     for machine in machines:
         if isinstance(machine, ExactBinaryModel):
             variances.append(machine.moments(None, rows)[1][0])

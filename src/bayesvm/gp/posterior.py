@@ -49,15 +49,15 @@ class Process:
     """A Gaussian process: a kernel, the variance of the intercept, and inducing points if any."""
 
     kernel: Any
-    level: float
+    intercept_variance: float
     Z: Array | None = None
     fitc: bool = False
 
     def at(self, X: Array) -> ExactProcess | InducingProcess:
         """The process at points ``X`` of shape (n, p), on the scale of the kernel."""
         if self.Z is not None:
-            return InducingProcess.of(self.kernel, self.Z, X, self.level, self.fitc)
-        return ExactProcess.of(self.kernel, X, self.level)
+            return InducingProcess.of(self.kernel, self.Z, X, self.intercept_variance, self.fitc)
+        return ExactProcess.of(self.kernel, X, self.intercept_variance)
 
 
 def kernel_factor(kernel: Any, Z: Array) -> tuple[Array, float]:
@@ -129,9 +129,9 @@ class ExactProcess:
     residual = 0.0  # variance that no observation can reduce
 
     @staticmethod
-    def of(kernel: Any, X: Array, level: float) -> ExactProcess:
+    def of(kernel: Any, X: Array, intercept_variance: float) -> ExactProcess:
         values = kernel(X)
-        K = values + level
+        K = values + intercept_variance
         K[np.diag_indices_from(K)] += JITTER * float(np.mean(np.diag(values)))
         return ExactProcess(K, kernel, X)
 
@@ -212,10 +212,12 @@ class InducingProcess:
     fitc: bool
 
     @staticmethod
-    def of(kernel: Any, Z: Array, X: Array, level: float, fitc: bool = False) -> InducingProcess:
+    def of(
+        kernel: Any, Z: Array, X: Array, intercept_variance: float, fitc: bool = False
+    ) -> InducingProcess:
         L, _ = kernel_factor(kernel, Z)
         C = np.empty((len(X), len(Z) + 1))
-        C[:, 0] = np.sqrt(level)
+        C[:, 0] = np.sqrt(intercept_variance)
         C[:, 1:] = solve_triangular(L, kernel(Z, X), lower=True, check_finite=False).T
         residual = np.maximum(kernel.diag(X) - np.einsum("ij,ij->i", C[:, 1:], C[:, 1:]), 0.0)
         none = np.zeros_like(residual)

@@ -135,17 +135,17 @@ class TrainingData:
     X: Array  # (points, p), on the scale of the kernel
     labels: Labels
     codes: Array  # (rows,), classes from zero
-    level: float  # prior variance of the intercept of f
+    intercept_variance: float  # prior variance of the intercept of f
     extent: float  # squared size of the cloud of points: one per standardised column
     copies: Array | float = 1.0  # (rows,), see Distinct
 
     @staticmethod
-    def of(points: Array, data: Distinct, level: float, extent: float) -> TrainingData:
+    def of(points: Array, data: Distinct, intercept_variance: float, extent: float) -> TrainingData:
         """Drops classes without rows, which a stream may have."""
         codes, copies = np.unique(data.codes, return_inverse=True)[1].reshape(-1), data.copies
         Y = np.stack(list(arrays.one_against_rest(codes, int(codes.max()) + 1)), axis=1)
         labels = Labels(Y, data.c, data.at, len(points), data.unit * copies)
-        return TrainingData(points, labels, codes, level, extent, copies)
+        return TrainingData(points, labels, codes, intercept_variance, extent, copies)
 
     def search_data(self) -> TrainingData:
         """Labels for the evidence of kernels: copies count once, classes are binary digits.
