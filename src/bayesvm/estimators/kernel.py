@@ -22,7 +22,8 @@ from ..inference import SVI, VB
 from ..inference.problem import Problem
 from ..inference.progress import Progress, Run
 from ..inspection.arviz import Draws
-from ..inspection.kernels import KernelReport
+from ..inspection.kernels import kernel_importances
+from ..inspection.tables import convergence, draws_table, pandas_for, stacked
 from ..likelihoods import Logistic, SoftHinge
 from . import options as check
 from .base import BayesianClassifier
@@ -347,22 +348,31 @@ class BayesianSVC(BayesianClassifier):
         """
         if X is not None:
             return draw_f(self, n, X, random_state)
-        report, rng = self._report, self._generator(random_state, n)
-        thetas = [m.reported.sample(n, rng) for m in report.machines]
-        points = report.design.Z if self._precomputed else report.points
+        rng = self._generator(random_state, n)
+        thetas = [m.reported.sample(n, rng) for m in self._fitted().machines]
+        points = self._process.Z if self._precomputed else self.inducing_points_
         f = np.stack(self._draws_at(points, thetas, rng), axis=1)
         return f[:, 0] if len(thetas) == 1 else f
 
     # ----- reports
 
     @property
-    def _report(self) -> KernelReport:
-        return KernelReport(self._fitted().machines, self.classes_)
+    def _process(self) -> Any:
+        """The design of the process."""
+        return self._fitted().machines[0].model.terms[-1].design
+
+    def _log_draws(self) -> list[Array]:
+        """Draws of the kernel's log parameters for each binary model; empty if not sampled."""
+        machines = self._fitted().machines
+        if len(machines[0].model.terms) > 1:  # a mixture of draws has one term
+            return []
+        return [m.draws.hyper["kernel"] for m in machines if m.draws is not None]
 
     @property
     def kernel_(self) -> Any:
         """The kernel with its learned parameters, on the standardised scale."""
-        return self._report.kernel
+        kernel, drawn = self._process.kernel, self._log_draws()
+        return kernel.with_theta(np.mean(drawn, axis=(0, 1, 2))) if drawn else kernel
 
     @property
     def feature_importances_(self) -> Array:
@@ -371,12 +381,12 @@ class BayesianSVC(BayesianClassifier):
         Root mean square of the slope of f at the points, times the standard deviation of the
         column, averaged over classes.  Not for precomputed or sampled kernels, or functions.
         """
-        return self._report.importances(self.encoding_.made)
+        return kernel_importances(self._fitted().machines, self.encoding_.made)
 
     @property
     def kernel_draws_(self) -> Any:
         """Draws of the kernel's log parameters, with ``tune="sample"``."""
-        draws = self._report.log_draws
+        draws = self._log_draws()
         if not draws:
             raise AttributeError("kernel_draws_ exists with tune='sample' only.")
         return draws[0] if len(draws) == 1 else draws
@@ -384,7 +394,10 @@ class BayesianSVC(BayesianClassifier):
     @property
     def inducing_points_(self) -> Array:
         """Inducing points on the scale of the input; positions of training rows if precomputed."""
-        return self._report.points
+        design = self._process
+        if self._precomputed:
+            return np.asarray(design.Z[:, 0], dtype=int)
+        return np.asarray(design.inputs.to_input(design.Z))
 
     def _support(self) -> Array:
         fit = self._fitted()
@@ -421,7 +434,26 @@ class BayesianSVC(BayesianClassifier):
             Indexed by name (class and name, for more than two classes): the value; with
             ``tune="sample"`` mean, sd, lower, upper, r_hat and ess of the draws.
         """
-        return self._report.summary(level)
+        pd, drawn = pandas_for("summary"), self._log_draws()
+        kernel = self.kernel_
+        names, frames = pd.Index(kernel.names, name="name"), []
+        for logs in drawn:
+            table = draws_table(np.exp(logs), level, ddof=1) | convergence(logs)
+            frames.append(pd.DataFrame(table, index=names))
+        if not frames:
+            return pd.DataFrame({"mean": np.exp(kernel.theta)}, index=names)
+        return stacked(frames, self.classes_, pd)
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        return self._report.group(thetas, X)
+        """Draws for ArviZ: of the kernel if it was sampled, else of f at the points.
+
+        With rows ``X``, only the kernels of the draws that predict there.
+        """
+        if drawn := self._log_draws():
+            each = [m.terms[0].design for m in self.machines_]
+            logs = drawn if X is None else [design.thetas[None] for design in each]
+            values, names = [np.exp(x) for x in logs], list(self.kernel_.names)
+            return {"kernel": values}, {"kernel": ["parameter"]}, {"parameter": names}
+        L = np.tril(self._process.L)
+        f = [theta[..., :1] + theta[..., 1:] @ L.T for theta in thetas]
+        return {"f": f}, {"f": ["point"]}, {"point": list(range(f[0].shape[-1]))}

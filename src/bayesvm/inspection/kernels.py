@@ -1,9 +1,8 @@
-"""Reports of kernel models: the kernel, its draws, and draws of the function."""
+"""Relevance of columns in kernel models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,105 +10,45 @@ import numpy as np
 from ..core.types import Array
 from ..kernels import Precomputed, Scaled
 from ..predictive.fitted import BinaryModel
-from .arviz import Draws
 from .display import Inside
-from .tables import convergence, draws_table, pandas_for, stacked
 
 
-@dataclass(frozen=True, eq=False)
-class KernelReport:
-    """Tables and exports of models whose last term is a Gaussian process."""
+def kernel_importances(machines: Sequence[BinaryModel], made: Sequence[Sequence[int]]) -> Array:
+    """Importance of each column of a table with encoded columns ``made``; the sum is one.
 
-    machines: list[BinaryModel]  # one for two classes, else one for each class
-    classes: Array  # labels
-
-    @property
-    def design(self) -> Any:
-        return self.machines[0].model.terms[-1].design
-
-    @property
-    def log_draws(self) -> list[Array]:
-        """Draws of the kernel's log parameters for each binary model; empty if not sampled."""
-        if len(self.machines[0].model.terms) > 1:  # a mixture of draws has one term
-            return []
-        return [m.draws.hyper["kernel"] for m in self.machines if m.draws is not None]
-
-    @property
-    def kernel(self) -> Any:
-        """The kernel; if sampled, with the means of its log parameters."""
-        kernel, drawn = self.design.kernel, self.log_draws
-        return kernel.with_theta(np.mean(drawn, axis=(0, 1, 2))) if drawn else kernel
-
-    @property
-    def points(self) -> Array:
-        """Inducing points on the scale of the input; positions of training rows if precomputed."""
-        design = self.design
-        kernel = design.kernel
-        if isinstance(kernel.kernel if isinstance(kernel, Scaled) else kernel, Precomputed):
-            return np.asarray(design.Z[:, 0], dtype=int)
-        return np.asarray(design.inputs.to_input(design.Z))
-
-    def importances(self, made: Sequence[Sequence[int]]) -> Array:
-        """Importance of each column of a table with encoded columns ``made``; the sum is one.
-
-        The root mean square of the slope of f along a column, at a spread subset of points, times
-        the standard deviation of the column, averaged over binary models.
-        """
-        design, kernel = self.design, self.design.kernel
-        inner = kernel.kernel if isinstance(kernel, Scaled) else kernel
-        if self.log_draws or isinstance(inner, Precomputed):
-            what = "kernels that were drawn" if self.log_draws else "precomputed kernels"
+    The root mean square of the slope of f along a column, at a spread subset of points, times the
+    standard deviation of the column, averaged over binary models.
+    """
+    design: Any = machines[0].model.terms[-1].design
+    kernel = design.kernel
+    inner = kernel.kernel if isinstance(kernel, Scaled) else kernel
+    drawn = len(machines[0].model.terms) == 1 and machines[0].draws is not None
+    if drawn or isinstance(inner, Precomputed):
+        what = "kernels that were drawn" if drawn else "precomputed kernels"
+        raise AttributeError(
+            f"feature_importances_ needs one kernel of columns; {what} have no slopes along them. "
+            "average_effects(X) compares columns for any kernel of columns."
+        )
+    Z = design.Z
+    at = Z[np.unique(np.linspace(0, len(Z) - 1, 1000).astype(int))]
+    size, spread = np.zeros(Z.shape[1]), Z.std(axis=0)
+    for machine in machines:
+        weights = getattr(machine, "alpha", None)  # of kernel values, for an exact process
+        if weights is None or not weights.size:
+            weights = design.inverse.T @ machine.posterior.mean[-len(Z) :]
+        try:
+            slopes = kernel.pull_points(np.tile(weights, (len(at), 1)), at, Z)[0]
+        except (AttributeError, TypeError) as error:
             raise AttributeError(
-                f"feature_importances_ needs one kernel of columns; {what} have no slopes along "
-                "them. average_effects(X) compares columns for any kernel of columns."
-            )
-        Z = design.Z
-        at = Z[np.unique(np.linspace(0, len(Z) - 1, 1000).astype(int))]
-        size, spread = np.zeros(Z.shape[1]), Z.std(axis=0)
-        for machine in self.machines:
-            weights = getattr(machine, "alpha", None)  # of kernel values, for an exact process
-            if weights is None or not weights.size:
-                weights = design.inverse.T @ machine.posterior.mean[-len(Z) :]
-            try:
-                slopes = kernel.pull_points(np.tile(weights, (len(at), 1)), at, Z)[0]
-            except (AttributeError, TypeError) as error:
-                raise AttributeError(
-                    f"feature_importances_ needs slopes along columns, which {inner} does not "
-                    "have; use a kernel of bayesvm.kernels or average_effects(X)."
-                ) from error
-            size += spread * np.sqrt(np.mean(np.square(slopes), axis=0))
-        owner = np.arange(size.size)
-        for j, first, last in design.inputs.spans:
-            owner[first:last] = j
-        each = np.array([size[np.isin(owner, list(columns))].max() for columns in made])
-        return each / (each.sum() or 1.0)
-
-    def summary(self, level: float = 0.9) -> Any:
-        """Parameters of the kernel, as a data frame."""
-        pd, kernel = pandas_for("summary"), self.kernel
-        names = pd.Index(kernel.names, name="name")
-        frames = []
-        for logs in self.log_draws:
-            table = draws_table(np.exp(logs), level, ddof=1) | convergence(logs)
-            frames.append(pd.DataFrame(table, index=names))
-        if not frames:
-            return pd.DataFrame({"mean": np.exp(kernel.theta)}, index=names)
-        return stacked(frames, self.classes, pd)
-
-    def group(self, thetas: Sequence[Array], X: Any = None) -> Draws:
-        """Draws for ArviZ: of the kernel if it was sampled, else of f at the points.
-
-        With rows ``X``, only the kernels of the draws that predict there.
-        """
-        if drawn := self.log_draws:
-            name, axis = "kernel", "parameter"
-            logs = drawn if X is None else [m.terms[0].design.thetas[None] for m in self.machines]
-            values, labels = [np.exp(x) for x in logs], list(self.kernel.names)
-        else:
-            L = np.tril(self.design.L)
-            name, axis, values = "f", "point", [t[..., :1] + t[..., 1:] @ L.T for t in thetas]
-            labels = list(range(values[0].shape[-1]))
-        return {name: values}, {name: [axis]}, {axis: labels}
+                f"feature_importances_ needs slopes along columns, which {inner} does not "
+                "have; use a kernel of bayesvm.kernels or average_effects(X)."
+            ) from error
+        size += spread * np.sqrt(np.mean(np.square(slopes), axis=0))
+    owner = np.arange(size.size)
+    for j, first, last in design.inputs.spans:
+        owner[first:last] = j
+    each = np.array([size[np.isin(owner, list(columns))].max() for columns in made])
+    return each / (each.sum() or 1.0)
 
 
 def relevances(inside: Inside) -> tuple[list[str], list[Array]]:
