@@ -174,7 +174,7 @@ def test_sparsity_is_learned():
 def test_a_length_scale_for_each_factor():
     model = fit(kernel=Scaled(4.0, RBF((1.5, 1.5))))
     held = model.machines_[0].fitted.state.kernel.kernel.length_scale
-    assert held[model._report.parts[0].slopes().argmax()] == min(held)
+    assert held[model._parts[0].slopes().argmax()] == min(held)
 
 
 def test_draws_and_summary_say_what_is_reported(kind):

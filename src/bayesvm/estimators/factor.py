@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ from ..data.engines import one_blas_thread
 from ..data.labels import Training, whole
 from ..designs import Intercept
 from ..factor_models.design import FactorScores
-from ..factor_models.fitted import LinearFit, ProjectedScores
+from ..factor_models.fitted import Fitted, LinearFit, ProjectedScores, Sample
 from ..factor_models.kernel import KernelFactors
 from ..factor_models.learn import choose_size, fit_kernel
 from ..factor_models.loadings import FactorPrior, learn, rank
@@ -42,7 +41,8 @@ from ..inference import VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
 from ..inference.progress import Progress, Run
-from ..inspection.factors import FactorReport
+from ..inspection.arviz import arviz_tree
+from ..inspection.tables import convergence, draws_table, gaussian_table, pandas_for
 from ..likelihoods import Hinge
 from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.fitted import Fit
@@ -240,16 +240,37 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         found = learn_table(settings, run, data, choice.m, self._names())
         found = cross_fitted(settings, found, choice, len(data.classes))
         self.columns_loss_ = choice.losses
-        self._report = FactorReport(found.parts, found.columns)
-        self._n_features_out = sum(part.loadings()[0].shape[1] for part in found.parts)
+        self._keep_loadings(found.parts, found.columns)
+        self._n_features_out = self.loadings_.shape[1]
         fit = Fit(found.machines, data.classes, data.masses, data.chosen, run.stopped)
         return self._keep(fit.with_left_out(found.moments), run)
+
+    def _keep_loadings(self, parts: Sequence[Fitted], columns: ColumnScale) -> None:
+        """Keep the factor models, one for each class or one in all, and their loadings.
+
+        Factors are ordered by explained variance; signs make the largest loading positive.
+        """
+        self._parts, self._columns, self._orders = parts, columns, []
+        means, sds, shares = [], [], []
+        for part in parts:
+            A, sd = part.loadings()
+            at = np.argsort(-np.square(A).sum(axis=0), kind="stable")
+            A, slopes = A[:, at], part.slopes()[at]
+            sign = np.where(A[np.abs(A).argmax(axis=0), np.arange(at.size)] < 0, -1.0, 1.0)
+            self._orders.append((at, sign))
+            means.append(columns.widened(A * sign))
+            sds.append(columns.widened(sd[:, at]))
+            shares.append(slopes / max(float(slopes.sum()), 1e-300))
+        self.loadings_, self.loadings_std_ = np.hstack(means), np.hstack(sds)
+        self.factor_relevance_ = np.concatenate(shares)
+        self.noise_precision_ = columns.precision(np.mean([part.psi for part in parts]))
+        self.columns_, self.mean_, self.scale_ = columns.kept, columns.mean, columns.scale
 
     # ----- predictions
 
     def _read_new(self, X: Any, groups: Any = None) -> Array:
         X = super()._read_new(X, groups)
-        return self._report.columns.scaled(X)
+        return self._columns.scaled(X)
 
     def transform(self, X: Any, return_std: bool = False) -> Any:
         """Factor scores of rows, computed from their columns alone.
@@ -268,8 +289,12 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         std : array of the same shape
             Only with ``return_std``.
         """
-        rows = self._read_new(X)
-        scores, std = self._report.scores(rows)
+        sheet, means, sds = Sheet.of(self._read_new(X)), [], []
+        for part, (at, sign) in zip(self._parts, self._orders, strict=True):
+            mean, sd = part.scores(sheet)
+            means.append(mean[:, at] * sign)
+            sds.append(sd[:, at])
+        scores, std = np.hstack(means), np.hstack(sds)
         if not return_std:
             return scores
         # set_output makes scikit-learn wrap the first of two arrays
@@ -294,29 +319,15 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             raise ValueError(
                 f"scores have {self.loadings_.shape[1]} columns, one a factor; got {W.shape[1]}."
             )
-        rows: Array = self.mean_ + W @ self.loadings_.T / len(self._report.parts)
+        rows: Array = self.mean_ + W @ self.loadings_.T / len(self._parts)
         return rows
 
     # ----- reports
 
-    loadings_ = property(attrgetter("_report.loadings"), doc="Posterior means of the loadings.")
-    loadings_std_ = property(attrgetter("_report.std"), doc="Their standard deviations.")
-    factor_relevance_ = property(
-        attrgetter("_report.relevance"), doc="Share of each factor in the squared slope of f."
-    )
-    noise_precision_ = property(
-        attrgetter("_report.noise_precision"), doc="Noise precision of each column."
-    )
-    columns_ = property(
-        attrgetter("_report.columns.kept"), doc="Numbers of the columns of the model."
-    )
-    mean_ = property(attrgetter("_report.columns.mean"), doc="Means of the columns.")
-    scale_ = property(attrgetter("_report.columns.scale"), doc="Scales of the columns.")
-
     @property
     def n_factors_(self) -> int:
         """Number of factors of each binary model."""
-        return int(self._n_features_out // len(self._report.parts))
+        return int(self._n_features_out // len(self._parts))
 
     def loadings_interval(self, level: float = 0.9) -> tuple[Array, Array]:
         """Central posterior intervals of the loadings.
@@ -332,7 +343,8 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             Ends of the intervals, by the Gaussian approximation.
         """
         self._fitted()
-        return self._report.interval(level)
+        table = gaussian_table(self.loadings_, self.loadings_std_, level)
+        return table["lower"], table["upper"]
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the loadings, or of f at given rows.
@@ -355,10 +367,20 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
         self._fitted()
         rng = self._generator(random_state, n)
         if X is not None:
-            return self._report.functions(self._read_new(X), n, rng)
-        A = np.concatenate([found.A for found in self._report.sample(n, rng)], axis=3)
+            rows = self._read_new(X)
+            f = np.concatenate([part.functions(rows, n, rng) for part in self._parts], axis=2)
+            return f[:, :, 0] if f.shape[2] == 1 else f.transpose(0, 2, 1)
+        A = np.concatenate([found.A for found in self._draw_parts(n, rng)], axis=3)
         A = A.reshape(-1, *A.shape[2:])
         return A[rng.integers(len(A), size=n)] if self.machines_[0].draws is not None else A
+
+    def _draw_parts(self, n: int, rng: np.random.Generator) -> list[Sample]:
+        """Draws of each factor model, loadings on the scale of the input."""
+        out = []
+        for part, (at, sign) in zip(self._parts, self._orders, strict=True):
+            found = part.sample(n, rng).turned(at, sign)
+            out.append(found._replace(A=self._columns.widened(found.A)))
+        return out
 
     def to_arviz(self, X: Any = None, y: Any = None, *, groups: Any = None, n: int = 1000) -> Any:
         """Draws of the posterior for ArviZ, as for the other classifiers; none at rows.
@@ -373,10 +395,25 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
                 "FactorSVC exports draws of loadings and coefficients, none at rows: leave X and "
                 "y out, and give the number of draws as n=1000. sample_posterior draws f at rows."
             )
-        factors = [str(name) for name in self.get_feature_names_out()]
-        return self._report.arviz(
-            n, self._generator(None, n), self._names(), factors, self.classes_
-        )
+        parts = self._draw_parts(n, self._generator(None, n))
+        group: dict[str, Any] = {
+            "loadings": np.concatenate([found.A for found in parts], axis=3),
+            "noise_precision": [self._columns.precision(found.psi) for found in parts],
+        }
+        dims = {"loadings": ["feature", "factor"], "noise_precision": ["feature"]}
+        coords: dict[str, Any] = {"feature": self._names(), "factor": self._factor_names()}
+        if parts[0].coef is not None:
+            group["coef"] = np.concatenate([found.coef for found in parts], axis=2)
+            group["intercept"] = [found.intercept for found in parts]
+            dims |= {"coef": ["factor"], "intercept": []}
+        if parts[0].theta is not None:
+            group["kernel_parameters"] = np.exp(parts[0].theta)
+            dims["kernel_parameters"] = ["kernel_parameter"]
+            coords["kernel_parameter"] = list(parts[0].names)
+        return arviz_tree({"posterior": group}, dims, coords, self.classes_)
+
+    def _factor_names(self) -> list[str]:
+        return [str(name) for name in self.get_feature_names_out()]
 
     def summary(self, level: float = 0.9) -> Any:
         """Coefficients and loadings with their uncertainty, as a data frame.
@@ -396,13 +433,37 @@ class FactorSVC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BayesianClass
             the five most important columns of each factor.  For more than two classes the name of
             an intercept or coefficient is its class.
         """
-        self._fitted()
-        machines = self.machines_
-        posteriors = [m.posterior for m in machines] if self.classifier == "linear" else []
-        factors = [str(name) for name in self.get_feature_names_out()]
-        drawn, names = machines[0].draws is not None, self._names()
-        rng = self._generator()
-        return self._report.summary(level, posteriors, drawn, rng, names, factors, self.classes_)
+        pd, machines = pandas_for("summary"), self._fitted().machines
+        factors, names, K = self._factor_names(), self._names(), self.n_factors_
+        drawn = machines[0].draws is not None
+        parts: Any = self._draw_parts(1, self._generator()) if drawn else [None] * len(self._parts)
+        frames = []
+
+        def add(table: dict[str, Array], index: list[tuple[str, str, str]]) -> None:
+            where = pd.MultiIndex.from_tuples(index, names=["parameter", "factor", "name"])
+            frames.append(pd.DataFrame(table, index=where))
+
+        for j, machine in enumerate(machines if self.classifier == "linear" else ()):
+            label, found = "" if len(machines) == 1 else str(self.classes_[j]), parts[j]
+            if found is None:
+                at, sign = self._orders[j]
+                place, sign = np.append(0, 1 + at), np.append(1.0, sign)
+                mean, sd = machine.posterior.mean[place], machine.posterior.variance()[place] ** 0.5
+                table = gaussian_table(mean * sign, sd, level)
+            else:
+                theta = np.concatenate([found.intercept[..., None], found.coef], axis=2)
+                table = draws_table(theta, level) | convergence(theta)
+            own = [("coef", name, label) for name in factors[j * K : (j + 1) * K]]
+            add(table, [("intercept", "", label), *own])
+        for k, factor in enumerate(factors):
+            mean, found = self.loadings_[:, k], parts[k // K]
+            table = gaussian_table(mean, self.loadings_std_[:, k], level)
+            if found is not None:
+                table |= convergence(found.A[..., k % K])
+            order = np.argsort(-np.abs(mean / self.scale_), kind="stable")
+            table = {name: values[order] for name, values in table.items()}
+            add(table, [("loading", factor, str(names[i])) for i in order])
+        return pd.concat(frames)
 
 
 @dataclass(frozen=True)
