@@ -214,7 +214,7 @@ class Design:
     is_latent: ClassVar[bool] = False  # has latent entries: a LatentDesign
     has_residual: ClassVar[bool] = False  # f has variance beyond the columns
     has_labels: ClassVar[bool] = False  # columns have names: has ``labels``
-    can_rotate: ClassVar[bool] = False  # has ``turn``: see model.latent.rotate_latents
+    can_rotate: ClassVar[bool] = False  # has ``turn``: see inference.latent.rotate_latents
 
     def columns(self, X: Any, out: Array | None = None) -> Columns:
         """Columns ``(n, width)``, written to ``out`` if given."""

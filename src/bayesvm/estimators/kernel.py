@@ -226,6 +226,7 @@ class BayesianSVC(BayesianClassifier):
         X : array-like of shape (n, n_features), or a source of :mod:`bayesvm.data`
             Observations; NumPy, pandas or polars, or files that are read in blocks; of shape (n, n)
             if precomputed.
+        y : array-like of shape (n,) or (n, n_classes), optional
             Labels, two or more distinct, or probabilities of the classes; not needed if the source
             has them.
         sample_weight : array-like of shape (n,), optional

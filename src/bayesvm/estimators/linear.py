@@ -497,10 +497,10 @@ class BayesianLinearSVC(LinearClassifier):
     Parameters
     ----------
     prior : str or an object of :mod:`bayesvm.priors`, default="auto"
-        ``"auto"`` chooses the ridge penalty by evidence and leave-one-out log loss; ``"ridge"``
-        learns it in the fit, as with Gibbs; ``"fixed"`` has precision 1.  ``"lasso"`` and
-        ``"bridge"`` set coefficients to zero under EM; ``"spike_slab"`` and ``"laplace_zero"`` give
-        each column an inclusion probability.
+        ``"auto"`` chooses the ridge penalty by evidence and leave-one-out log loss, or learns it in
+        a joint fit of several classes; ``"ridge"`` learns it in every fit, as with Gibbs;
+        ``"fixed"`` has precision 1.  ``"lasso"`` and ``"bridge"`` set coefficients to zero under
+        EM; ``"spike_slab"`` and ``"laplace_zero"`` give each column an inclusion probability.
     inference : {"vb", "em", "svi", "gibbs"} or an object of :mod:`bayesvm.inference`, default="vb"
         Inference scheme.  ``"vb"`` maximises the tight bound if the prior is ``"auto"``, else the
         augmented bound, which underestimates standard deviations.

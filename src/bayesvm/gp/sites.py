@@ -35,7 +35,7 @@ class Labels:
     """Labels -1 and +1 of rows, with their weights and points.
 
     ``y`` has shape (rows,), or (rows, classes) for several binary models.  Leaving a row out
-    subtracts the weight ``unit``: see :class:`~bayesvm.core.types.Block`.
+    subtracts the weight ``unit``: see :class:`~bayesvm.inference.problem.Problem`.
     """
 
     y: Array
