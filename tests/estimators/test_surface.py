@@ -104,6 +104,3 @@ def test_other_errors_of_parameters_stay():
         BayesianSVC(nonsense=1)
     with pytest.raises(ValueError, match="Invalid parameter 'nonsense'"):
         BayesianSVC().set_params(nonsense=1)
-    for flag in (True, False):
-        with pytest.raises(ValueError, match="'probability' parameter"):
-            BayesianSVC(probability=flag).fit(X, Y)
