@@ -390,6 +390,8 @@ class Encoding:
 
         Indicators of one categorical column share a length scale.
         """
+        if self.is_plain:
+            return None
         parts, groups = self.parts, list[int]()
         for k, (_, _, width) in enumerate(parts):
             groups += [k] * width
