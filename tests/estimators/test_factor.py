@@ -240,7 +240,7 @@ def test_a_warning_points_at_the_line_that_fits():
     [
         ({"n_factors": 0}, "1 or more"),
         ({"n_factors": 2.5}, "whole number"),
-        ({"classifier": "cubic"}, "choose one of 'kernel', 'linear'"),
+        ({"classifier": "cubic"}, "'classifier' parameter"),
         ({"inference": EM()}, "'vb' or 'gibbs'"),
         ({"inference": "gibbs", "joint": False}, "joint=False"),
         ({"nu": None}, "cannot be learned with scores at a point"),

@@ -14,7 +14,6 @@ its binary models (:mod:`bayesvm.inspection`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Self
@@ -393,7 +392,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator):  # type: ignore[mi
         if run.params["verbose"]:
             run.print_times()
         if text := fit.unfinished(name, () if fit.converged else self._names()):
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+            warn(text, ConvergenceWarning)
             return self
         total = fit.masses.sum()
         few = loo is None or min(total, loo.codes.size) < min_rows

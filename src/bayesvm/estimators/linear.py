@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -14,6 +13,7 @@ from scipy.special import ndtr
 from sklearn.utils.metaestimators import available_if
 
 from ..core import arrays
+from ..core.parameters import warn
 from ..core.types import Array, Term
 from ..data import Serial, tables
 from ..data.engines import one_blas_thread
@@ -376,8 +376,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
                 "learned of them. Drop them."
             )
         if empty := int(is_missing.all(axis=1).sum()):
-            text = f"{empty} row(s) have every cell missing; they inform the intercept only."
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warn(f"{empty} row(s) have every cell missing; they inform the intercept only.")
         return data.repeated() if isinstance(scheme, Gibbs) else data
 
     def _problem(self, data: Training, parts: check.Parts, effects: Sequence[Any] = ()) -> Problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -226,11 +225,10 @@ class VectorClassifier(BayesianClassifier):
         self.n_vectors_ = int(used.size)
         self.empty_ = any(sparse.columns.size == 0 for sparse in result.sparse)
         if self.empty_:
-            warnings.warn(
+            warn(
                 "no vector was kept: the classifier predicts about the classes' frequencies "
                 "everywhere. Its kernel may not separate the classes, or its length scale is off.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return fit
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.parameters import is_among
+from ..core.parameters import is_among, warn
 from ..core.types import Array, Term
 from ..data import Serial, cut
 from ..data.engines import one_blas_thread
@@ -189,7 +188,7 @@ class BayesianSVR(RegressorMixin, LinearReports, BayesianEstimator):  # type: ig
             residuals=residuals,
         )
         if text := self.fit_.unfinished(type(self).__name__):
-            warnings.warn(text, ConvergenceWarning, stacklevel=2)
+            warn(text, ConvergenceWarning)
         if self.verbose:
             run.print_times()
         return self
