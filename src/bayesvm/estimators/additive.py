@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from ..core.arrays import one_against_rest
@@ -25,7 +26,9 @@ from ..inference.problem import Problem
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.effects import GroupReports
-from ..inspection.terms import Terms
+from ..inspection.tables import coefficient_table, contrasts, pandas_for, stacked, tails
+from ..inspection.terms import degrees_of_freedom, partial, term_rows
+from ..predictive.fitted import BinaryModel
 from ..terms import Part, TrainingRows, read_terms
 from . import options as check
 from .base import BayesianClassifier
@@ -506,9 +509,52 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         """Terms with their parts bound to the training rows; groups come last."""
         return list(self._fitted().machines[0].model.terms)
 
-    def _report(self) -> Terms:
-        names, levels = self._names(), self.encoding_.levels
-        return Terms(self._fitted().machines, self.classes_, names, levels)
+    def _coefficients_of(self, machine: BinaryModel) -> tuple[list[tuple[str, str]], Array, Any]:
+        """Names of coefficients, their positions, and the matrix from theta to the user's scale.
+
+        The scaling of columns is undone; their centres go to the intercept.
+        """
+        names = self._names()
+        labels: list[tuple[str, str]] = []
+        at: list[int] = []
+        scales: list[float] = []
+        level, shift = None, np.zeros(machine.model.width)
+        for term, where in zip(machine.model.terms, machine.model.slices, strict=True):
+            design = term.design
+            if not design.has_labels:  # smooth functions and random effects
+                continue
+            scale = np.ones(design.width)
+            if design.is_intercept:
+                level = len(labels) if level is None else level
+            else:
+                scale = 1.0 / design.scale
+                shift[where] = -design.center * scale
+            labels += [(term.name, label) for label in design.labels(names)]
+            at += range(where.start, where.stop)
+            scales += list(scale)
+        moved = np.flatnonzero(shift) if level is not None else np.empty(0, dtype=int)
+        rows = np.append(np.arange(len(at)), np.full(moved.size, level or 0))
+        columns, values = np.append(np.array(at, dtype=int), moved), np.append(scales, shift[moved])
+        T = sparse.coo_array((values, (rows, columns)), (len(at), shift.size))
+        return labels, np.array(at, dtype=int), sparse.csr_array(T)
+
+    def _compared(self, labels: Sequence[tuple[str, str]]) -> tuple[list[Any], Array, Any]:
+        """Coefficients with levels compared to the first level, see :func:`.contrasts`.
+
+        There is no comparison without an intercept, or under a selection prior.
+        """
+        machine, at = self.machines_[0], {label: k for k, label in enumerate(labels)}
+        names = self._names()
+        level = [t.name for t in machine.model.terms if t.design.is_intercept]
+        every: list[list[int]] = []
+        if level and machine.inclusion is None:
+            for term in dict.fromkeys(name for name, _ in labels):
+                named = ([(term, names[j]) for j in each] for each in self.encoding_.levels)
+                every += [[at[k] for k in each] for each in named if all(k in at for k in each)]
+        shown, rows, T = contrasts(
+            [name for _, name in labels], every, at[level[0], "intercept"] if level else 0
+        )
+        return [(labels[k][0], name) for k, name in zip(rows, shown, strict=True)], rows, T
 
     @property
     def inclusion_proba_(self) -> Array:
@@ -517,10 +563,24 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         A column that a term without a selection prior reads has probability 1; a column that no
         term reads has probability 0.
         """
-        report, table, out = self._report(), self._table, np.ones(self.n_features_in_)
+        machines, table = self._fitted().machines, self._table
+        chances = [m.inclusion for m in machines if m.inclusion is not None]
+        if not chances:
+            raise AttributeError(
+                "inclusion_proba_ needs a term with a selection prior, such as "
+                "('x', Columns(), 'laplace_zero') or 'spike_slab'."
+            )
         reads = {t.name: where for t, where in zip(table.terms, table.reads, strict=True)}
-        each = report.inclusion(reads, len(table.numbers))
-        out[table.plain] = [each[list(made)].max() for made in self.encoding_.made]
+        excluded = np.ones(len(table.numbers))  # probability, from all terms of all models
+        model = machines[0].model
+        for term, where in zip(model.terms, model.slices, strict=True):
+            read = reads[term.name]
+            # a term without a coefficient for each column needs all of its columns
+            single = term.design.has_labels and len(read) == term.design.width
+            for chance in chances:
+                excluded[read] *= 1.0 - (chance[where] if single else 1.0)
+        out = np.ones(self.n_features_in_)
+        out[table.plain] = [1.0 - excluded[list(made)].min() for made in self.encoding_.made]
         return out
 
     imputed_, impute = LinearClassifier.imputed_, LinearClassifier.impute
@@ -550,7 +610,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         std : dict of arrays
             Only with ``return_std``.
         """
-        mean, std = self._report().partial(self._read_new(X), not centred)
+        mean, std = partial(self._fitted().machines, self._read_new(X), not centred)
         if return_std:
             self._need_spread()
         return (mean, std) if return_std else mean
@@ -572,7 +632,20 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
             with its effective degrees of freedom, ``edf``; see :meth:`partial` for the curve and
             ``random_effects_`` for groups.
         """
-        return self._with_note(self._cautioned(self._report().summary(level)))
+        pd, ends, frames = pandas_for("summary"), tails(level), []
+        for machine in self._fitted().machines:
+            labels, at, T = self._coefficients_of(machine)
+            labels, rows, compared = self._compared(labels)
+            at, T = at[rows], compared @ T
+            chance = machine.inclusion
+            more = {} if chance is None else {"inclusion": chance[at]}
+            table = coefficient_table(machine, T, ends, more)
+            index = pd.MultiIndex.from_tuples(labels, names=["term", "name"])
+            frame = pd.DataFrame(table, index=index)
+            for name, edf in degrees_of_freedom(machine).items():
+                frame.loc[(name, "smooth"), "edf"] = edf
+            frames.append(frame)
+        return self._with_note(self._cautioned(stacked(frames, self.classes_, pd)))
 
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """``n`` draws of the named coefficients, or of f at rows ``X``.
@@ -583,7 +656,34 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         """
         if X is not None:
             return draw_f(self, n, X, random_state)
-        return self._report().draws(n, self._generator(random_state, n))
+        rng, parts = self._generator(random_state, n), []
+        for machine in self._fitted().machines:
+            T = self._coefficients_of(machine)[2]
+            parts.append(np.asarray(machine.reported.sample(n, rng) @ T.T))
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:
-        return self._with_effects(self._report().group(thetas, X), thetas)
+        """Draws by name, names of their axes, and labels of the coordinates, for ArviZ.
+
+        With rows ``X`` also the contributions of smooth functions to f there.
+        """
+        group: dict[str, Any] = {}
+        dims: dict[str, list[str]] = {}
+        coords: dict[str, Any] = {}
+        labels = self._coefficients_of(self.machines_[0])[0]
+        pairs = list(zip(self.machines_, thetas, strict=True))
+        parts = [theta @ self._coefficients_of(m)[2].T.toarray() for m, theta in pairs]
+        for term in dict.fromkeys(name for name, _ in labels):
+            at = [j for j, (name, _) in enumerate(labels) if name == term]
+            axis = f"name_of_{term}"
+            group[term], dims[term] = [part[..., at] for part in parts], [axis]
+            coords[axis] = [labels[j][1] for j in at]
+        model = self.machines_[0].model
+        for k, each in enumerate(model.terms if X is not None else ()):
+            if not (each.design.has_labels or each.design.is_grouped):
+                f = []
+                for m, theta in pairs:
+                    drawn = np.asarray(term_rows(m, X, k)[0] @ theta.reshape(-1, theta.shape[-1]).T)
+                    f.append(drawn.T.reshape(*theta.shape[:2], -1))
+                group[f"smooth_{each.name}"], dims[f"smooth_{each.name}"] = f, ["obs"]
+        return self._with_effects((group, dims, coords), thetas)
