@@ -28,7 +28,7 @@ from ..likelihoods import Logistic, SoftHinge
 from . import options as check
 from .base import BayesianClassifier
 from .fit import choose_engine
-from .kernel_fit import Settings, fit_blocks, fit_rows, input_columns, learn_design
+from .kernel_fit import Settings, fit_blocks, fit_rows, input_columns, learn_design, training_data
 from .predictions import draw_f
 from .streaming import Setup, advance, streamable, variational
 
@@ -311,9 +311,9 @@ class BayesianSVC(BayesianClassifier):
         settings = replace(self._settings(scheme, SoftHinge()), fitc=False)
         rows = merge(data.X, data.codes, data.c, data.unit)
         inputs = input_columns(settings, rows)
-        points = np.asarray(inputs.columns(rows.X))
+        seen = training_data(settings, rows, inputs, np.asarray(inputs.columns(rows.X)))
         rng = Run(type(self).__name__, settings.params).generator("places")
-        model = settings.model(learn_design(settings, rows, inputs, points, rng, every=128))
+        model = settings.model(learn_design(settings, seen, inputs, rng, every=128))
         engine = choose_engine(self.engine, data.X, model.width, self.n_jobs)
         blocks = cut(data.X, block_rows(model.width))
         return Problem(model, blocks, engine, data.codes, data.c, data.unit)

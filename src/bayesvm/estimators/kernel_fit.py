@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -28,12 +28,12 @@ from ..gp.models import (
     whitened_model,
 )
 from ..gp.posterior import ExactProcess, InducingProcess, Process
-from ..gp.sites import Distinct, Labels, TrainingData, extent_of, fit_sites, merge
+from ..gp.sites import Distinct, TrainingData, extent_of, fit_sites, merge
 from ..inference import EM, SVI, VB, Gibbs
 from ..inference.model import Model
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Run, Watch, silent
-from ..kernels import Precomputed, Scaled, groups_of, with_groups
+from ..kernels import Precomputed, Scaled, with_groups
 from ..kernels.precomputed import check_gram
 from ..likelihoods import Logistic
 from ..predictive.fitted import BinaryModel
@@ -90,11 +90,16 @@ def input_columns(settings: Settings, data: Distinct) -> Standardised:
     return inputs
 
 
+def training_data(settings: Settings, rows: Distinct, inputs: Any, points: Array) -> TrainingData:
+    """Distinct rows with labels; ``points`` are the rows in the columns of ``inputs``."""
+    extent = extent_of(points, settings.params["standardize"], inputs.groups(settings.groups))
+    return TrainingData.of(points, rows, settings.intercept_variance, extent)
+
+
 def learn_design(
     settings: Settings,
-    data: Distinct,
+    data: TrainingData,
     inputs: Any,
-    points: Array,
     rng: np.random.Generator,
     watch: Watch = silent,
     every: int = 0,
@@ -102,31 +107,32 @@ def learn_design(
 ) -> Whitened:
     """The kernel learned from distinct rows, and inducing points, for a fit to ``n`` rows.
 
-    ``points`` are the rows in the columns of ``inputs``.  Up to ``every`` rows, all of them are
-    inducing points.
+    ``inputs`` are the columns of the kernel.  Up to ``every`` rows, all are inducing points.
     """
-    params, likelihood, search = settings.params, settings.likelihood, settings.search
+    points, params, likelihood, search = (
+        data.X,
+        settings.params,
+        settings.likelihood,
+        settings.search,
+    )
     name, inducing, n_inducing = params["kernel"], params["inducing"], params["n_inducing"]
-    groups = inputs.groups(settings.groups)
-    extent = extent_of(points, params["standardize"], groups)
-    kernel, named = check.choose_kernel(name, extent, check.AUTO_KERNELS)
-    kernel, monitor = with_groups(kernel, groups), Monitor.of(watch)
-    seen = TrainingData.of(points, data, settings.intercept_variance, extent)
-    several = bool(seen.codes.any())
+    kernel, named = check.choose_kernel(name, data.extent, check.AUTO_KERNELS)
+    kernel, monitor = with_groups(kernel, inputs.groups(settings.groups)), Monitor.of(watch)
+    several = bool(data.codes.any())
     rule = settings.rule if several else None
     if rule is not None and not isinstance(kernel, Scaled):
         kernel = Scaled(1.0, kernel)
     if rule in ("evidence", "sample"):
         # a given number of points is too small for a local component
         local = named and name == "auto" and (n_inducing is None or isinstance(n_inducing, str))
-        kernel = search_kernel(kernel, seen, likelihood, search, named, local, monitor)
+        kernel = search_kernel(kernel, data, likelihood, search, named, local, monitor)
     elif rule == "cv":
         wide = replace(search, amplitudes=CV_AMPLITUDES, factors=CV_FACTORS)
-        kernel = cross_validate(kernel, seen, likelihood, wide, monitor)
+        kernel = cross_validate(kernel, data, likelihood, wide, monitor)
 
     site, count = likelihood.tight if settings.by_sites else likelihood.expected, None
     if several and isinstance(n_inducing, str) and len(points) > every:
-        sample = seen.subset(search.rows)
+        sample = data.subset(search.rows)
         exact = Process(kernel, sample.intercept_variance).at(sample.X)
         fit = fit_sites(exact, sample.labels, site, tol=5e-4)
         count = PointCount(sample.X, fit.w, n or len(points))
@@ -135,13 +141,13 @@ def learn_design(
     process = Process(kernel, settings.intercept_variance, places, settings.fitc)
 
     if rule == "bound":  # the bound of the fit itself (Wenzel et al., section 4.3)
-        sample = seen.subset(search.rows if process.Z is None else 20_000)
-        prior = parameter_prior(kernel, extent, amplitude=4.0)
+        sample = data.subset(search.rows if process.Z is None else 20_000)
+        prior = parameter_prior(kernel, data.extent, amplitude=4.0)
         score = Evidence(process, sample, site, prior)
         process = score.at(maximise(score, kernel.theta, score.step, monitor)[0])
     moves = isinstance(inducing, str) and inducing == "optimise"
     if several and moves and process.Z is not None:
-        process = move_points(process, seen.subset(10_000), likelihood, site, rule, monitor)
+        process = move_points(process, data.subset(10_000), likelihood, site, rule, monitor)
     design = Whitened(process.kernel, Z if process.Z is None else process.Z, inputs)
     _ = design.L  # raises an error if the kernel matrix cannot be factored
     return design
@@ -170,16 +176,6 @@ def move_points(
     return score.at(maximise(score, score.start(), score.step, monitor, 60, 1e-5, "points")[0])
 
 
-class Prepared(NamedTuple):
-    """The data of a fit in memory, its kernel and inducing points."""
-
-    data: Distinct
-    points: Array  # distinct rows, on the scale of the kernel
-    labels: Labels  # of all binary models
-    design: Whitened
-    exact: bool  # every distinct row is an inducing point
-
-
 def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
     """Fit to rows that are all in memory."""
     X = data.X if isinstance(data.X, np.ndarray) else arrays.to_numpy(data.X)  # copied to the host
@@ -200,18 +196,16 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
         inputs = input_columns(settings, rows)
         points = np.asarray(inputs.columns(rows.X))
     every = settings.search.rows
-    design = learn_design(settings, rows, inputs, points, rng, run, every)
-    Y = np.stack(list(arrays.one_against_rest(rows.codes, len(data.classes))), axis=1)
-    labels = Labels(Y, rows.c, rows.at, len(points), rows.unit * rows.copies)
-    prepared = Prepared(rows, points, labels, design, exact=design.Z is points)
-    model = settings.model(design)
-    settings = replace(settings, fitc=settings.fitc and not prepared.exact)
+    seen = training_data(settings, rows, inputs, points)
+    design = learn_design(settings, seen, inputs, rng, run, every)
+    model, exact = settings.model(design), design.Z is points
+    settings = replace(settings, fitc=settings.fitc and not exact)
     if settings.rule == "sample" or (settings.fitc and isinstance(settings.scheme, Gibbs)):
-        machines, violation, moments = _fit_chains(prepared, model, settings, run, rng)
+        machines, violation, moments = _fit_chains(seen, model, settings, run, rng)
     elif settings.fitc or settings.by_sites:
-        machines, violation, moments = _fit_sites(prepared, model, settings, run)
+        machines, violation, moments = _fit_sites(seen, model, settings, run)
     else:
-        machines, violation, moments = _fit_columns(prepared, model, settings, run)
+        machines, violation, moments = _fit_columns(rows, seen, model, settings, run)
     support = np.zeros((n, len(machines)))
     np.maximum.at(support, data.rows, violation[rows.back])
     link = settings.link(moments)
@@ -221,29 +215,29 @@ def fit_rows(data: Training, settings: Settings, run: Run) -> KernelFit:
 
 
 def _fit_sites(
-    prepared: Prepared, model: Model, settings: Settings, run: Run
+    data: TrainingData, model: Model, settings: Settings, run: Run
 ) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Variational fits with sites at the points, exact or through inducing points."""
-    design, params = prepared.design, settings.params
-    about = [prepared.points, prepared.data.codes, prepared.data.c, design.kernel, design.Z]
+    design, params, labels = model.terms[-1].design, settings.params, data.labels
+    about = [data.X, data.codes, labels.c, design.kernel, design.Z]
     store = run.checkpoint(lambda: about)
     process: ExactProcess | InducingProcess
-    if prepared.exact:
+    if design.Z is data.X:
         process = exact_process(model)
     else:
         options = (settings.intercept_variance, settings.fitc)
-        process = InducingProcess.of(design.kernel, design.Z, prepared.points, *options)
+        process = InducingProcess.of(design.kernel, design.Z, data.X, *options)
     watch = Monitor(run, store and store.part("machine0"))
     # gain of a pass is about a thousand times the remaining error in the coefficients
     until = {"tol": 1e3 * settings.scheme.tol, "max_iter": settings.scheme.max_iter}
     site = model.likelihood.expected
-    fit = fit_sites(process, prepared.labels, site, **until, watch=watch)
+    fit = fit_sites(process, labels, site, **until, watch=watch)
     link = (params["probability"], params["covariance"])
-    return machines_from_sites(process, prepared.labels, prepared.data.codes, model, fit, *link)
+    return machines_from_sites(process, labels, data.codes, model, fit, *link)
 
 
 def _fit_chains(
-    prepared: Prepared, model: Model, settings: Settings, run: Run, rng: np.random.Generator
+    data: TrainingData, model: Model, settings: Settings, run: Run, rng: np.random.Generator
 ) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Gibbs sampling with FITC, or jointly with the kernel."""
     if run.path is not None:
@@ -251,12 +245,12 @@ def _fit_chains(
             "checkpoint= is not kept for approximation='fitc' or tune='sample' with "
             "inference='gibbs'; leave it out."
         )
-    kernel, X, likelihood = prepared.design.kernel, prepared.points, settings.likelihood
-    process = Process(kernel, settings.intercept_variance, prepared.design.Z, settings.fitc)
+    design, likelihood = model.terms[-1].design, settings.likelihood
+    process = Process(design.kernel, settings.intercept_variance, design.Z, settings.fitc)
     prior = None
     if settings.rule == "sample":
-        extent = extent_of(X, settings.params["standardize"], groups_of(kernel))
-        prior = parameter_prior(kernel, extent, 16.0 if likelihood.normalised else 4.0)
+        amplitude = 16.0 if likelihood.normalised else 4.0
+        prior = parameter_prior(design.kernel, data.extent, amplitude)
     given = settings.params
     options = (
         model,
@@ -268,9 +262,9 @@ def _fit_chains(
         given["n_jobs"],
     )
     machines, support, parts = [], [], []
-    for y in prepared.labels.Y.T:
-        labels = replace(prepared.labels, y=y)
-        target = Sampled(process, X, labels, likelihood, prior)
+    for y in data.labels.Y.T:
+        labels = replace(data.labels, y=y)
+        target = Sampled(process, data.X, labels, likelihood, prior)
         machine, violation, loo = machine_from_chains(target, *options)
         machines.append(machine)
         support.append(violation)
@@ -281,32 +275,32 @@ def _fit_chains(
 
 
 def _fit_columns(
-    prepared: Prepared, model: Model, settings: Settings, run: Run
+    distinct: Distinct, data: TrainingData, model: Model, settings: Settings, run: Run
 ) -> tuple[list[BinaryModel], Array, LooMoments]:
     """Fit the linear model of whitened columns, by any scheme."""
-    data, scheme, n, K = prepared.data, settings.scheme, prepared.data.c.size, model.width
+    design, scheme, labels = model.terms[-1].design, settings.scheme, data.labels
+    n, K, exact = labels.c.size, model.width, design.Z is data.X
     # as many coefficients as rows: an n-sized factor is smaller
-    dual = prepared.exact and n < K and not isinstance(scheme, SVI)
-    if prepared.exact:
-        rows = Rows(columns_at_points(prepared.design)[data.at])
+    dual = exact and n < K and not isinstance(scheme, SVI)
+    if exact:
+        rows = Rows(columns_at_points(design)[labels.at])
     else:
-        rows = model.rows(data.X[data.at])
+        rows = model.rows(distinct.X[distinct.at])
         # points and draws belong to the low-rank function
         rows = rows if isinstance(scheme, VB | SVI) else Rows(rows.C)
     size = n if dual else block_rows(K)
-    blocks, form = Blocks(data.X, size).with_columns(rows), "factored" if dual else "dense"
-    given, unit = settings.params, prepared.labels.unit
-    engine = choose_engine(given["engine"], rows.C, K, given["n_jobs"])
-    problem = Problem(model, blocks, engine, np.empty(0), data.c, unit, form=form)
-    classes = np.arange(max(2, prepared.labels.Y.shape[1]))
-    rows_of_fit = Training(data.X, classes, data.codes, data.c, unit)
-    fit, moments = fit_models(run, problem, rows_of_fit, scheme)
+    blocks, form = Blocks(rows.C, size, True, rows.extra), "factored" if dual else "dense"
+    engine = choose_engine(settings.params["engine"], rows.C, K, settings.params["n_jobs"])
+    problem = Problem(model, blocks, engine, np.empty(0), labels.c, labels.unit, form=form)
+    classes = np.arange(max(2, labels.Y.shape[1]))
+    training = Training(rows.C, classes, data.codes, labels.c, labels.unit)
+    fit, moments = fit_models(run, problem, training, scheme)
     assert moments is not None
     support = []
-    for machine, y in zip(fit.machines, prepared.labels.Y.T, strict=True):
+    for machine, y in zip(fit.machines, labels.Y.T, strict=True):
         weights = machine.dual
         if weights is not None and weights.size == n:  # only the hinge has one dual for each row
-            support.append(weights > 1e-8 * data.c)
+            support.append(weights > 1e-8 * labels.c)
         else:
             m, v = machine.posterior.moments(rows.C)
             sd = np.sqrt(np.maximum(v + rows.extra, np.finfo(float).tiny))
@@ -345,7 +339,8 @@ def fit_blocks(data: Training, settings: Settings, run: Run) -> KernelFit:
     X, units = arrays.to_numpy(blocks.take(sample_rows).X), np.broadcast_to(data.unit, (n,))
     sample = merge(X, data.codes[sample_rows], data.c[sample_rows], units[sample_rows])
     points, rng = np.asarray(inputs.columns(sample.X)), run.generator("places")
-    design = learn_design(settings, sample, inputs, points, rng, run, n=n)
+    seen = training_data(settings, sample, inputs, points)
+    design = learn_design(settings, seen, inputs, rng, run, n=n)
     # an exact mode needs more iterations than a posterior
     dtype = "float64" if isinstance(scheme, EM) else "float32"
     dtype = dtype if engine.dtype == "auto" else engine.dtype
