@@ -238,8 +238,8 @@ def test_a_warning_points_at_the_line_that_fits():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_factors": 0}, "1 or more"),
-        ({"n_factors": 2.5}, "whole number"),
+        ({"n_factors": 0}, "'n_factors' parameter"),
+        ({"n_factors": 2.5}, "'n_factors' parameter"),
         ({"classifier": "cubic"}, "'classifier' parameter"),
         ({"inference": EM()}, "'vb' or 'gibbs'"),
         ({"inference": "gibbs", "joint": False}, "joint=False"),

@@ -379,7 +379,7 @@ def test_points_with_both_labels_are_fitted():
             "checkpoint= is not kept for approximation='fitc' or tune='sample'",
         ),
         ({"tune": "grid"}, "tune='grid' is not known; choose True, False or one of"),
-        ({"approximation": "nystrom"}, "approximation='nystrom' is not known"),
+        ({"approximation": "nystrom"}, "'approximation' parameter"),
         ({"approximation": "fitc", "inference": "em"}, "'fitc' needs inference='vb' or 'gibbs'"),
         (
             {"approximation": "fitc", "likelihood": "skewed_laplace"},
