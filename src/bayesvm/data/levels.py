@@ -26,18 +26,30 @@ class Levels:
     labels: tuple[Array, ...] = ()  # of each factor, distinct and sorted: codes are positions
 
     @classmethod
-    def of(cls, groups: Any, n: int) -> Levels:
-        """Factors and labels of ``n`` training rows; missing labels raise an error."""
+    def learn(cls, groups: Any, n: int) -> tuple[Levels, Array]:
+        """Factors and labels of ``n`` training rows, and codes ``(n, factors)`` of the labels.
+
+        Missing labels raise an error.
+        """
         columns = read(groups, n)
-        for name, values in columns.items():
+        labels, codes = [], np.empty((n, len(columns)), dtype=np.int32)
+        for k, (name, values) in enumerate(columns.items()):
             if missing := int(absent(values).sum()):
                 raise ValueError(
                     f"groups: {missing} of {n} rows have no value in '{name}'. Every row of the "
                     "training data needs a group: leave such rows out, or give each a separate "
                     "label."
                 )
-        labels = [_distinct(name, values) for name, values in columns.items()]
-        return cls(tuple(columns), tuple(labels))
+            try:
+                distinct, at = np.unique(_plain(values), return_inverse=True)
+            except TypeError as error:
+                raise ValueError(
+                    f"groups: the labels in '{name}' are of several kinds and cannot be compared; "
+                    "make them all strings or all numbers."
+                ) from error
+            labels.append(distinct)
+            codes[:, k] = at.reshape(-1)
+        return cls(tuple(columns), tuple(labels)), codes
 
     def codes(self, groups: Any, n: int) -> Array:
         """Codes ``(n, factors)``; -1 for a group that is unknown, missing or not given."""
@@ -168,17 +180,6 @@ def _kind(labels: Array) -> str:
     return {"U": "text", "S": "text", "M": "time", "m": "duration", "O": "any"}.get(
         labels.dtype.kind, "number"
     )
-
-
-def _distinct(name: str, values: Array) -> Array:
-    """The distinct labels, sorted."""
-    try:
-        return np.unique(_plain(values))
-    except TypeError as error:
-        raise ValueError(
-            f"groups: the labels in '{name}' are of several kinds and cannot be compared; make "
-            "them all strings or all numbers."
-        ) from error
 
 
 # ---------------------------------------------------------------------------------------------

@@ -52,8 +52,8 @@ def learn_groups(X: Any, groups: Any) -> tuple[Levels, Any]:
     if groups is None:  # the chunks contain the labels
         groups = joined_groups([read(chunk.groups, len(chunk.X)) for chunk in X.chunks()])
     groups = computed(groups)
-    levels = Levels.of(groups, X.shape[0])
-    return levels, _with_codes(X, levels.codes(groups, X.shape[0]))
+    levels, codes = Levels.learn(groups, X.shape[0])
+    return levels, _with_codes(X, codes)
 
 
 def beside(X: Any, groups: Any, levels: Levels) -> Any:

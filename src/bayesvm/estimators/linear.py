@@ -353,14 +353,11 @@ class LinearClassifier(LinearReports, BayesianClassifier):
 
     # ----- fitting
 
-    def _fitting_rows(self, X: Any, y: Any, sample_weight: Any, scheme: Any) -> Training:
-        """Training rows.
+    def _with_latent_cells(self, data: Training, scheme: Any) -> Training:
+        """Checked training rows with a distribution of missing cells.
 
-        If missing cells have a distribution, a sampler draws the cells of each copy of a row.
+        A sampler draws the cells of each copy of a row.
         """
-        data = self._read_training(X, y, sample_weight)
-        if not self._models_missing:
-            return data
         tables.check_in_memory(data.X, "missing='model'")
         if sparse.issparse(data.X):
             raise ValueError(
@@ -634,7 +631,9 @@ class BayesianLinearSVC(LinearClassifier):
                 raise ValueError(f"{self.formula!r} has groups, which MixedSVC takes.")
         run = self._run()
         parts = check.choose_parts(self)
-        data = self._fitting_rows(X, y, sample_weight, parts.scheme)
+        data = self._read_training(X, y, sample_weight)
+        if self._models_missing:
+            data = self._with_latent_cells(data, parts.scheme)
         problem = self._problem(data, parts)
         starts = warm_starts(self, problem, len(data.classes)) if self.warm_start else []
         limit = None if self._models_missing else np.inf

@@ -262,7 +262,9 @@ class MixedSVC(GroupReports, LinearClassifier):
         run = self._run()
         parts = check.choose_parts(self)
         check.check_full(parts.scheme, "MixedSVC")
-        data = self._fitting_rows(X, y, sample_weight, parts.scheme)
+        data = self._read_training(X, y, sample_weight)
+        if self._models_missing:
+            data = self._with_latent_cells(data, parts.scheme)
         if groups is not None and data.chosen is not None:
             groups = some_of(groups, data.rows, _num_samples(X))
         levels, table = learn_groups(data.X, groups)
