@@ -68,7 +68,6 @@ def no_work(monkeypatch):
         (("fit", "FOLDER", "-t", "y"), "is a folder; name a file in it"),
         (("fit", "TABLE", "-t", "y", "-o", "FOLDER"), "is a folder; name a file in it"),
         (("fit", "TABLE", "-t", "y", "-o", "FOLDER/none/m"), "none does not exist; make it"),
-        (("predict", "TABLE", "FOLDER"), "is a folder; name a file in it"),
         (("demo", "-o", "TABLE"), "cannot be made: File exists"),
     ],
 )

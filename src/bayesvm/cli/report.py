@@ -67,8 +67,8 @@ def report(
             raise ValueError("to judge a model, name the column with the labels: --target NAME")
         table = read_table(data)
         check_columns(table, {"--target": [target]})
-        rows, at, _ = labelled_rows(machine, record, table, target)
         unseen = is_new(record, table, target) if new is None else new
+        rows, at, _ = labelled_rows(machine, record, table, target, least=1 if unseen else 2)
         how = "judged on them" if unseen else "fitted again to folds of them"
         held = record.left_out
         if not unseen and held is not None and np.isin(held.rows, at).all():
@@ -89,11 +89,13 @@ def report(
     show_file(console, "Report", path)
 
 
-def labelled_rows(machine: Any, record: Record, table: pd.DataFrame, target: str) -> TrainingRows:
-    """Labelled rows with the columns that the model was fitted to, named by their identifier."""
+def labelled_rows(
+    machine: Any, record: Record, table: pd.DataFrame, target: str, least: int
+) -> TrainingRows:
+    """Rows of labels with ``least`` rows and the columns of the fit, named by their identifier."""
     groups = [name for name in record.groups if name in table]
     weight = record.weight if record.weight in table else None
-    rows = training_rows(table, target, weight, groups, [], 1)
+    rows = training_rows(table, target, weight, groups, [], least)
     X, inside = rows.data.X, Inside.of(machine)
     if inside.before:
         wanted = inside.before[0].feature_names_in_

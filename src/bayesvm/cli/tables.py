@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import re
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -30,7 +31,8 @@ def read_table(path: Path) -> pd.DataFrame:
     if reader is None:
         raise ValueError(f"{path} is of no kind that is read: {', '.join(READERS)}.")
     try:
-        frame = reader(path)
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            frame = reader(path)
     except ImportError as error:
         needs = "xlrd" if kind == ".xls" else "'bayesvm[tables]'"
         why = error.name or str(error)
@@ -50,13 +52,16 @@ def _ragged(path: Path, error: str) -> str:
     """The problem with a line of a table, if any."""
     if quote := re.search(r"EOF inside string starting at row (\d+)", error):
         return f"a quote that opens in row {quote[1]} of {path} is never closed; mend that row"
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error)
-    if found is None:
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
+        wide, line, cells = found.groups()
+        problem = f"line {line} of {path} has {cells} cells, but the lines before it have {wide}"
+    elif error.startswith("Length of header"):
+        problem = f"the first row of {path} has more cells than the header"
+    else:
         return ""
-    wide, line, cells = found.groups()
     return (
-        f"line {line} of {path} has {cells} cells, but the lines before it have {wide}. A cell "
-        "that holds the separator has to be in quotes; mend the line or write the table anew."
+        f"{problem}. A cell that holds the separator has to be in quotes; mend the line or write "
+        "the table anew."
     )
 
 

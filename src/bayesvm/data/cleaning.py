@@ -145,7 +145,8 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not columns:
             raise ValueError(
                 f"no column is left to predict from, with n_samples = {len(frame)}: "
-                + "; ".join(f"{f.column}: {f.problem}" for f in findings)
+                + "; ".join(f"{f.column}: {f.problem}" for f in findings[:5])
+                + (f"; and {len(findings) - 5} more" if len(findings) > 5 else "")
             )
         self.columns_ = columns
         last = {found.column: found for found in findings}  # the reason for dropping a column
