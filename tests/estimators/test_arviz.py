@@ -128,7 +128,7 @@ def test_scales_that_were_drawn_have_their_name(prior):
 
 def test_refusals_and_pipelines():
     model = make_pipeline(BayesianLinearSVC()).fit(X, Y)
-    with pytest.raises(ValueError, match="give X too"):
+    with pytest.raises(ValueError, match="needs the rows X"):
         model[-1].to_arviz(y=Y)
     with pytest.raises(ValueError, match="labels c that are not among the classes"):
         model.to_arviz(X, ["c"] * 160)
@@ -137,14 +137,14 @@ def test_refusals_and_pipelines():
     assert model.to_arviz(X, Y)["posterior"]["f_obs"].shape == (1, 1000, 160)
     # without groups f would have an effect of a new group in every draw, which loo cannot use
     mixed = MixedSVC().fit(X, Y, groups=GROUPS)
-    with pytest.raises(ValueError, match="Give groups as in fit"):
+    with pytest.raises(ValueError, match="give groups= as in fit"):
         mixed.to_arviz(X, Y)
     assert "f_obs" in mixed.to_arviz(X)["posterior"]
     pytest.importorskip("formulae")
     data = pd.DataFrame({"x": X[:, 0], "g": GROUPS, "y": Y})
     mixed = MixedSVC.from_formula("y ~ x + (1 | g)", data)
     assert mixed.to_arviz(data, data.y)["log_likelihood"]["y"].shape[-1] == 160
-    with pytest.raises(ValueError, match="a data frame with their columns"):
+    with pytest.raises(ValueError, match="a data frame X with the columns of groups"):
         mixed.to_arviz(data[["x"]], data.y)
 
 

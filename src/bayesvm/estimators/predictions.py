@@ -190,7 +190,8 @@ def _left_out(model: Any, method: str) -> LooPredictions:
     if left_out is None:
         raise ValueError(
             f"{method} needs leave-one-out predictions, which this fit of {type(model).__name__} "
-            "does not store. BayesianLinearSVC, BayesianSVC, MixedSVC and AdditiveSVC store them."
+            "does not store. FactorSVC stores them with classifier='linear', other "
+            "classifiers unless partial_fit was used."
         )
     return left_out
 

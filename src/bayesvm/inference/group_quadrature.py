@@ -316,7 +316,7 @@ def find_mode(
     last, step, halved, history = None, np.zeros(p + phi.size), 0, []
     for _ in range(max_iter):
         if k**posterior.r > max_nodes:
-            raise np.linalg.LinAlgError("no rule of so many nodes is fine enough")
+            raise np.linalg.LinAlgError("the quadrature has not converged at max_nodes")
         P = posterior.precision(priors)
         sums = group_sums(rows, beta, phi, k, effects)
         value = sums.value - 0.5 * float(P @ beta**2) + posterior.log_prior(priors[-1], phi)

@@ -31,12 +31,11 @@ def to_arviz(self: Any, X: Any = None, y: Any = None, *, groups: Any = None, n: 
     posterior, dims, coords = model._drawn(thetas, rows)
     out = {"posterior": posterior}
     if y is not None and rows is None:
-        raise ValueError("labels y have a likelihood at rows; give X too.")
+        raise ValueError("to_arviz(y=...) needs the rows X of these labels too.")
     if y is not None and lacks_groups(model, X, groups):
         raise ValueError(
-            "the likelihood of labels y is that of rows in their groups, whose effects were drawn "
-            "with the coefficients; groups were not given. Give groups as in fit; of a model with "
-            "a formula a data frame with their columns."
+            "the likelihood of y depends on the effects of groups: give groups= as in fit, or, for "
+            "a model with a formula, a data frame X with the columns of groups."
         )
     if rows is not None:
         f = f_at(model, rows, thetas, rng)

@@ -60,7 +60,7 @@ def coefficient_path(
 
     estimator, X, _ = _prepared(estimator, X, y)
     if not isinstance(estimator, BayesianLinearSVC):
-        raise ValueError(f"a path is that of BayesianLinearSVC; got {type(estimator).__name__}.")
+        raise ValueError(f"only BayesianLinearSVC has a path; got {type(estimator).__name__}.")
     scheme = choose_scheme(estimator.inference, None, None)
     prior = choose_prior(estimator.prior, scheme)
     if not prior.implements("corner") or not isinstance(scheme, EM):
