@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ContextDecorator
 from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 from operator import add
 from pathlib import Path
 from threading import Lock
@@ -128,6 +129,16 @@ class OneBlasThread(ContextDecorator):
 one_blas_thread = OneBlasThread()
 
 
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """The pool of all passes; starting its threads takes longer than a pass over few rows."""
+    return ThreadPoolExecutor(workers)
+
+
+if hasattr(os, "register_at_fork"):  # a child process has no threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 @dataclass(frozen=True)
 class Threads(Serial):
     """Thread pool over blocks of rows.
@@ -155,18 +166,18 @@ class Threads(Serial):
     ) -> Iterator[Any]:
         """Results for all blocks, in order; at most two blocks per worker are read ahead."""
         workers, ahead = self.workers, deque[Future[Any]]()
-        pool = ThreadPoolExecutor(workers)
         try:
             with one_blas_thread:
                 for block in blocks:
                     own = entries(vectors, block.at) if vectors else ()
-                    ahead.append(pool.submit(fn, block, *own))
+                    ahead.append(_pool(workers).submit(fn, block, *own))
                     if len(ahead) > 2 * workers:
                         yield ahead.popleft().result()
                 while ahead:
                     yield ahead.popleft().result()
         finally:
-            pool.shutdown(cancel_futures=True)
+            for future in ahead:
+                future.cancel()
 
     def sum(self, fn: Callable[..., Any], blocks: Iterable[Any], *vectors: Any) -> Any:
         return reduce(add, self.collect(fn, blocks, *vectors))
