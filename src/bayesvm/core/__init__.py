@@ -1,1 +1,1 @@
-"""Data types shared by all modules, base classes, array utilities and random numbers."""
+"""Data types shared by all modules, base classes, array utilities and distributions."""

@@ -1,9 +1,8 @@
-"""Random generators, and distributions that NumPy and SciPy do not have."""
+"""Distributions that NumPy and SciPy do not have."""
 
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable
 
 import numpy as np
@@ -13,16 +12,6 @@ from . import arrays
 from .types import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
-
-
-def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
-    """A random generator for one purpose and, with ``key``, for one chain, sweep or block.
-
-    NumPy treats ``(seed, k)`` and ``(seed, k, 0)`` as the same entropy, but spawn keys of
-    different lengths differ.  They begin with the purpose, so no two uses share a stream.
-    """
-    word = zlib.crc32(purpose.encode())
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(word, *key)))
 
 
 def mills(z: Array) -> Array:

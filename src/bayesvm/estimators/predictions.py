@@ -14,13 +14,13 @@ from sklearn.metrics import accuracy_score
 
 from ..core import arrays
 from ..core.arrays import computed, is_dask, kind_of
-from ..core.distributions import stream
 from ..core.parameters import is_among
 from ..core.types import Array
 from ..data import Gpu, block_rows, cut
 from ..data.labels import labels_of
 from ..data.sources import lazily
 from ..data.tables import blank_rows
+from ..inference.progress import stream
 from ..inspection.tables import tails
 from ..predictive.decisions import Decision, check_share, read_prevalence, reweighted
 from ..predictive.fitted import BinaryModel

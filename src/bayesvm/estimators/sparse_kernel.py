@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.arrays import one_against_rest
-from ..core.distributions import stream
 from ..core.parameters import check_parameters, is_among, warn
 from ..core.types import Array, Coef, Term
 from ..data import Blocks, Serial, block_rows, tables
@@ -20,7 +19,7 @@ from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..gp.sites import Distinct, extent_of, merge
 from ..inference.model import Model, State
-from ..inference.progress import Progress
+from ..inference.progress import Progress, stream
 from ..inspection.arviz import Draws
 from ..inspection.tables import gaussian_table, pandas_for
 from ..kernels import Kernel, Scaled, with_columns, with_groups

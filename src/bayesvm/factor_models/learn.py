@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.distributions import stream
 from ..core.tree import filled, leaves
 from ..core.types import Array
 from ..data.checkpoint import Checkpoint
 from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
-from ..inference.progress import Progress
+from ..inference.progress import Progress, stream
 from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink, plain_link

@@ -25,12 +25,12 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import ndtr
 
-from ..core.distributions import slice_sample, stream
+from ..core.distributions import slice_sample
 from ..core.types import Array, Coef, Columns, Design, Term
 from ..inference.draws import LIKELIHOOD, Draws, run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.model import Model, State
-from ..inference.progress import Progress, Watch, silent
+from ..inference.progress import Progress, Watch, silent, stream
 from ..linalg.covariances import Point
 from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.fitted import BinaryModel

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from ..core.distributions import slice_sample, stream
+from ..core.distributions import slice_sample
 from ..core.parameters import require
 from ..core.types import Array, Coef
 from ..likelihoods import Likelihood
@@ -23,7 +23,7 @@ from .independence_metropolis import can_leap, leap, learn
 from .latent import rotate_latents, sample_latents, start_latents, update_latents
 from .model import State, States
 from .problem import Problem
-from .progress import Monitor, Progress, Watch, silent
+from .progress import Monitor, Progress, Watch, silent, stream
 from .vb import VB, learn_scale, scale_sums
 
 

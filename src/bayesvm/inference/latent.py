@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.distributions import LOG_2PI, stream
+from ..core.distributions import LOG_2PI
 from ..core.types import Array, Block, Cells, Coef, Hidden, Rows
 from ..linalg.columns import plain
 from ..linalg.forms import corners
 from .model import Latents, Model
 from .problem import Latent, Problem, filled, hidden, moments, second_moment
+from .progress import stream
 
 Entries = tuple[Cells, ...]
 

@@ -43,7 +43,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.distributions import slice_sample, stream
+from ..core.distributions import slice_sample
 from ..core.precision import Precision, joined, parted, split
 from ..core.types import Array, Block, Coef, Own
 from ..likelihoods import Likelihood
@@ -55,7 +55,7 @@ from ..priors import Prior
 from .draws import Draws, Position, for_chains
 from .model import Model, State, States
 from .problem import Problem, gather, product
-from .progress import Ascent, Progress, Watch, silent
+from .progress import Ascent, Progress, Watch, silent, stream
 from .vb import VB, fit_gaussian, maximise_mean, settle_hyperparameters
 
 # ---------------------------------------------------------------------------------------------

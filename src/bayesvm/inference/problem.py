@@ -27,13 +27,13 @@ from scipy import sparse
 
 from ..core import arrays
 from ..core.arrays import double, like
-from ..core.distributions import stream
 from ..core.types import Array, Block, Cells, Coef, Columns, Covariance, Hidden, Local, Rows, Stats
 from ..data import Blocks, DaskBlocks, Serial, balanced_rows, block_rows
 from ..likelihoods import Likelihood
 from ..linalg.columns import plain
 from ..linalg.forms import ByClass, corners, summed_covariances, weighted_gram
 from .model import Latents, Model
+from .progress import stream
 
 
 class Latent(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..core.distributions import stream
 from ..core.tree import filled, leaves
 from ..core.types import Array
 from ..data.checkpoint import Checkpoint, fingerprint, seed_in
@@ -130,6 +130,16 @@ def generator(seed: Any) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+
+
+def stream(seed: int, purpose: str, *key: int) -> np.random.Generator:
+    """A random generator for one purpose and, with ``key``, for one chain, sweep or block.
+
+    NumPy treats ``(seed, k)`` and ``(seed, k, 0)`` as the same entropy, but spawn keys of
+    different lengths differ.  They begin with the purpose, so no two uses share a stream.
+    """
+    word = zlib.crc32(purpose.encode())
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(word, *key)))
 
 
 class Run:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.distributions import stream
 from ..core.types import Array, Block, Term
 from ..data.levels import Levels
 from ..inference.problem import Problem
+from ..inference.progress import stream
 from ..predictive.fitted import BinaryModel, Fit
 from .arviz import Draws
 from .tables import draws_table, gaussian_table, pandas_for, stacked, tails

@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.svm import SVC
 
-from ..core.distributions import stream
 from ..core.parameters import is_number
 from ..core.types import Array
 from ..gp.evidence import is_scale
-from ..inference.progress import Progress, Watch, silent
+from ..inference.progress import Progress, Watch, silent, stream
 from ..predictive.leave_one_out import LooMoments
 from . import rvm
 from .data import (
