@@ -26,27 +26,13 @@ def table(tmp_path):
     return path
 
 
-def test_fit_and_predict(table, tmp_path):
-    done = invoke("fit", table, "--target", "diagnosis")
-    assert done.exit_code == 0, done.output
-    assert "200 rows, 200 of them used; 5 columns, 5 of them used; classes benign" in flat(done)
-    assert "on 200 rows left out error" in flat(done)
-    assert "site_right" in done.output
-    model = table.with_suffix(".bayesvm")
-    out = tmp_path / "predictions.csv"
-    done = invoke("predict", model, table, "-o", out)
-    assert done.exit_code == 0, done.output
-    got = pd.read_csv(out)
-    frame = pd.read_csv(table)
-    machine = bayesvm.load(model)
-    assert f"200 rows: {(got['prediction'] == 'benign').sum()} benign" in flat(done)
-    assert (got["prediction"] == machine.predict(frame.drop(columns="diagnosis"))).all()
-    held = machine.predict_set(frame.drop(columns="diagnosis"))
-    assert not got["set"].isna().any()  # few errors: some sets would be empty
-    assert not held.any(axis=1).all()
-    held = machine.predict_set(frame.drop(columns="diagnosis"), allow_empty=False)
-    assert (got["set"].str.contains("benign") == held[:, 0]).all()
-    assert got["novelty"].between(0, 1).all()
+def test_sets_of_predictions_are_not_empty(table, tmp_path):
+    assert invoke("fit", table, "--target", "diagnosis", "--no-check").exit_code == 0
+    model, out = table.with_suffix(".bayesvm"), tmp_path / "predictions.csv"
+    assert invoke("predict", model, table, "-o", out).exit_code == 0
+    rows = pd.read_csv(table).drop(columns="diagnosis")
+    assert not bayesvm.load(model).predict_set(rows).any(axis=1).all()  # few errors
+    assert not pd.read_csv(out)["set"].isna().any()
 
 
 def test_reports(table, tmp_path):

@@ -1,32 +1,34 @@
 """``bayesvm fit`` and ``bayesvm predict`` with tables as people have them."""
 
 import io
+import itertools
 import re
+import time
 
 import numpy as np
 import pytest
+from tests.cli.commands import flat, invoke
 
 import bayesvm
-from bayesvm.cli import app
 from bayesvm.data.storage import load_with_record
 from bayesvm.datasets import simulate_messy_table
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
-CliRunner = pytest.importorskip("typer.testing").CliRunner
 
 
-def invoke(*args):
-    done = CliRunner().invoke(app, [str(a) for a in args])
+def said(*args):
+    """What a command that succeeds prints."""
+    done = invoke(*args)
     assert done.exit_code == 0, done.output
-    return " ".join(done.output.split())
+    return flat(done)
 
 
 @pytest.fixture(scope="module")
 def messy(tmp_path_factory):
     path = tmp_path_factory.mktemp("messy") / "customers.csv"
     simulate_messy_table(600, np.random.default_rng(0)).to_csv(path, index=False, sep=";")
-    text = invoke("fit", path, "-t", "cancelled", "-m", "linear", "--id", "customer_id",
+    text = said("fit", path, "-t", "cancelled", "-m", "linear", "--id", "customer_id",
                   "--keep", "city", "--level", "0.8")  # fmt: skip
     return path, text
 
@@ -68,9 +70,8 @@ def test_predictions_of_new_rows(messy, tmp_path):
     new = new.drop(columns=["cancelled", "closing_reason", "fax"]).iloc[:, ::-1]
     new.loc[0, ["city", "plan", "income"]] = "Atlantis", "platinum", ""
     new.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
-    args = ("predict", path.with_suffix(".bayesvm"), tmp_path / "new.jsonl", "--keep", "plan")
-    text = CliRunner().invoke(app, [str(a) for a in args]).stdout
-    found = pd.read_csv(io.StringIO(text), dtype=str)
+    done = invoke("predict", path.with_suffix(".bayesvm"), tmp_path / "new.jsonl", "--keep", "plan")
+    found = pd.read_csv(io.StringIO(done.stdout), dtype=str)
     names = ["customer_id", "city", "plan", "prediction", "p_no", "p_no_low", "p_no_high", "p_yes",
              "p_yes_low", "p_yes_high", "set", "novelty"]  # fmt: skip
     assert list(found.columns) == names
@@ -81,6 +82,10 @@ def test_predictions_of_new_rows(messy, tmp_path):
     low, high = model.predict_interval(new, level=0.8)
     np.testing.assert_allclose(found["p_yes_low"].astype(float), low[:, 1], rtol=1e-5)
     assert max(len(cell.lstrip("0.")) for cell in found["p_yes"]) <= 6
+    assert found["novelty"].astype(float).between(0, 1).all()
+    held = model.predict_set(new, allow_empty=False)
+    assert (found["set"].str.contains("yes") == held[:, 1]).all()
+    assert f"{(found['prediction'] == 'yes').sum()} yes" in done.stderr
 
 
 def test_groups_weights_and_codes(tmp_path):
@@ -93,7 +98,9 @@ def test_groups_weights_and_codes(tmp_path):
     table.loc[0, "ward"] = table.loc[1, "w"] = None
     path = tmp_path / "t.csv"
     table.to_csv(path, index=False)
-    text = invoke("fit", path, "-t", "y", "--groups", "ward", "--weight", "w", "--no-check")
+    text = said(
+        "fit", path, "-t", "y", "-m", "auto", "--groups", "ward", "--weight", "w", "--no-check"
+    )
     assert "ward 1 row without a group left out" in text
     assert "w 1 row without a weight left out" in text
     model, record = load_with_record(path.with_suffix(".bayesvm"))
@@ -104,7 +111,7 @@ def test_groups_weights_and_codes(tmp_path):
     )
     new = pd.DataFrame({"x": [0.5, 0.5], "ward": ["3", "99"]})
     new.to_csv(tmp_path / "new.csv", index=False)
-    invoke("predict", path.with_suffix(".bayesvm"), tmp_path / "new.csv", "-o", tmp_path / "p.csv")
+    said("predict", path.with_suffix(".bayesvm"), tmp_path / "new.csv", "-o", tmp_path / "p.csv")
     found = pd.read_csv(tmp_path / "p.csv")
     want = same.predict_proba(new[["x"]], groups=new["ward"])
     np.testing.assert_allclose(found[["p_0", "p_1"]], want, rtol=1e-4)
@@ -117,7 +124,7 @@ def test_time_limit_ends_the_work(tmp_path):
     table["y"] = table["a"] + rng.standard_normal(200) > 0
     path = tmp_path / "t.csv"
     table.to_csv(path, index=False)
-    text = invoke("fit", path, "-t", "y", "-m", "linear", "--time-limit", "0")
+    text = said("fit", path, "-t", "y", "-m", "linear", "--time-limit", "0")
     assert "ended by --time-limit before it had converged" in text
     assert "no time left to check" in text
     assert bayesvm.load(path.with_suffix(".bayesvm")).predict(table).dtype.kind == "U"
@@ -133,13 +140,12 @@ def test_what_is_odd_about_predicted_rows(messy, tmp_path):
     new.loc[[0, 3], "plan"] = "platinum"
     new.loc[0, "city"], new.loc[1, "income"], new.loc[2, "age"] = rare, "abc", 1e6
     new.to_csv(tmp_path / "new.csv", index=False)
-    done = CliRunner().invoke(app, ["predict", str(path.with_suffix(".bayesvm")),
-                                    str(tmp_path / "new.csv")])  # fmt: skip
-    said = " ".join(done.stderr.split())
-    assert "with a level that was rare or absent in training: plan 2 (such as 'platinum')" in said
-    assert f"city 1 (such as {rare!r})" in said
-    assert "not be read as numbers or dates, taken for missing: income 1 (such as 'abc')" in said
-    assert "1 row with a novelty above 0.99" in said
+    done = invoke("predict", path.with_suffix(".bayesvm"), tmp_path / "new.csv")
+    text = " ".join(done.stderr.split())
+    assert "with a level that was rare or absent in training: plan 2 (such as 'platinum')" in text
+    assert f"city 1 (such as {rare!r})" in text
+    assert "not be read as numbers or dates, taken for missing: income 1 (such as 'abc')" in text
+    assert "1 row with a novelty above 0.99" in text
     assert done.stdout.startswith("customer_id,")
 
 
@@ -160,31 +166,21 @@ def test_why_a_machine_is_used(losses, why):
     assert re.search(why, text)
 
 
-def many_rows(tmp_path, n=1200):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 2)).round(3)
-    y = np.where(X[:, 0] * X[:, 1] + 0.1 * rng.logistic(size=n) > 0, "yes", "no")
-    path = tmp_path / "many.csv"
-    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(path, index=False)
-    return path
-
-
 def test_the_decision_on_many_rows_does_not_depend_on_the_speed_of_the_machine(
     tmp_path, monkeypatch
 ):
-    import itertools
-    import time
-
-    path = many_rows(tmp_path)
-    said = invoke("fit", path, "-t", "y", "--no-check", "--max-rows", 300)
-    assert (
-        "The kernel classifier is used: its log loss on 300 of 1200 rows, each left out, is" in said
-    )
-    assert "no better than" not in said  # the linear machine was tried and not used
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 2)).round(3)
+    y = np.where(X[:, 0] * X[:, 1] + 0.1 * rng.logistic(size=1200) > 0, "yes", "no")
+    path = tmp_path / "many.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(path, index=False)
+    command = ("fit", path, "-t", "y", "-m", "auto", "--no-check", "--max-rows", 300)
+    text = said(*command)
+    assert "The kernel classifier is used: its log loss on 300 of 1200 rows, each left out" in text
+    assert "no better than" not in text  # the linear machine was tried and not used
     slow = itertools.count(0.0, 1e4)
     monkeypatch.setattr(time, "monotonic", lambda: next(slow))
-    again = invoke("fit", path, "-t", "y", "--no-check", "--max-rows", 300, "--force")
-    assert again.split("It took")[0] == said.split("It took")[0]
+    assert said(*command, "--force").split("It took")[0] == text.split("It took")[0]
 
 
 def test_useless_columns_are_told_once_in_the_words_of_the_command(tmp_path):
@@ -192,31 +188,25 @@ def test_useless_columns_are_told_once_in_the_words_of_the_command(tmp_path):
     table = pd.DataFrame(rng.standard_normal((200, 2)), columns=["a", "b"]).round(3)
     table["y"] = rng.integers(0, 2, 200)
     table.to_csv(tmp_path / "t.csv", index=False)
-    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check")
-    assert said.count("Warning") == said.count("no better than the shares of the classes") == 1
-    assert "BayesianSVC()" not in said
-    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "-m", "linear", "--force")
-    assert "or try --model kernel" in said
-
-
-def failed(path, *args):
-    done = CliRunner().invoke(app, ["fit", str(path), *args])
-    assert done.exit_code == 2
-    return " ".join(done.output.split())
+    text = said("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "-m", "auto")
+    assert text.count("Warning") == text.count("no better than the shares of the classes") == 1
+    assert "BayesianSVC()" not in text
+    text = said("fit", tmp_path / "t.csv", "-t", "y", "--no-check", "--force")
+    assert "or try --model kernel" in text
 
 
 def test_labels_that_a_classifier_cannot_learn(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n1,u\n2,v\n3,w\n")
-    assert "0 labels with at least 2 rows to learn from (3 with one row each" in failed(
-        path, "-t", "y"
-    )
+    done = invoke("fit", path, "-t", "y")
+    assert done.exit_code == 2
+    assert "0 labels with at least 2 rows to learn from (3 with one row each" in flat(done)
     rng = np.random.default_rng(0)
     x = rng.standard_normal(300)
     table = pd.DataFrame({"x": x.round(3), "rooms": 4 * x + 40 + rng.normal(size=300)})
     table["rooms"] = table["rooms"].astype(int)
     table.to_csv(path, index=False)
-    invoke("fit", path, "-t", "rooms", "--no-check", "-m", "linear")
+    said("fit", path, "-t", "rooms", "--no-check", "-m", "linear")
     first = load_with_record(path.with_suffix(".bayesvm"))[1].findings[0]
     assert "different numbers, such as" in first.problem
     assert "for a quantity use a regression (BayesianSVR in Python)" in first.action
@@ -227,6 +217,6 @@ def test_the_summary_of_a_kernel_begins_with_the_most_relevant_columns(tmp_path)
     table = pd.DataFrame(rng.standard_normal((150, 3)), columns=["noise", "weight", "b"]).round(3)
     table["y"] = table["weight"] * table["b"] + 0.1 * rng.logistic(size=150) > 0
     table.to_csv(tmp_path / "t.csv", index=False)
-    said = invoke("fit", tmp_path / "t.csv", "-t", "y", "-m", "kernel", "--no-check")
-    assert "variance of the kernel" in said
-    assert said.index("length scale of weight") < said.index("length scale of noise")
+    text = said("fit", tmp_path / "t.csv", "-t", "y", "-m", "kernel", "--no-check")
+    assert "variance of the kernel" in text
+    assert text.index("length scale of weight") < text.index("length scale of noise")
