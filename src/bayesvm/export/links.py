@@ -5,7 +5,7 @@ Moments are values of a graph with a column for each binary model.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtri
@@ -17,13 +17,7 @@ from ..predictive import links
 from ..predictive.links import LARGE, floored, log_odds, unseen_rate
 from .graph import Columns, Value, beside, logsumexp, row_sum
 
-
-class Spread(NamedTuple):
-    """Quantiles of f at the lower end, the median and the upper end of an interval."""
-
-    low: Columns
-    middle: Columns
-    high: Columns
+Spread = tuple[Columns, Columns, Columns]  # at the lower end, the median and the upper end
 
 
 def logit(link: Any, m: Columns, v: Any) -> Columns:
@@ -52,18 +46,19 @@ def _averaged_logistic(low: Columns, v: Columns) -> Columns:
 def band(link: Any, f: Spread, levels: tuple[float, float]) -> Spread:
     """Log odds at quantiles of f, with the uncertainty of a fitted link: its ``band``."""
     if not isinstance(link, links.CalibratedLink):
-        return Spread(*(logit(link, each, 0.0) for each in f))
+        low, middle, high = (logit(link, each, 0.0) for each in f)
+        return low, middle, high
     x, cov = link.parameters, np.zeros((5, 5)) if link.cov is None else link.cov
-    m, none = f.middle - link.centre, np.zeros(1)  # a fixed f has no variance
+    m, none = f[1] - link.centre, np.zeros(1)  # a fixed f has no variance
     z, slopes = log_odds(x, m, none)
     D, rise = beside(list(slopes)), np.exp(x[0]) * slopes[1]  # rise: derivative in f
     moves, ends = D @ cov, []
-    for end, level in zip((f.low, f.high), levels, strict=True):
-        sd = (end - f.middle) / ndtri(level)
+    for end, level in zip((f[0], f[2]), levels, strict=True):
+        sd = (end - f[1]) / ndtri(level)
         size = np.sqrt(np.square(rise * sd) + row_sum(D * moves))
         steps = np.sqrt(link.counted) * ndtri(level) / np.where(size > 0.0, size, 1.0)
         ends.append(log_odds(x + steps * moves, m + steps * rise * sd * sd, none)[0])
-    return Spread(np.minimum(ends[0], z), z, np.maximum(ends[1], z))
+    return np.minimum(ends[0], z), z, np.maximum(ends[1], z)
 
 
 def class_logs(link: Any, m: Columns, v: Any, classes: int) -> Columns:
@@ -98,67 +93,53 @@ def _class_bands(low: Columns, middle: Columns, high: Columns, classes: int) -> 
         over = np.log1p(share * up[k])
         under = np.log1p(np.maximum(share * down[k], -np.nextafter(1.0, 0.0)))
         below, above = below + np.square(over), above + np.square(under)
-    return Spread(odds - np.sqrt(below), odds, odds + np.sqrt(above))
+    return odds - np.sqrt(below), odds, odds + np.sqrt(above)
 
 
-class Predictor(NamedTuple):
-    """Moments of f for all binary models of a fit, with a column each, at the rows of a graph."""
+def _logs(fit: Any, m: Columns, v: Columns) -> tuple[Columns, Columns]:
+    """Unnormalised log probabilities by the link alone, and mixed with the class shares."""
+    if fit.is_binary:
+        z = logit(fit.machines[0].link, m, v)
+        logs = beside([0.0 * z, z])
+    else:
+        logs = class_logs(fit.over_classes, m, v, len(fit.classes))
+        logs = logs - logsumexp(logs)
+    return logs, logs if fit.extrapolation is None else fit.extrapolation.mixed(logs, v)
 
-    fit: Any
-    m: Columns
-    v: Columns
 
-    @property
-    def classes(self) -> int:
-        """Number of classes."""
-        return len(self.fit.classes)
+def proba(fit: Any, m: Columns, v: Columns) -> Columns:
+    """Class probabilities, from moments of f with a column for each binary model."""
+    logs, classes = _logs(fit, m, v)[1], len(fit.classes)
+    if not fit.is_binary:
+        return floored(np.exp(logs - logsumexp(logs)), fit.link_rows, classes)
+    z = logs[1] - logs[0]
+    p: Columns = floored(expit(z), fit.link_rows, classes)
+    p = np.where(z > 0.0, np.maximum(p, np.nextafter(0.5, 1.0)), np.minimum(p, 0.5))
+    return beside([1.0 - p, p])
 
-    def _logs(self) -> tuple[Columns, Columns]:
-        """Unnormalised log probabilities by the link alone, and mixed with the class shares."""
-        if self.fit.is_binary:
-            z = logit(self.fit.machines[0].link, self.m, self.v)
-            logs = beside([0.0 * z, z])
+
+def interval(
+    fit: Any, m: Columns, v: Columns, f: Spread, tails: tuple[float, float]
+) -> tuple[Columns, Columns]:
+    """Lower and upper probabilities, from moments and quantiles of f: ``Fit.interval_at``."""
+    (plain, mixed), classes = _logs(fit, m, v), len(fit.classes)
+    if not fit.is_binary:
+        odds = _class_odds(mixed, classes)
+        low, middle, high = (class_logs(fit.over_classes, each, 0.0, classes) for each in f)
+        low, middle, high = _class_bands(low, middle, high, classes)
+    else:
+        machine, odds = fit.machines[0], mixed[1] - mixed[0]
+        if machine.robust_covariance is None:
+            low, middle, high = (logit(machine.link, each, 0.0) for each in f)
         else:
-            logs = class_logs(self.fit.over_classes, self.m, self.v, self.classes)
-            logs = logs - logsumexp(logs)
-        if self.fit.extrapolation is None:
-            return logs, logs
-        return logs, self.fit.extrapolation.mixed(logs, self.v)
-
-    def _floored(self, p: Columns) -> Columns:
-        """Probabilities with the floor for the number of training rows."""
-        return floored(p, self.fit.link_rows, self.classes)
-
-    def proba(self) -> Columns:
-        """Class probabilities."""
-        logs = self._logs()[1]
-        if not self.fit.is_binary:
-            return self._floored(np.exp(logs - logsumexp(logs)))
-        z = logs[1] - logs[0]
-        p: Columns = self._floored(expit(z))
-        p = np.where(z > 0.0, np.maximum(p, np.nextafter(0.5, 1.0)), np.minimum(p, 0.5))
-        return beside([1.0 - p, p])
-
-    def interval(self, f: Spread, tails: tuple[float, float]) -> tuple[Columns, Columns]:
-        """Lower and upper probabilities, from quantiles of f: ``Fit.interval_at``."""
-        plain, mixed = self._logs()
-        if self.fit.is_binary:
-            machine, odds = self.fit.machines[0], mixed[1] - mixed[0]
-            if machine.robust_covariance is None:
-                ends = Spread(*(logit(machine.link, each, 0.0) for each in f))
-            else:
-                found, middle = band(machine.link, f, tails), plain[1] - plain[0]
-                gap = 1e-3 * (found.high - found.low)  # the prediction is strictly inside
-                low = np.minimum(found.low, middle - gap)
-                ends = Spread(low, middle, np.maximum(found.high, middle + gap))
-        else:
-            odds, link = _class_odds(mixed, self.classes), self.fit.over_classes
-            low, middle, high = (class_logs(link, each, 0.0, self.classes) for each in f)
-            ends = _class_bands(low, middle, high, self.classes)
-        moved = odds - ends.middle
-        low, high = ends.low + np.minimum(moved, 0.0), ends.high + np.maximum(moved, 0.0)
-        if self.fit.is_binary:
-            low, high = beside([-high, low]), beside([-low, high])
-        unseen = unseen_rate(self.fit.link_rows, tails[1])
-        least, most = self._floored(expit(low)), self._floored(expit(high))
-        return np.minimum(least, 1.0 - unseen), np.maximum(most, unseen)
+            low, _, high = band(machine.link, f, tails)
+            middle = plain[1] - plain[0]
+            gap = 1e-3 * (high - low)  # the prediction is strictly inside
+            low, high = np.minimum(low, middle - gap), np.maximum(high, middle + gap)
+    moved = odds - middle
+    low, high = low + np.minimum(moved, 0.0), high + np.maximum(moved, 0.0)
+    if fit.is_binary:
+        low, high = beside([-high, low]), beside([-low, high])
+    unseen = unseen_rate(fit.link_rows, tails[1])
+    least, most = (floored(expit(end), fit.link_rows, classes) for end in (low, high))
+    return np.minimum(least, 1.0 - unseen), np.maximum(most, unseen)

@@ -22,8 +22,8 @@ from ..kernels import RBF, Constant, Linear, Matern, Polynomial, Product, Scaled
 from ..kernels.algebra import White
 from ..linalg.covariances import RootCovariance
 from ..predictive.links import CalibratedLink
+from . import links
 from .graph import Columns, Graph, beside, row_sum
-from .links import Predictor, Spread
 
 
 def to_onnx(
@@ -105,13 +105,13 @@ def _outputs(
         raise ValueError("its groups may be new, and have variances of their own")
     X = _encoded(model, graph, dtype)
     parts = [_moments(machine, X) for machine in fit.machines]
-    at = Predictor(fit, *(beside([part[k] for part in parts]) for k in (0, 1)))
-    proba = at.proba()
+    m, v = (beside([part[k] for part in parts]) for k in (0, 1))
+    proba = links.proba(fit, m, v)
     found = {"probabilities": proba}
     if ends is not None:
         each = [_spread(fit, k, part, ends) for k, part in enumerate(parts)]
-        f = Spread(*(beside([spread[k] for spread in each]) for k in range(3)))
-        found["lower"], found["upper"] = at.interval(f, ends)
+        low, middle, high = (beside(list(columns)) for columns in zip(*each, strict=True))
+        found["lower"], found["upper"] = links.interval(fit, m, v, (low, middle, high), ends)
     kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "b": bool}
     kind = kinds.get(fit.classes.dtype.kind, object)
     labels = (fit.classes.astype(str) if kind is object else fit.classes).astype(kind)
@@ -288,8 +288,8 @@ def _variance(post: Any, C: Columns) -> Columns:
     return row_sum(T * T)
 
 
-def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
-    """Quantiles of f with the reported covariance."""
+def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> list[Columns]:
+    """Lower end, median and upper end of f with the reported covariance."""
     machine, (m, v, residual, C) = fit.machines[k], part
     post = machine.posterior
     if machine.draws is not None:
@@ -302,4 +302,4 @@ def _spread(fit: Any, k: int, part: Any, ends: tuple[float, float]) -> Spread:
         v = v if robust is None else robust.variance_factor * v
     elif post is not machine.posterior:
         v = post.scale * _variance(post, C) + residual
-    return Spread(*(m + np.sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])))
+    return [m + np.sqrt(v) * float(ndtri(level)) for level in (ends[0], 0.5, ends[1])]
