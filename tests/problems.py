@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from bayesvm.core.types import Coef, Local, Term
+from bayesvm.core.types import Coef, Contribution, Term
 from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Intercept, Standardised
 from bayesvm.estimators import fit as estimator_fit
@@ -37,7 +37,7 @@ def frozen(*arrays):
 
 def site(w, g):
     """A Gaussian row: precision and slope are all it has."""
-    return Local(w, g, np.zeros_like(w), w)
+    return Contribution(w, g, np.zeros_like(w), w)
 
 
 def plain(p):

@@ -8,7 +8,7 @@ from scipy import stats
 from tests.incomplete import missing_problem, with_holes
 from tests.problems import frozen
 
-from bayesvm.core.types import Cells, Coef, Hidden, Local, Rows
+from bayesvm.core.types import Cells, Coef, Contribution, Hidden, Rows
 from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Factors, Unstructured, fit_columns
 from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
@@ -58,7 +58,7 @@ def test_sums_are_those_of_expected_squares():
     expected = np.einsum("jk,ijk->i", K, V)
     np.testing.assert_allclose(latent_variance(rows, coef), expected, rtol=1e-12)
     w, g = RNG.random(9), RNG.standard_normal(9)
-    stats_ = gather(rows, Local(w, g, np.zeros(9), w), "dense", coef.mean)
+    stats_ = gather(rows, Contribution(w, g, np.zeros(9), w), "dense", coef.mean)
     S = np.einsum("i,ij,ik->jk", w, rows.C, rows.C) + np.einsum("i,ijk->jk", w, V)
     np.testing.assert_allclose(stats_.S.M, S, rtol=1e-12, atol=1e-13)
     # the slope of sum_i E[b f - w f^2 / 2] in the mean of theta, b = g + w m

@@ -7,7 +7,7 @@ from tests.linalg.test_covariances import assert_covariance
 from tests.problems import Z, frozen
 
 from bayesvm.core.precision import Blocked, add_precision, blocks_of, masked, scaled_cholesky
-from bayesvm.core.types import Local, Rows
+from bayesvm.core.types import Contribution, Rows
 from bayesvm.inference.problem import gather
 from bayesvm.linalg.arrow import ArrowCovariance
 from bayesvm.linalg.columns import Arrow, scaled, squared
@@ -154,7 +154,7 @@ def test_groups_integrated_out(case):
     """The corner's own Gaussian, and draws of the effects around where they follow it."""
     rng, K, q = np.random.default_rng(4), case.K, case.cov.q
     theta, slope = rng.standard_normal(K), rng.standard_normal(N)
-    stats = gather(Rows(case.C), Local(case.w, slope, np.zeros(N), case.w), "arrow")
+    stats = gather(Rows(case.C), Contribution(case.w, slope, np.zeros(N), case.w), "arrow")
     inner = integrated(stats, case.P, theta)
     mean = theta + case.Sigma @ (case.A.T @ slope - case.matrix @ theta)
     Q = inner.stats.S.M + np.diag(inner.P)

@@ -8,7 +8,7 @@ from tests.groups import maximum_likelihood
 from tests.problems import make_problem
 
 from bayesvm import AdditiveSVC, BayesianLinearSVC, BayesianSVC, MixedSVC
-from bayesvm.core.types import Coef, Local
+from bayesvm.core.types import Coef, Contribution
 from bayesvm.inference import Gibbs
 from bayesvm.likelihoods import Hinge, Logistic
 from bayesvm.linalg.covariances import FullCovariance
@@ -46,7 +46,7 @@ def test_slopes_are_those_of_a_row_left_out(likelihood):
     S = coef.cov.dense()
     for x, label in zip(C, y, strict=True):
         m, v = x @ coef.mean, x @ S @ x
-        own = Local(*(x[0] for x in lik.expected(np.array([label]), m[None], v[None])))
+        own = Contribution(*(x[0] for x in lik.expected(np.array([label]), m[None], v[None])))
         without = np.linalg.inv(np.linalg.inv(S) - own.h * np.outer(x, x))  # for a fixed site
         at = coef.mean - without @ x * own.g
         g = own.g - own.h * (x @ at - m)  # of its quadratic

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 Columns = Any  # (n, K): an array, a SciPy sparse array, or a class of linalg.columns
 
 
-class Local(NamedTuple):
+class Contribution(NamedTuple):
     """Quadratic approximation of the log likelihood of rows in f, each entry ``(n,)``.
 
     ``w`` is the precision of the Gaussian that touches the row's bound from below, ``h <= w`` the
@@ -39,9 +39,9 @@ class Local(NamedTuple):
     bound: Array
     h: Array
 
-    def times(self, c: Array | float) -> Local:
+    def times(self, c: Array | float) -> Contribution:
         """The approximation for rows with weights ``c``; all entries are linear in the weight."""
-        return Local(c * self.w, c * self.g, c * self.bound, c * self.h)
+        return Contribution(c * self.w, c * self.g, c * self.bound, c * self.h)
 
 
 class Cells(NamedTuple):

@@ -20,14 +20,14 @@ import numpy as np
 from scipy import sparse
 
 from ..core import arrays
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from ..data import rows_of_all_classes
 from ..inference.progress import Ascent, Monitor, Progress, Watch, silent
 from ..kernels import squared_distances
 from ..predictive.leave_one_out import effective, leave_one_out
 from .posterior import ExactProcess, InducingProcess, inner
 
-Site = Callable[[Array, Array, Array], Local]
+Site = Callable[[Array, Array, Array], Contribution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Labels:
         unit = np.broadcast_to(self.unit, self.c.shape)[rows]
         return Labels(self.y[rows], self.c[rows], at, points.size, unit), points
 
-    def local(self, site: Site, M: Array, v: Array) -> Local:
+    def local(self, site: Site, M: Array, v: Array) -> Contribution:
         """Contributions of the rows, multiplied by c, for moments at the points."""
         return site(self.Y, M[self.at], v[self.at][:, None]).times(self.c[:, None])
 
@@ -354,7 +354,7 @@ def first_sites(labels: Labels, site: Site) -> Sites:
 
 def maximise_means(
     labels: Labels, site: Site, q: Any, A: Array, enough: float, steps: int = 50
-) -> tuple[Array, Array, Local]:
+) -> tuple[Array, Array, Contribution]:
     r"""Means that maximise the bounds at fixed variances, their weights, and contributions.
 
     Conjugate gradients (Polak & Ribière) in the inner product of K, with Newton's step length.  The
@@ -363,7 +363,7 @@ def maximise_means(
     ``enough``, or less than a hundredth of the total gain.
     """
 
-    def bound_at(A: Array) -> tuple[Array, Local, Array]:
+    def bound_at(A: Array) -> tuple[Array, Contribution, Array]:
         M = q.means(A)
         local = labels.local(site, M, q.v)
         return M, local, local.bound.sum(axis=0) - 0.5 * inner(A, M)

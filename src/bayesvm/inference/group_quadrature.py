@@ -38,7 +38,7 @@ from scipy.special import roots_hermitenorm
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Block, Coef, Local, Own
+from ..core.types import Array, Block, Coef, Contribution, Own
 from ..likelihoods import Likelihood
 from ..linalg.arrow import ArrowCovariance, Eliminated
 from .model import State
@@ -66,7 +66,7 @@ class GroupRows(NamedTuple):
             yield slice(first, last), slice(int(self.ends[first]), int(self.ends[last]))
             first = last
 
-    def derivatives(self, rows: slice, f: Array, v: Any) -> Local:
+    def derivatives(self, rows: slice, f: Array, v: Any) -> Contribution:
         """Log likelihood and its derivatives in f, ``(n, nodes)``.
 
         A likelihood with a kink is averaged over the variance *v* about each node and over the

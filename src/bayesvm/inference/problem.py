@@ -27,7 +27,18 @@ from scipy import sparse
 
 from ..core import arrays
 from ..core.arrays import double, like
-from ..core.types import Array, Block, Cells, Coef, Columns, Covariance, Hidden, Local, Rows, Stats
+from ..core.types import (
+    Array,
+    Block,
+    Cells,
+    Coef,
+    Columns,
+    Contribution,
+    Covariance,
+    Hidden,
+    Rows,
+    Stats,
+)
 from ..data import Blocks, DaskBlocks, Serial, balanced_rows, block_rows
 from ..likelihoods import Likelihood
 from ..linalg.columns import plain
@@ -331,7 +342,7 @@ def gram(rows: Rows, w: Array, form: str) -> Any:
     return S
 
 
-def gather(rows: Rows, local: Local, form: str | None, mean: Array | None = None) -> Stats:
+def gather(rows: Rows, local: Contribution, form: str | None, mean: Array | None = None) -> Stats:
     """Sum likelihood contributions over rows: the gradient, the bound, and S in a given form.
 
     Rows with latent entries also need the ``mean`` of theta.

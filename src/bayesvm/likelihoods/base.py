@@ -12,7 +12,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import erfcx, expit, log_ndtr
 
 from ..core import arrays
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 
 BELL = 1.0 / float(np.sqrt(2.0 * np.pi))  # standard normal density at zero
 NODES, WEIGHTS = hermegauss(24)  # expectations under a standard normal
@@ -53,12 +53,12 @@ class Likelihood(ABC):
         """The likelihood with the given value of ``is_tight``."""
         return replace(self, is_tight=is_tight)
 
-    def expected(self, y: Array, m: Array, v: Array | float) -> Local:
+    def expected(self, y: Array, m: Array, v: Array | float) -> Contribution:
         """E log p(y | f) under f ~ N(m, v), or the augmented bound, with derivatives."""
         return self.tight(y, m, v) if self.is_tight else self.augmented(y, m, v)
 
     @abstractmethod
-    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Contribution:
         """Augmented lower bound of E log p(y | f) under f ~ N(m, v), with derivatives."""
 
     @abstractmethod
@@ -69,11 +69,11 @@ class Likelihood(ABC):
         """P(y = 1) under f ~ N(m, v); not for regression likelihoods."""
         raise NotImplementedError
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+    def tight(self, y: Array, m: Array, v: Array | float) -> Contribution:
         """E log p(y | f) without augmentation, and its derivatives."""
         raise NotImplementedError
 
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Contribution:
         """Draw the mixing variables of rows with weights ``c``, given f."""
         raise NotImplementedError
 
@@ -143,7 +143,7 @@ class PseudoLikelihood(Likelihood):
 
 def averaged_hinges(
     y: Array, m: Array, v: Any, offset: float, shares: Array, variances: Array
-) -> Local:
+) -> Contribution:
     r"""E log p(y | f) and its derivatives for a mixture of hinges with Gaussian margins.
 
     :math:`\log p = -\sum_j k_j E(o + \sqrt{q_j}\,\epsilon - yf)^+` with a normal
@@ -157,7 +157,7 @@ def averaged_hinges(
         z = t / sd
         bell = xp.exp(-0.5 * z * z) * (share * BELL)
         w, loss, slope = w + bell / sd, loss + sd * bell, slope + ndtr(z) * share
-    return Local(w, y * slope, -(loss + t * slope), w)
+    return Contribution(w, y * slope, -(loss + t * slope), w)
 
 
 def log_half_mean(a: float, mu: Array, s: Array) -> Array:

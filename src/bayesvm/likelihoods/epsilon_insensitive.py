@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 
 from ..core.distributions import slice_sample
 from ..core.parameters import is_number
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from .base import Hinges, Likelihood, log_half_mean
 from .hinge import Hinge
 
@@ -104,22 +104,24 @@ class EpsilonInsensitive(Likelihood):
     def _log_mass(self) -> float:
         return math.log(2.0 * self.epsilon + 1.0 / self.scale)
 
-    def _two(self, row: Callable[..., Local], y: Array, m: Array, c: Any, *more: Any) -> Local:
+    def _two(
+        self, row: Callable[..., Contribution], y: Array, m: Array, c: Any, *more: Any
+    ) -> Contribution:
         """The contributions of both hinges for rows of weights c."""
         # 1 - y f of the hinges is y - f - epsilon for label 1 and f - y - epsilon for label -1
         one = 1.0 + 0.0 * m
         above = row(one, m - y + self.epsilon + 1.0, *more)
         below = row(-one, m - y - self.epsilon - 1.0, *more)
         bound = above.bound + below.bound - c * self._log_mass
-        return Local(above.w + below.w, above.g + below.g, bound, above.h + below.h)
+        return Contribution(above.w + below.w, above.g + below.g, bound, above.h + below.h)
 
-    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Contribution:
         return self._two(HINGE.augmented, y, m, 1.0 / self.scale, v).times(self.scale)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+    def tight(self, y: Array, m: Array, v: Array | float) -> Contribution:
         return self._two(HINGE.tight, y, m, 1.0 / self.scale, v).times(self.scale)
 
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Contribution:
         return self._two(HINGE.draw, y, f, c, self.scale * c, rng)
 
     def hinges(self, y: Array, c: Array) -> Hinges:

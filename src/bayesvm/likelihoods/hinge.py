@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 
 from ..core import arrays
 from ..core.distributions import inverse_gaussian
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from .base import Hinges, PseudoLikelihood, averaged_hinges, log_half_mean
 
 FLOOR = 1e-20  # smallest E[u^2]: keeps the weight of a row on the margin finite
@@ -55,17 +55,17 @@ class Hinge(PseudoLikelihood):
 
     is_kinked: ClassVar[bool] = True
 
-    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Contribution:
         return augmented_hinge(y, m, v)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+    def tight(self, y: Array, m: Array, v: Array | float) -> Contribution:
         return averaged_hinges(y, m, v, 1.0, np.array([2.0]), np.array([FLOOR]))
 
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Contribution:
         u = 1.0 - y * f
         # Luts & Ormerod, App. A: 1/a | u ~ InvGauss(c/|u|, c^2)
         w = np.minimum(inverse_gaussian(np.abs(u) / c, c * c, rng), CEILING * np.maximum(c, 1.0))
-        return Local(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0), w)
+        return Contribution(w, y * (c + w * u), -2.0 * c * np.maximum(u, 0.0), w)
 
     def hinges(self, y: Array, c: Array) -> Hinges:
         return Hinges(y[None], np.ones((1, y.size)), c[None])
@@ -78,7 +78,7 @@ class Hinge(PseudoLikelihood):
         return np.logaddexp(log_ndtr(-mu / s), log_half_mean(2.0, mu, s))
 
 
-def augmented_hinge(y: Array, m: Array, rest: Any) -> Local:
+def augmented_hinge(y: Array, m: Array, rest: Any) -> Contribution:
     """The contribution of rows with chi = u^2 + ``rest`` (variance plus squared softness)."""
     xp = arrays.of(m)
     u = 1.0 - y * m
@@ -87,4 +87,4 @@ def augmented_hinge(y: Array, m: Array, rest: Any) -> Local:
     # avoids cancellation in u + sqrt(chi) for u < 0
     loss = xp.where(u > 0, u + root, rest / (root + xp.abs(u)))
     slope = xp.where(u >= 0, 1.0 + u * w, rest * w * w / (1.0 + xp.abs(u) * w))
-    return Local(w, y * slope, -loss, rest * w**3)
+    return Contribution(w, y * slope, -loss, rest * w**3)

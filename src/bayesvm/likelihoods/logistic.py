@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit, ndtr
 
 from ..core import arrays
 from ..core.distributions import polya_gamma, polya_gamma_sum
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from .base import NODES, WEIGHTS, Likelihood, averaged_hinges
 
 _at, _share = leggauss(64)  # on (-1, 1), mapped to quantiles of the logistic distribution
@@ -61,7 +61,7 @@ class Logistic(Likelihood):
 
     is_logit: ClassVar[bool] = True
 
-    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Contribution:
         xp = arrays.of(m)
         xi = xp.sqrt(m * m + v)
         e = xp.exp(-xi)
@@ -74,9 +74,9 @@ class Logistic(Likelihood):
             (e / (1.0 + e) ** 2 - w) / xp.clip(xi, 1e-2, None) ** 2,
         )
         h = xp.clip(w + m * m * slope, 0.0, None)  # a difference, subject to rounding
-        return Local(w, 0.5 * y - w * m, 0.5 * (y * m - xi) - xp.log1p(e), h)
+        return Contribution(w, 0.5 * y - w * m, 0.5 * (y * m - xi) - xp.log1p(e), h)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+    def tight(self, y: Array, m: Array, v: Array | float) -> Contribution:
         r"""By :math:`\log p = -E(e - yf)^+` with a logistic variable *e*.
 
         For variances up to .005, two terms of the series
@@ -99,13 +99,13 @@ class Logistic(Likelihood):
         w[large], bound[large] = exact.w, exact.bound
         g = y * slope
         g[large] = exact.g
-        return Local(w, g, bound, w)
+        return Contribution(w, g, bound, w)
 
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Contribution:
         w, one = np.empty(np.shape(f)), c == 1.0
         w[one] = polya_gamma(f[one], rng)
         w[~one] = polya_gamma_sum(c[~one], f[~one], rng)
-        return Local(w, 0.5 * c * y - w * f, c * self.log_prob(y, f), w)
+        return Contribution(w, 0.5 * c * y - w * f, c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return log_expit(y * f)

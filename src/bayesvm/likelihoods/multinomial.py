@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import arrays
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 
 
 class Shares(NamedTuple):
@@ -21,10 +21,10 @@ class Shares(NamedTuple):
         """The contributions of rows with weights ``c``."""
         return Shares(c[:, None] * self.w, c[:, None] * self.g, c * self.bound)
 
-    def of(self, k: int, c: Array) -> Local:
+    def of(self, k: int, c: Array) -> Contribution:
         """Contributions to class ``k`` of rows with weights ``c``; the bound is of all classes."""
         w = c * self.w[:, k]
-        return Local(w, c * self.g[:, k], 0.0 * w, w)
+        return Contribution(w, c * self.g[:, k], 0.0 * w, w)
 
 
 def expected(codes: Array, m: Array, v: Array | None) -> Shares:

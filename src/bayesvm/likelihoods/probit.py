@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, ndtr
 
 from ..core import arrays
 from ..core.distributions import mills, truncated_normal_positive
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from .base import NODES, WEIGHTS, Likelihood
 
 
@@ -33,23 +33,23 @@ class Probit(Likelihood):
     array([0.5])
     """
 
-    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Contribution:
         z = y * m
         ratio, one = mills(z), 1.0 + 0.0 * z
         # minus the second derivative of log Phi, which is 1 to eight digits in the far tail
         xp = arrays.of(z)
         h = xp.where(z < -1e4, one, ratio * (z + ratio))
-        return Local(one, y * ratio, arrays.special(xp).log_ndtr(z) - 0.5 * v, h)
+        return Contribution(one, y * ratio, arrays.special(xp).log_ndtr(z) - 0.5 * v, h)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+    def tight(self, y: Array, m: Array, v: Array | float) -> Contribution:
         """By Gauss-Hermite quadrature."""
         s, h, g, bound = arrays.of(m).sqrt(v), 0.0 * m, 0.0 * m, 0.0 * m
         for x, k in zip(NODES.tolist(), WEIGHTS.tolist(), strict=True):
             row = self.augmented(y, m + x * s, 0.0)
             h, g, bound = h + k * row.h, g + k * row.g, bound + k * row.bound
-        return Local(h, g, bound, h)
+        return Contribution(h, g, bound, h)
 
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Contribution:
         copies = np.rint(c)
         if np.any(np.abs(copies - c) > 1e-12):
             raise ValueError(
@@ -61,7 +61,7 @@ class Probit(Likelihood):
         for k in range(int(np.max(copies, initial=0))):
             more = copies > k
             total[more] += truncated_normal_positive(z[more], rng)
-        return Local(c.copy(), y * total - c * f, c * self.log_prob(y, f), c)
+        return Contribution(c.copy(), y * total - c * f, c * self.log_prob(y, f), c)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return log_ndtr(y * f)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from ..core.distributions import slice_sample
 from ..core.parameters import is_number
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from .base import Hinges, PseudoLikelihood, log_half_mean
 from .hinge import Hinge
 
@@ -118,16 +118,16 @@ class SkewedLaplace(PseudoLikelihood):
         line = 2.0 * rate / (k + 1.0)
         return gamma * k, line, math.log(rate / k) if rate > 0 else 0.0
 
-    def _bent(self, row: Local, y: Array, m: Array) -> Local:
+    def _bent(self, row: Contribution, y: Array, m: Array) -> Contribution:
         """The scaled contribution of the hinge plus the linear term."""
         times, line, constant = self._parts()
         bound = times * row.bound + line * (1.0 - y * m) + constant
-        return Local(times * row.w, times * row.g - line * y, bound, times * row.h)
+        return Contribution(times * row.w, times * row.g - line * y, bound, times * row.h)
 
-    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Contribution:
         return self._bent(HINGE.augmented(y, m, v), y, m)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+    def tight(self, y: Array, m: Array, v: Array | float) -> Contribution:
         return self._bent(HINGE.tight(y, m, v), y, m)
 
     def hinges(self, y: Array, c: Array) -> Hinges:
@@ -137,7 +137,7 @@ class SkewedLaplace(PseudoLikelihood):
         weights = np.stack([(times - 0.5 * line) * c, 0.5 * line * c])
         return Hinges(np.stack([y, -y]), np.stack([one, -one]), weights)
 
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Contribution:
         times, line, _ = self._parts()
         row = HINGE.draw(y, f, times * c, rng)  # Henao eq. 7, in the hinge's terms
         return row._replace(g=row.g - line * c * y, bound=c * self.log_prob(y, f))

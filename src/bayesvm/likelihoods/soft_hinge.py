@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.distributions import LOG_2PI, inverse_gaussian
 from ..core.parameters import is_number
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from .base import PseudoLikelihood, averaged_hinges
 from .hinge import augmented_hinge
 
@@ -77,18 +77,18 @@ class SoftHinge(PseudoLikelihood):
     def _s(self) -> float:
         return max(float(self.softness), 1e-6)  # smaller values make no difference
 
-    def augmented(self, y: Array, m: Array, v: Array | float) -> Local:
+    def augmented(self, y: Array, m: Array, v: Array | float) -> Contribution:
         return augmented_hinge(y, m, v + self._s**2)
 
-    def tight(self, y: Array, m: Array, v: Array | float) -> Local:
+    def tight(self, y: Array, m: Array, v: Array | float) -> Contribution:
         """By a mixture of ten Gaussians in place of the Student variable."""
         return averaged_hinges(y, m, v, 1.0, 2.0 * SHARES, (self._s * SPREADS) ** 2)
 
-    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Local:
+    def draw(self, y: Array, f: Array, c: Array, rng: np.random.Generator) -> Contribution:
         u = 1.0 - y * f
         root = np.hypot(u, self._s)
         w = inverse_gaussian(root / c, c * c, rng)  # 1/a | u ~ InvGauss(c / root, c^2)
-        return Local(w, y * (c + w * u), c * self.log_prob(y, f), w)
+        return Contribution(w, y * (c + w * u), c * self.log_prob(y, f), w)
 
     def log_prob(self, y: Array, f: Array) -> Array:
         return -self._loss(1.0 - y * f)

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from ..core.arrays import to_numpy
 from ..core.precision import scaled_cholesky
-from ..core.types import Array, Coef, Local
+from ..core.types import Array, Coef, Contribution
 from ..data import Serial, rows_of_all_classes
 from ..inference import EM, VB, Gibbs
 from ..inference.cavi import bound_of
@@ -378,7 +378,7 @@ def left_out_classes(machines: Sequence[BinaryModel], problem: Problem) -> tuple
     site = expected(codes.astype(float), m, None if point else v)
     g, w = site.g, site.w * (K / (K - 1.0))
     residual = np.broadcast_to(problem.residual(), rows.size)[:, None]
-    out_m, out_v = leave_one_out(m, v - residual, Local(w, g, g, w), removed[:, None])
+    out_m, out_v = leave_one_out(m, v - residual, Contribution(w, g, g, w), removed[:, None])
     return LooMoments(codes, out_m, np.zeros_like(v) if point else out_v + residual, weight), inside
 
 

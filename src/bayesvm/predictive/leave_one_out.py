@@ -32,10 +32,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 
 
-def leave_one_out(m: Array, v: Array, local: Local, removed: Array) -> tuple[Array, Array]:
+def leave_one_out(m: Array, v: Array, local: Contribution, removed: Array) -> tuple[Array, Array]:
     r"""Leave-one-out moments of f at each row; ``removed`` is the weight that is left out.
 
     ``local`` are the likelihood contributions of unit weight.  Exact for fixed sites:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.types import Array, Local
+from ..core.types import Array, Contribution
 from ..likelihoods import Likelihood, Probit
 from ..predictive.leave_one_out import leave_one_out
 from .nnls import nnls
@@ -50,7 +50,7 @@ class PenalisedLikelihood:
         """The model with the linear penalty ``rate`` on all coefficients except the bias."""
         return replace(self, t=np.append(np.full(self.t.size - 1, rate), 0.0))
 
-    def local(self, z: Array) -> Local:
+    def local(self, z: Array) -> Contribution:
         """Log-likelihood bound of each row, with gradient g and curvature h in z."""
         return self.likelihood.augmented(self.y, z, 0.0).times(self.c)
 
