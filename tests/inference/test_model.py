@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from tests.problems import make_problem, simulate
 
-from bayesvm.core.types import Coef, Own
+from bayesvm.core.types import Coef, TermMoments
 from bayesvm.linalg.covariances import FullCovariance
 from bayesvm.priors import Fixed, Ridge
 
@@ -35,8 +35,8 @@ def test_each_prior_sees_its_own_coefficients():
     np.testing.assert_allclose(model.precision(priors), [0.1, 1, 1, 1, 1])
     var = np.diag(np.linalg.inv(L @ L.T))
     fixed, ridge = (t.prior for t in model.terms)
-    total = fixed.bound((), Own(COEF.mean[:1], var[:1]))
-    total += ridge.bound(priors[1], Own(COEF.mean[1:], var[1:]))
+    total = fixed.bound((), TermMoments(COEF.mean[:1], var[:1]))
+    total += ridge.bound(priors[1], TermMoments(COEF.mean[1:], var[1:]))
     entropy = np.linalg.slogdet(2 * np.pi * np.e * np.linalg.inv(L @ L.T))[1] / 2
     assert model.bound(COEF, priors) == pytest.approx(total + entropy, rel=1e-13)
 

@@ -8,12 +8,12 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, gamma
 from tests.problems import Z, frozen, ridge_log_ratio, z_score
 
-from bayesvm.core.types import Own
+from bayesvm.core.types import TermMoments
 from bayesvm.priors import Bridge, Fixed, LaplaceZero, Lasso, Ridge, SpikeSlab
 
 P = 3  # columns
-OWN = Own(*frozen(np.array([0.7, -1.4, 0.2]), np.array([0.3, 0.05, 1.1])))
-POINT = Own(OWN.mean, frozen(np.zeros(P)))
+OWN = TermMoments(*frozen(np.array([0.7, -1.4, 0.2]), np.array([0.3, 0.05, 1.1])))
+POINT = TermMoments(OWN.mean, frozen(np.zeros(P)))
 SOME = np.array([0.7, 0.0, -1.2])
 
 PRIORS = {
@@ -165,7 +165,7 @@ IMPROPER = Fixed(np.array([0.0, 1.0, 2.0]))  # one flat direction
 
 def test_a_flat_direction_has_density_one():
     proper = Fixed(np.array([1.0, 2.0]))
-    rest = Own(OWN.mean[1:], OWN.var[1:])
+    rest = TermMoments(OWN.mean[1:], OWN.var[1:])
     assert IMPROPER.bound((), OWN) == pytest.approx(proper.bound((), rest), rel=1e-14)
 
 
@@ -176,7 +176,7 @@ def test_precisions_are_the_quadratic_of_the_bound(prior):
     precision = prior.precisions(s, P)
     assert precision.shape == (P,)
     for j in range(P):
-        more = Own(OWN.mean, OWN.var + 0.25 * np.eye(P)[j])
+        more = TermMoments(OWN.mean, OWN.var + 0.25 * np.eye(P)[j])
         drop = prior.bound(s, OWN) - prior.bound(s, more)
         assert drop == pytest.approx(0.125 * precision[j], rel=1e-10)
 
@@ -186,8 +186,8 @@ def test_update_never_lowers_the_bound(prior):
     rng = np.random.default_rng(3)
     for seed in range(200):
         s = state(prior, seed)
-        own = Own(rng.normal(0, 2, P), rng.exponential(1, P))
-        before, after = prior.bound(s, own), prior.bound(prior.update(s, own), own)
+        moments = TermMoments(rng.normal(0, 2, P), rng.exponential(1, P))
+        before, after = prior.bound(s, moments), prior.bound(prior.update(s, moments), moments)
         assert after >= before - 1e-12 * max(1, abs(before))
 
 
@@ -265,7 +265,7 @@ def test_expected_precisions_touch_the_penalty(prior):
 
 
 def test_mode_that_does_not_exist_is_refused():
-    one = Own(np.ones(1), np.zeros(1))
+    one = TermMoments(np.ones(1), np.zeros(1))
     for prior in (Ridge(), Ridge(a=0.5), Ridge(half_cauchy=1.0), Bridge(alpha=2.0, a=0.3)):
         with pytest.raises(ValueError, match=r"mode of the penalty does not exist"):
             prior.mode(prior.init(1), one)
@@ -373,8 +373,8 @@ STRETCHED |= {f"{k}-some": (p, SOME) for k, p in PRIORS.items() if p.has_gates}
 @pytest.mark.parametrize(("prior", "theta"), STRETCHED.values(), ids=STRETCHED)
 def test_stretch_is_the_joint_density_with_its_jacobian(prior, theta):
     """Along theta -> e^t theta with the scale alike: log density + t for each coefficient."""
-    s, own = state(prior), Own(theta, np.zeros(P))
-    along = prior.stretch(s, own)
+    s, moments = state(prior), TermMoments(theta, np.zeros(P))
+    along = prior.stretch(s, moments)
     for t in (-2.0, -0.3, 0.1, 1.5):
         moved = log_joint(prior, prior.stretched(s, t), np.exp(t) * theta)
         change = moved - log_joint(prior, s, theta) + t * np.count_nonzero(theta)

@@ -9,7 +9,7 @@ from scipy import stats
 from tests.problems import Z, frozen, z_score
 
 from bayesvm import BayesianLinearSVC
-from bayesvm.core.types import Own
+from bayesvm.core.types import TermMoments
 from bayesvm.inference import VB, Gibbs
 from bayesvm.priors import Fixed
 
@@ -73,18 +73,18 @@ def test_bound_and_density():
     F = rng.standard_normal((2, 2, 2))
     V = F @ F.transpose(0, 2, 1)
     prior, law = Fixed(BLOCK), stats.multivariate_normal(np.zeros(2), np.linalg.inv(BLOCK))
-    own = Own(mean, np.einsum("gjj->gj", V).ravel(), V)
+    moments = TermMoments(mean, np.einsum("gjj->gj", V).ravel(), V)
     density = law.logpdf(mean.reshape(2, 2)).sum()
-    assert prior.log_prob((), own) == pytest.approx(density, rel=1e-12)
+    assert prior.log_prob((), moments) == pytest.approx(density, rel=1e-12)
     expected = density - 0.5 * sum(np.trace(BLOCK @ v) for v in V)
-    assert prior.bound((), own) == pytest.approx(expected, rel=1e-12)
+    assert prior.bound((), moments) == pytest.approx(expected, rel=1e-12)
     both = np.stack([mean, 2 * mean])
     weights = prior.log_weight((), both)
     assert weights[1] == pytest.approx(4 * weights[0], rel=1e-12)
     assert weights[0] - prior.log_weight((), 0 * both)[0] == pytest.approx(
         density - law.logpdf(np.zeros((2, 2))).sum(), rel=1e-12
     )
-    assert prior.stretch((), own)(0.0) == pytest.approx(weights[0], rel=1e-12)
+    assert prior.stretch((), moments)(0.0) == pytest.approx(weights[0], rel=1e-12)
     np.testing.assert_allclose(prior.spread((), 4), np.linalg.inv(BLOCK))
     assert prior.scatter((), 4, 3, rng).shape == (3, 2, 2)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from tests.problems import Z, frozen, z_score
 
-from bayesvm.core.types import Own
+from bayesvm.core.types import TermMoments
 from bayesvm.priors import InverseWishart, Ridge
 from bayesvm.priors.inverse_wishart import WishartState
 
@@ -13,8 +13,8 @@ R, G = 2, 3
 RNG = np.random.default_rng(0)
 MEAN = frozen(RNG.standard_normal(G * R))
 BLOCKS = frozen(np.stack([a @ a.T + 0.1 * np.eye(R) for a in 0.4 * RNG.standard_normal((G, R, R))]))
-OWN = Own(MEAN, np.einsum("gjj->gj", BLOCKS).ravel(), BLOCKS)
-POINT = Own(MEAN, np.zeros(G * R), np.zeros((G, R, R)))
+OWN = TermMoments(MEAN, np.einsum("gjj->gj", BLOCKS).ravel(), BLOCKS)
+POINT = TermMoments(MEAN, np.zeros(G * R), np.zeros((G, R, R)))
 PSI = frozen(np.array([[1.1, 0.3], [0.3, 0.8]]))
 PRIOR = InverseWishart(R, freedom=4.5, scale=PSI)
 STATE = WishartState(frozen(np.array([[0.9, -0.2], [-0.2, 0.5]])))
@@ -64,7 +64,7 @@ def test_mode_maximises_the_density():
 
 def test_one_effect_is_an_inverse_gamma():
     """IW(1) with nu = 2 a and Psi = 2 b, in every method that a scheme calls."""
-    a, b, own = 2.2, 0.9, Own(MEAN, np.full(6, 0.3), np.full((6, 1, 1), 0.3))
+    a, b, own = 2.2, 0.9, TermMoments(MEAN, np.full(6, 0.3), np.full((6, 1, 1), 0.3))
     wishart, ridge = InverseWishart(1, 2 * a, 2 * b), Ridge(a, b)
     s, t = WishartState(np.array([[0.7]])), ridge.init(6)._replace(variance=0.7)
     assert wishart.bound(s, own) == pytest.approx(ridge.bound(t, own), rel=1e-12)
@@ -138,4 +138,4 @@ def test_a_width_that_is_no_multiple_of_the_size_is_refused():
 
 def test_a_mode_that_does_not_exist_is_said():
     with pytest.raises(ValueError, match="needs InverseWishart"):
-        InverseWishart(3, freedom=2.5).mode(STATE, Own(np.zeros(3), np.zeros(3)))
+        InverseWishart(3, freedom=2.5).mode(STATE, TermMoments(np.zeros(3), np.zeros(3)))

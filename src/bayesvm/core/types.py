@@ -93,7 +93,7 @@ class Coef(NamedTuple):
     cov: Covariance
 
 
-class Own(NamedTuple):
+class TermMoments(NamedTuple):
     """Means and variances of the coefficients of one prior, each ``(p,)``.
 
     For a prior of correlated groups of r coefficients (``Prior.is_blocked``), also the

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..core.parameters import require
 from ..core.precision import Precision, divided, flat, masked
-from ..core.types import Array, Coef, Own
+from ..core.types import Array, Coef, TermMoments
 from ..linalg.covariances import Point, covariance
 from .model import Model, State, States
 from .problem import Problem
@@ -294,11 +294,12 @@ def _warn_if_collapsed(problem: Problem, state: State) -> None:
     The scale is then within 30 % of its mode for zero coefficients.
     """
     each = problem.model.each(state.priors, state.coef)
-    for term, (prior, s, own) in zip(problem.model.terms, each, strict=True):
+    for term, (prior, s, moments) in zip(problem.model.terms, each, strict=True):
         if not prior.is_learned:
             continue
-        none = Own(np.zeros_like(own.mean), np.zeros_like(own.mean))
-        found, least = (prior.precisions(prior.mode(s, x), own.mean.size) for x in (own, none))
+        none, p = np.zeros_like(moments.mean), moments.mean.size
+        least = prior.precisions(prior.mode(s, TermMoments(none, none)), p)
+        found = prior.precisions(prior.mode(s, moments), p)
         if found.sum() > least.sum() / 1.3:
             warnings.warn(
                 f"the joint mode of term '{term.name}' and its penalty has collapsed to zero, "

@@ -246,7 +246,7 @@ def stretch(
     lik, y, c, f = model.likelihood, problem.y, problem.c, problem.matvec(moving)
     rest = 0.0 if only is None else problem.matvec(theta - moving)
     each = model.each(priors, Coef(theta, Point(model.width)))
-    along = [p.stretch(s, own) for k, (p, s, own) in enumerate(each) if only in (None, k)]
+    along = [p.stretch(s, moments) for k, (p, s, moments) in enumerate(each) if only in (None, k)]
 
     def log_density(t: float) -> float:
         fit = float(c @ lik.log_prob(y, rest + math.exp(t) * f))

@@ -38,7 +38,7 @@ from scipy.special import roots_hermitenorm
 
 from ..core import arrays
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Block, Coef, Contribution, Own
+from ..core.types import Array, Block, Coef, Contribution, TermMoments
 from ..likelihoods import Likelihood
 from ..linalg.arrow import ArrowCovariance, Eliminated
 from .model import State
@@ -265,7 +265,8 @@ class _Posterior:
     def updated(self, priors: tuple[Any, ...], mean: Array, var: Array) -> tuple[Any, ...]:
         """States of the priors of the fixed effects, given their moments."""
         parts = self.model.parts(priors)[:-1]
-        return (*(prior.update(s, Own(mean[at], var[at])) for prior, s, at in parts), priors[-1])
+        new = [prior.update(s, TermMoments(mean[at], var[at])) for prior, s, at in parts]
+        return (*new, priors[-1])
 
     def with_covariance(self, s: Any, Sigma: Array) -> Any:
         """The state of the prior of the random effects for a covariance."""
@@ -277,7 +278,7 @@ class _Posterior:
         """Log density of phi: density of the precision matrix times the Jacobian."""
         L = cholesky_factor(phi, self.r)
         powers = self.r - np.arange(self.r) + 1.0 - 2.0 * (self.r + 1.0)
-        none = Own(np.empty(0), np.empty(0))
+        none = TermMoments(np.empty(0), np.empty(0))
         log_prob = self.prior.log_prob(self.with_covariance(s, L @ L.T), none)
         return float(log_prob) + float(powers @ np.log(np.diag(L)))
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from ..core import arrays
 from ..core.distributions import LOG_2PI
 from ..core.precision import Blocked, Precision
-from ..core.types import Array, Coef, Own, Rows, Term
+from ..core.types import Array, Coef, Rows, Term, TermMoments
 from ..likelihoods import Likelihood
 from ..linalg.columns import Arrow
 from ..linalg.covariances import Point
@@ -150,12 +150,12 @@ class Model:
         """Prior, state of the prior and slice of the coefficients of each term."""
         return list(zip(self.priors, states, self.slices, strict=True))
 
-    def each(self, states: States, coef: Coef) -> Iterator[tuple[Prior, Any, Own]]:
+    def each(self, states: States, coef: Coef) -> Iterator[tuple[Prior, Any, TermMoments]]:
         """Prior, state of the prior and moments of the coefficients of each term."""
         var = coef.cov.diag()
         for prior, s, where in zip(self.priors, states, self.slices, strict=True):
             blocks = coef.cov.blocks(where, prior.size) if prior.is_blocked else None
-            yield prior, s, Own(coef.mean[where], var[where], blocks)
+            yield prior, s, TermMoments(coef.mean[where], var[where], blocks)
 
     def init(self) -> States:
         states = []
@@ -178,8 +178,8 @@ class Model:
         the conditional maximum, and ``"expect"`` updates expected mixing variables only.
         """
         new = []
-        for prior, s, own in self.each(states, coef):
-            new.append(getattr(prior, method)(s, own))
+        for prior, s, moments in self.each(states, coef):
+            new.append(getattr(prior, method)(s, moments))
         return tuple(new)
 
     def draw(self, states: States, theta: Array, rng: np.random.Generator) -> States:
@@ -189,15 +189,15 @@ class Model:
     def bound(self, coef: Coef, states: States, latents: Latents = ()) -> float:
         """The ELBO without the likelihood; latent entries must include their sums."""
         total = 0.5 * (self.width * (1.0 + LOG_2PI) + coef.cov.logdet)  # entropy of q(theta)
-        for prior, s, own in self.each(states, coef):
-            total += prior.bound(s, own)
+        for prior, s, moments in self.each(states, coef):
+            total += prior.bound(s, moments)
         for k, design, _ in self.latent_terms if latents else ():
             total += design.bound(latents[k].params, latents[k].sums) + latents[k].entropy
         return total
 
     def log_prior(self, states: States, coef: Coef) -> float:
         """Log prior density at a point estimate."""
-        return sum(prior.log_prob(s, own) for prior, s, own in self.each(states, coef))
+        return sum(prior.log_prob(s, moments) for prior, s, moments in self.each(states, coef))
 
     def precision(self, states: States) -> Precision:
         """E[P], ``(K,)``, or :class:`.Blocked` if a prior has a matrix."""

@@ -45,7 +45,7 @@ import numpy as np
 
 from ..core.distributions import slice_sample
 from ..core.precision import Precision, joined, parted, split
-from ..core.types import Array, Block, Coef, Own
+from ..core.types import Array, Block, Coef, TermMoments
 from ..likelihoods import Likelihood
 from ..likelihoods.logistic import Logistic
 from ..likelihoods.multinomial import expected, log_prob, softmax
@@ -103,7 +103,7 @@ class ClassModel(Model):
 
     def each(
         self, states: States, coef: Coef, grow: float | None = None
-    ) -> Iterator[tuple[Prior, Any, Own]]:
+    ) -> Iterator[tuple[Prior, Any, TermMoments]]:
         """Prior, state and moments for each term and class, with means times ``grow``.
 
         The factor accounts for priors of differences from the mean over classes.  A prior with a
@@ -118,9 +118,9 @@ class ClassModel(Model):
         for each in zip(*parts, strict=True):
             prior, state, _ = each[0]
             if prior.is_pooled:
-                owns = zip(*(own for *_, own in each), strict=True)
-                joint: Any = [None if x[0] is None else np.concatenate(x) for x in owns]
-                yield prior, state, Own(*joint)
+                fields = zip(*(moments for *_, moments in each), strict=True)
+                joint: Any = [None if x[0] is None else np.concatenate(x) for x in fields]
+                yield prior, state, TermMoments(*joint)
             else:
                 yield from each
 
@@ -128,8 +128,8 @@ class ClassModel(Model):
         self, states: States, coef: Coef, method: str = "update", grow: float | None = None
     ) -> States:
         new_states = []
-        for prior, s, own in self.each(states, coef, grow):
-            new_states.append(getattr(prior, method)(s, own))
+        for prior, s, moments in self.each(states, coef, grow):
+            new_states.append(getattr(prior, method)(s, moments))
         return self.spread(new_states)
 
     def spread(self, new_states: Sequence[Any]) -> States:
@@ -324,7 +324,7 @@ def sweep(
 
     if scheme.scale_move:
         drawn = model.each(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
-        along = [prior.stretch(s, own) for prior, s, own in drawn]
+        along = [prior.stretch(s, moments) for prior, s, moments in drawn]
         log_grow = slice_sample(
             lambda t: log_likelihood(t) + sum(density(t) for density in along), 0.0, rng
         )
@@ -333,7 +333,7 @@ def sweep(
             tuple(p.stretched(s, log_grow) for p, s, _ in model.parts(each)) for each in priors
         )
     drawn = model.each(priors, Coef(thetas.ravel(), Point(thetas.size)), 1.0)
-    new = model.spread([prior.draw(s, own.mean, rng) for prior, s, own in drawn])
+    new = model.spread([prior.draw(s, moments.mean, rng) for prior, s, moments in drawn])
     return Position(thetas.ravel(), sum(new, ()), log_likelihood(log_grow))
 
 

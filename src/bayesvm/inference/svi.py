@@ -12,7 +12,7 @@ from scipy.linalg import cho_solve
 
 from ..core.parameters import require
 from ..core.precision import Blocked, Precision, add_precision, scaled_cholesky, split
-from ..core.types import Array, Coef, Own, Rows
+from ..core.types import Array, Coef, Rows, TermMoments
 from ..data.blocks import even_parts
 from ..linalg.arrow import ArrowCovariance, eliminate
 from ..linalg.columns import Arrow, Factor
@@ -312,5 +312,5 @@ def _updated(model: Model, leaky: Leaky) -> States:
         blocks = None
         if prior.is_blocked:
             blocks = cov if at.start >= q else coef.cov.blocks(at, prior.size)
-        new.append(prior.update(s, Own(mean[at], var[at], blocks)))
+        new.append(prior.update(s, TermMoments(mean[at], var[at], blocks)))
     return tuple(new)

@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.types import Array, Own
+from ..core.types import Array, TermMoments
 
 
 class Prior(ABC):
     """Base class of priors of the *p* coefficients of a term.
 
     ``s`` is the state of the prior, a NamedTuple: the variational factor of its hyperparameters
-    (VB, SVI), their mode (EM) or a draw of them (Gibbs).  ``own`` has the means and variances of
-    the coefficients of the term.
+    (VB, SVI), their mode (EM) or a draw of them (Gibbs).  ``moments`` has the means and variances
+    of the coefficients of the term.
 
     Every prior implements ``init`` and ``precisions``; for VB and SVI also ``update`` and
     ``bound``, for EM ``mode`` and ``log_prob``, for Gibbs ``draw``, ``stretch`` and ``stretched``.
@@ -55,43 +55,45 @@ class Prior(ABC):
 
     # ----- variational Bayes
 
-    def update(self, s: Any, own: Own) -> Any:
+    def update(self, s: Any, moments: TermMoments) -> Any:
         """Optimal variational factor of the hyperparameters."""
         raise NotImplementedError
 
-    def bound(self, s: Any, own: Own) -> float:
+    def bound(self, s: Any, moments: TermMoments) -> float:
         """E log p(theta, hyperparameters) - E log q(hyperparameters), for any state."""
         raise NotImplementedError
 
-    def fixed_point_update(self, s: Any, own: Own, rounds: int = 100, tol: float = 1e-3) -> Any:
+    def fixed_point_update(
+        self, s: Any, moments: TermMoments, rounds: int = 100, tol: float = 1e-3
+    ) -> Any:
         r"""The fixed point of :meth:`update` for fixed numbers of well-determined parameters.
 
         The number :math:`1 - P_j\Sigma_{jj}` for a coefficient (MacKay 1992) is held fixed, so that
         its variance under another prior precision is :math:`\Sigma_{jj}P_j/P'_j`.
         """
         if self.is_blocked or not s:
-            return self.update(s, own)
-        P = self.precisions(s, own.var.size)
-        follow = own.var * P
+            return self.update(s, moments)
+        P = self.precisions(s, moments.var.size)
+        follow = moments.var * P
         for _ in range(rounds):
-            s, old = self.update(s, own), P
-            P = self.precisions(s, own.var.size)
-            own = own._replace(var=follow / P)
+            s, old = self.update(s, moments), P
+            P = self.precisions(s, moments.var.size)
+            moments = moments._replace(var=follow / P)
             if np.allclose(P, old, rtol=tol, atol=0.0):
                 break
         return s
 
     # ----- EM
 
-    def expect(self, s: Any, own: Own) -> Any:
+    def expect(self, s: Any, moments: TermMoments) -> Any:
         """State with new expectations of mixing variables; hyperparameters are fixed."""
         return s
 
-    def mode(self, s: Any, own: Own) -> Any:
+    def mode(self, s: Any, moments: TermMoments) -> Any:
         """State with the conditional maximum of the hyperparameters."""
         raise NotImplementedError
 
-    def log_prob(self, s: Any, own: Own) -> float:
+    def log_prob(self, s: Any, moments: TermMoments) -> float:
         """log p(theta, hyperparameters) at a point."""
         raise NotImplementedError
 
@@ -109,7 +111,7 @@ class Prior(ABC):
         """Draw the hyperparameters given the coefficients."""
         raise NotImplementedError
 
-    def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
+    def stretch(self, s: Any, moments: TermMoments) -> Callable[[float], float]:
         """Log density of ``e^t theta`` and its hyperparameters as a function of t."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..core.distributions import inverse_gaussian, slice_sample, tilted_stable
-from ..core.types import Array, Own
+from ..core.types import Array, TermMoments
 from .base import Prior, check_positive
 
 SMALLEST = 1e-24  # squared coefficient below which the precision stays constant
@@ -68,9 +68,9 @@ class Bridge(Prior):
     --------
     >>> import numpy as np
     >>> from bayesvm.priors import Bridge
-    >>> from bayesvm.core.types import Own
+    >>> from bayesvm.core.types import TermMoments
     >>> prior = Bridge(alpha=1.0, nu=0.5)
-    >>> state = prior.update(prior.init(2), Own(np.array([1.0, 0.1]), np.zeros(2)))
+    >>> state = prior.update(prior.init(2), TermMoments(np.array([1.0, 0.1]), np.zeros(2)))
     >>> prior.precisions(state, 2)
     array([ 2., 20.])
     """
@@ -104,42 +104,43 @@ class Bridge(Prior):
 
     # ----- variational and EM
 
-    def expect(self, s: BridgeState, own: Own) -> BridgeState:
-        return s._replace(relative=np.maximum(own.square, SMALLEST) ** (s.alpha / 2 - 1.0))
+    def expect(self, s: BridgeState, moments: TermMoments) -> BridgeState:
+        return s._replace(relative=np.maximum(moments.square, SMALLEST) ** (s.alpha / 2 - 1.0))
 
-    def update(self, s: BridgeState, own: Own) -> BridgeState:
-        s = self.expect(s, own)
+    def update(self, s: BridgeState, moments: TermMoments) -> BridgeState:
+        s = self.expect(s, moments)
         if self.nu is not None:
             return s
-        size = np.sum(np.maximum(own.square, SMALLEST) ** (s.alpha / 2))
-        return s._replace(rate=float((self.a + own.mean.size / s.alpha) / (self.b + size)))
+        size = np.sum(np.maximum(moments.square, SMALLEST) ** (s.alpha / 2))
+        return s._replace(rate=float((self.a + moments.mean.size / s.alpha) / (self.b + size)))
 
-    def mode(self, s: BridgeState, own: Own) -> BridgeState:
+    def mode(self, s: BridgeState, moments: TermMoments) -> BridgeState:
         """Maximise over the rate: the ECME step of Polson & Scott with the right side inverted."""
         if self.nu is not None:
             return s
-        count = own.mean.size / s.alpha + self.a - 1.0
+        count = moments.mean.size / s.alpha + self.a - 1.0
         if count <= 0:
             raise ValueError(
                 "the mode of the penalty does not exist: give "
                 f"{type(self).__name__}(nu) or a larger a (got a={self.a:g})."
             )
-        size = np.sum(np.maximum(own.square, SMALLEST) ** (s.alpha / 2))
+        size = np.sum(np.maximum(moments.square, SMALLEST) ** (s.alpha / 2))
         return s._replace(rate=float(count / (self.b + size)))
 
-    def bound(self, s: BridgeState, own: Own) -> float:
-        half, size = s.alpha / 2, float(own.square.sum())
+    def bound(self, s: BridgeState, moments: TermMoments) -> float:
+        half, size = s.alpha / 2, float(moments.square.sum())
         if half != 1.0:  # the quadratic bounds that touch at xi, evaluated at E theta^2
             xi_alpha = s.relative ** (half / (half - 1.0))
-            size = float(np.sum(half * s.relative * own.square + (1.0 - half) * xi_alpha))
-        total = self._log_density(s, own.mean.size, size)
+            size = float(np.sum(half * s.relative * moments.square + (1.0 - half) * xi_alpha))
+        total = self._log_density(s, moments.mean.size, size)
         if self.nu is not None:
             return total
-        A = self.a + own.mean.size / s.alpha  # q(vartheta) = Gamma(A, A / s.rate)
+        A = self.a + moments.mean.size / s.alpha  # q(vartheta) = Gamma(A, A / s.rate)
         return float(total + math.log(s.rate) + gammaln(A) + A - A * math.log(A))
 
-    def log_prob(self, s: BridgeState, own: Own) -> float:
-        return self._log_density(s, own.mean.size, float(np.sum(own.square ** (s.alpha / 2))))
+    def log_prob(self, s: BridgeState, moments: TermMoments) -> float:
+        size = float(np.sum(moments.square ** (s.alpha / 2)))
+        return self._log_density(s, moments.mean.size, size)
 
     def _log_density(self, s: BridgeState, p: int, size: float) -> float:
         """Log density of p coefficients with sum |theta|^alpha, and of the rate if learned."""
@@ -194,11 +195,11 @@ class Bridge(Prior):
         out: dict[str, Array] = {"scale": rate ** (-1.0 / alpha)}
         return out | ({"power": alpha} if self.alpha is None else {})
 
-    def stretch(self, s: BridgeState, own: Own) -> Callable[[float], float]:
+    def stretch(self, s: BridgeState, moments: TermMoments) -> Callable[[float], float]:
         alpha, rate = s.alpha, s.rate
         if self.nu is None:
             return lambda t: -self.b * rate * math.exp(-alpha * t) - alpha * self.a * t
-        size, p = rate * float(np.sum(np.abs(own.mean) ** alpha)), own.mean.size
+        size, p = rate * float(np.sum(np.abs(moments.mean) ** alpha)), moments.mean.size
         return lambda t: -size * math.exp(alpha * t) + p * t
 
     def stretched(self, s: BridgeState, t: float) -> BridgeState:

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from ..core.distributions import LOG_2PI
 from ..core.parameters import is_number
-from ..core.types import Array, Own
+from ..core.types import Array, TermMoments
 from .base import Prior, check_positive, is_definite
 
 
@@ -93,7 +93,7 @@ class Fixed(Prior):
         u = theta.reshape(*theta.shape[:-1], -1, self.size)
         return np.sum((u @ self.matrix(())) * u, axis=(-2, -1))
 
-    def update(self, s: Any, own: Own) -> Any:
+    def update(self, s: Any, moments: TermMoments) -> Any:
         return s
 
     mode = update
@@ -107,22 +107,22 @@ class Fixed(Prior):
     def log_weight(self, s: Any, theta: Array) -> Array:
         return -0.5 * self._square(theta)
 
-    def bound(self, s: Any, own: Own) -> float:
+    def bound(self, s: Any, moments: TermMoments) -> float:
         if self.is_blocked:
             r, P = self.size, self.matrix(s)
-            logdet = own.mean.size // r * np.linalg.slogdet(P)[1] - own.mean.size * LOG_2PI
-            spread = 0.0 if own.blocks is None else np.sum(own.blocks * P)
+            logdet = moments.mean.size // r * np.linalg.slogdet(P)[1] - moments.mean.size * LOG_2PI
+            spread = 0.0 if moments.blocks is None else np.sum(moments.blocks * P)
         else:
-            P = self.precisions(s, own.mean.size)
+            P = self.precisions(s, moments.mean.size)
             logdet = np.sum(np.log(P[P > 0]) - LOG_2PI)  # a flat prior has density one
-            return float(0.5 * (logdet - P @ (own.mean**2 + own.var)))
-        return float(0.5 * (logdet - self._square(own.mean) - spread))
+            return float(0.5 * (logdet - P @ (moments.mean**2 + moments.var)))
+        return float(0.5 * (logdet - self._square(moments.mean) - spread))
 
-    def log_prob(self, s: Any, own: Own) -> float:
-        return self.bound(s, Own(own.mean, np.zeros_like(own.mean)))
+    def log_prob(self, s: Any, moments: TermMoments) -> float:
+        return self.bound(s, TermMoments(moments.mean, np.zeros_like(moments.mean)))
 
-    def stretch(self, s: Any, own: Own) -> Callable[[float], float]:
-        square, p = float(self._square(own.mean)), own.mean.size
+    def stretch(self, s: Any, moments: TermMoments) -> Callable[[float], float]:
+        square, p = float(self._square(moments.mean)), moments.mean.size
         return lambda t: -0.5 * math.exp(2 * t) * square + p * t
 
     def stretched(self, s: Any, t: float) -> Any:
@@ -189,9 +189,9 @@ class Ridge(Prior):
     --------
     >>> import numpy as np
     >>> from bayesvm.priors import Ridge
-    >>> from bayesvm.core.types import Own
+    >>> from bayesvm.core.types import TermMoments
     >>> prior = Ridge(a=3, b=2)
-    >>> state = prior.update(prior.init(2), Own(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
+    >>> state = prior.update(prior.init(2), TermMoments(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
     >>> round(1 / state.variance, 6)
     1.333333
     """
@@ -227,16 +227,16 @@ class Ridge(Prior):
 
     # ----- variational Bayes
 
-    def update(self, s: RidgeState, own: Own) -> RidgeState:
+    def update(self, s: RidgeState, moments: TermMoments) -> RidgeState:
         a, b = self._shape_rate(s)
-        square = own.mean @ own.mean + own.var.sum()
-        variance = float((b + 0.5 * square) / (a + 0.5 * own.mean.size))
+        square = moments.mean @ moments.mean + moments.var.sum()
+        variance = float((b + 0.5 * square) / (a + 0.5 * moments.mean.size))
         return self._state(variance)
 
-    def bound(self, s: RidgeState, own: Own) -> float:
-        p, tau, (a, b) = own.mean.size, 1.0 / s.variance, self._shape_rate(s)
+    def bound(self, s: RidgeState, moments: TermMoments) -> float:
+        p, tau, (a, b) = moments.mean.size, 1.0 / s.variance, self._shape_rate(s)
         A = a + 0.5 * p  # q(sigma^2) = IG(A, A s.variance)
-        square = own.mean @ own.mean + own.var.sum()
+        square = moments.mean @ moments.mean + moments.var.sum()
         total = (
             -0.5 * p * LOG_2PI - 0.5 * tau * square - b * tau
             - A * np.log(A * s.variance) + gammaln(A) + A
@@ -248,21 +248,21 @@ class Ridge(Prior):
 
     # ----- EM
 
-    def mode(self, s: RidgeState, own: Own) -> RidgeState:
+    def mode(self, s: RidgeState, moments: TermMoments) -> RidgeState:
         """Maximise over the precision: the ECME step of Polson & Scott with the sign corrected."""
         a, b = self._shape_rate(s)
-        count = a + 0.5 * own.mean.size - 1.0
+        count = a + 0.5 * moments.mean.size - 1.0
         if count <= 0:
             raise ValueError(
                 "the mode of the penalty does not exist: with few columns, inference='em' needs "
                 f"Ridge(a=1) or larger (got a={a:g}), or prior=Fixed(precision)."
             )
-        return self._state((b + 0.5 * float(own.mean @ own.mean)) / count)
+        return self._state((b + 0.5 * float(moments.mean @ moments.mean)) / count)
 
-    def log_prob(self, s: RidgeState, own: Own) -> float:
+    def log_prob(self, s: RidgeState, moments: TermMoments) -> float:
         """Log density of theta and the precision, with xi integrated out."""
-        p, tau = own.mean.size, 1.0 / s.variance
-        total = 0.5 * p * (np.log(tau) - LOG_2PI) - 0.5 * tau * float(own.mean @ own.mean)
+        p, tau = moments.mean.size, 1.0 / s.variance
+        total = 0.5 * p * (np.log(tau) - LOG_2PI) - 0.5 * tau * float(moments.mean @ moments.mean)
         if self.half_cauchy is None:
             prior = self.a * np.log(self.b) - gammaln(self.a)
             return float(total + prior + (self.a - 1.0) * np.log(tau) - self.b * tau)
@@ -285,7 +285,7 @@ class Ridge(Prior):
     def reported(self, hyper: Array) -> dict[str, Array]:
         return {"variance": hyper[..., 0]}
 
-    def stretch(self, s: RidgeState, own: Own) -> Callable[[float], float]:
+    def stretch(self, s: RidgeState, moments: TermMoments) -> Callable[[float], float]:
         a, b = self._shape_rate(s)
         return lambda t: -b * math.exp(-2 * t) / s.variance - 2 * a * t
 

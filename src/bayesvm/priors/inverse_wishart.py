@@ -13,7 +13,7 @@ from scipy.special import multigammaln
 from scipy.stats import invwishart
 
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Own
+from ..core.types import Array, TermMoments
 from .base import Prior, is_definite
 
 
@@ -48,10 +48,10 @@ class InverseWishart(Prior):
     --------
     >>> import numpy as np
     >>> from bayesvm.priors import InverseWishart
-    >>> from bayesvm.core.types import Own
+    >>> from bayesvm.core.types import TermMoments
     >>> prior = InverseWishart(2)
     >>> u, still = np.array([1.0, 0.5, -1.0, 0.5]), np.zeros((2, 2, 2))
-    >>> prior.update(prior.init(4), Own(u, np.zeros(4), still)).covariance
+    >>> prior.update(prior.init(4), TermMoments(u, np.zeros(4), still)).covariance
     array([[0.6, 0. ],
            [0. , 0.3]])
     """
@@ -106,21 +106,21 @@ class InverseWishart(Prior):
         """The diagonal of :meth:`matrix`."""
         return np.tile(np.diag(self.matrix(s)), p // self.size)
 
-    def _square(self, own: Own) -> Array:
+    def _square(self, moments: TermMoments) -> Array:
         """Sum over groups of E[u u'], ``(r, r)``."""
-        u = own.mean.reshape(-1, self.size)
-        return u.T @ u + (0.0 if own.blocks is None else own.blocks.sum(axis=0))
+        u = moments.mean.reshape(-1, self.size)
+        return u.T @ u + (0.0 if moments.blocks is None else moments.blocks.sum(axis=0))
 
-    def _groups(self, own: Own) -> int:
-        return own.mean.size // self.size
+    def _groups(self, moments: TermMoments) -> int:
+        return moments.mean.size // self.size
 
-    def update(self, s: WishartState, own: Own) -> WishartState:
-        return WishartState((self.Psi + self._square(own)) / (self.nu + self._groups(own)))
+    def update(self, s: WishartState, moments: TermMoments) -> WishartState:
+        return WishartState((self.Psi + self._square(moments)) / (self.nu + self._groups(moments)))
 
-    def bound(self, s: WishartState, own: Own) -> float:
-        r, G, nu = self.size, self._groups(own), self.nu
+    def bound(self, s: WishartState, moments: TermMoments) -> float:
+        r, G, nu = self.size, self._groups(moments), self.nu
         after = (nu + G) * s.covariance  # scale matrix of the factor
-        gap = np.trace(self.matrix(s) @ (self.Psi + self._square(own) - after))
+        gap = np.trace(self.matrix(s) @ (self.Psi + self._square(moments) - after))
         return float(
             -0.5 * G * r * np.log(np.pi)
             + 0.5 * nu * _logdet(self.Psi) - multigammaln(0.5 * nu, r)
@@ -128,21 +128,21 @@ class InverseWishart(Prior):
             - 0.5 * gap
         )  # fmt: skip
 
-    def mode(self, s: WishartState, own: Own) -> WishartState:
+    def mode(self, s: WishartState, moments: TermMoments) -> WishartState:
         """Maximise over the precision matrix."""
-        count = self.nu + self._groups(own) - self.size - 1.0
+        count = self.nu + self._groups(moments) - self.size - 1.0
         if count <= 0:
             raise ValueError(
                 "the mode of the groups' covariance does not exist: with few groups, "
                 f"inference='em' needs InverseWishart(freedom={self.size + 2}) or larger."
             )
-        u = own.mean.reshape(-1, self.size)
+        u = moments.mean.reshape(-1, self.size)
         return WishartState((self.Psi + u.T @ u) / count)
 
-    def log_prob(self, s: WishartState, own: Own) -> float:
+    def log_prob(self, s: WishartState, moments: TermMoments) -> float:
         """Log density of the effects and of the precision matrix."""
-        r, G, nu, Lambda = self.size, self._groups(own), self.nu, self.matrix(s)
-        u = own.mean.reshape(-1, r)
+        r, G, nu, Lambda = self.size, self._groups(moments), self.nu, self.matrix(s)
+        u = moments.mean.reshape(-1, r)
         fit = 0.5 * G * (_logdet(Lambda) - r * LOG_2PI) - 0.5 * np.sum((u @ Lambda) * u)
         prior = (
             0.5 * nu * _logdet(self.Psi) - multigammaln(0.5 * nu, r) - 0.5 * nu * r * math.log(2)
@@ -155,7 +155,7 @@ class InverseWishart(Prior):
         law = invwishart(self.nu + u.shape[0], self.Psi + u.T @ u)
         return WishartState(np.reshape(law.rvs(random_state=rng), self.Psi.shape))
 
-    def stretch(self, s: WishartState, own: Own) -> Callable[[float], float]:
+    def stretch(self, s: WishartState, moments: TermMoments) -> Callable[[float], float]:
         pull, power = 0.5 * float(np.trace(self.Psi @ self.matrix(s))), self.size * self.nu
         return lambda t: -pull * math.exp(-2 * t) - power * t
 

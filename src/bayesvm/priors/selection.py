@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, gammaln, logit
 
 from ..core.distributions import LOG_2PI, inverse_gaussian
-from ..core.types import Array, Own
+from ..core.types import Array, TermMoments
 from ..linalg.spike_slab import OPEN
 from .base import Prior, check_positive
 
@@ -117,25 +117,26 @@ class Selection(Prior):
     def precisions(self, s: SelectionState, p: int) -> Array:
         return np.full(p, s.mixing / s.variance)
 
-    def update(self, s: SelectionState, own: Own) -> SelectionState:
+    def update(self, s: SelectionState, moments: TermMoments) -> SelectionState:
         if self.nu is not None:
             return s
-        rate = self.b + 0.5 * np.sum(s.mixing * own.square)
-        return s._replace(variance=float(rate / (self.a + 0.5 * own.mean.size)))
+        rate = self.b + 0.5 * np.sum(s.mixing * moments.square)
+        return s._replace(variance=float(rate / (self.a + 0.5 * moments.mean.size)))
 
     def fixed_point_update(
-        self, s: SelectionState, own: Own, rounds: int = 100, tol: float = 1e-3
+        self, s: SelectionState, moments: TermMoments, rounds: int = 100, tol: float = 1e-3
     ) -> SelectionState:
         """In closed form: excluded columns do not contribute to the scale."""
         if self.nu is not None:
             return s
-        free = own.mean.size - np.sum(s.mixing * own.var) / s.variance  # well-determined parameters
-        rate = self.b + 0.5 * np.sum(s.mixing * own.mean**2)
+        # number of well-determined parameters
+        free = moments.mean.size - np.sum(s.mixing * moments.var) / s.variance
+        rate = self.b + 0.5 * np.sum(s.mixing * moments.mean**2)
         return s._replace(variance=float(rate / (self.a + 0.5 * max(free, 0.0))))
 
-    def bound(self, s: SelectionState, own: Own) -> float:
-        p, tau = own.mean.size, 1.0 / s.variance
-        square = np.sum(s.mixing * own.square)
+    def bound(self, s: SelectionState, moments: TermMoments) -> float:
+        p, tau = moments.mean.size, 1.0 / s.variance
+        square = np.sum(s.mixing * moments.square)
         odds = self.odds(s, p)
         # minus the KL divergence of the inclusion probabilities from their prior
         softplus = np.logaddexp(0.0, s.eta) - np.logaddexp(0.0, odds)
@@ -147,10 +148,11 @@ class Selection(Prior):
         prior = self.a * math.log(self.b) - gammaln(self.a) - self.b * tau
         return float(total + prior - A * math.log(A * s.variance) + gammaln(A) + A)
 
-    def stretch(self, s: SelectionState, own: Own) -> Callable[[float], float]:
+    def stretch(self, s: SelectionState, moments: TermMoments) -> Callable[[float], float]:
         if self.nu is None:
             return lambda t: -self.b * math.exp(-2 * t) / s.variance - 2 * self.a * t
-        square, size = float(own.mean @ own.mean) / s.variance, int(np.count_nonzero(own.mean))
+        square = float(moments.mean @ moments.mean) / s.variance
+        size = int(np.count_nonzero(moments.mean))
         return lambda t: -0.5 * math.exp(2 * t) * square + size * t
 
     def stretched(self, s: SelectionState, t: float) -> SelectionState:
@@ -300,13 +302,13 @@ class LaplaceZero(Selection):
     def init(self, p: int) -> SelectionState:
         return super().init(p)._replace(mixing=np.ones(p))
 
-    def update(self, s: SelectionState, own: Own) -> SelectionState:
-        mixing = np.sqrt(s.variance / np.maximum(own.square, 1e-30))
-        return super().update(s._replace(mixing=mixing), own)
+    def update(self, s: SelectionState, moments: TermMoments) -> SelectionState:
+        mixing = np.sqrt(s.variance / np.maximum(moments.square, 1e-30))
+        return super().update(s._replace(mixing=mixing), moments)
 
-    def bound(self, s: SelectionState, own: Own) -> float:
+    def bound(self, s: SelectionState, moments: TermMoments) -> float:
         mixing = np.sum(0.5 * LOG_2PI - math.log(2.0) - 0.5 / s.mixing)
-        return super().bound(s, own) + float(mixing)
+        return super().bound(s, moments) + float(mixing)
 
     def draw(self, s: SelectionState, theta: Array, rng: np.random.Generator) -> SelectionState:
         """Draw the mixing variables, then the scale."""
