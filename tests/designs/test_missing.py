@@ -8,13 +8,13 @@ from scipy import stats
 from tests.incomplete import missing_problem, with_holes
 from tests.problems import frozen
 
-from bayesvm.core.types import Cells, Coef, Contribution, Hidden, Rows
+from bayesvm.core.types import Cells, Coef, Contribution, Rows, TermCells
 from bayesvm.data import Blocks, Serial
 from bayesvm.designs import Factors, Unstructured, fit_columns
 from bayesvm.designs.imputation import FactorCovariance, RowSums, Wishart
 from bayesvm.inference import VB
 from bayesvm.inference.latent import predict_rows, start_latents
-from bayesvm.inference.problem import Latent, filled, gather, hidden, latent_variance
+from bayesvm.inference.problem import TermLatents, cells_of_block, filled, gather, latent_variance
 from bayesvm.linalg.covariances import (
     FullCovariance,
     Point,
@@ -39,7 +39,7 @@ def rows_with_cells(n=9, K=5, where=slice(1, 5)):
             two,
         ),
     )
-    rows = filled(Rows(frozen(C)), (Hidden(where, cells),))
+    rows = filled(Rows(frozen(C)), (TermCells(where, cells),))
     V = np.zeros((n, K, K))
     for part in cells:
         for i, columns, mean, cov in zip(*part, strict=True):
@@ -82,10 +82,10 @@ def test_cells_of_any_rows():
     np.testing.assert_allclose(
         latent_variance(few, coef), latent_variance(whole, coef)[some], rtol=1e-6, atol=1e-9
     )
-    (h,) = hidden(bound.model, bound.latents, slice(5, 9))
+    (h,) = cells_of_block(bound.model, bound.latents, slice(5, 9))
     found = {int(r) + 5 for cells in h.cells for r in cells.rows}
     assert found == {i for i in range(5, 9) if np.isnan(X[i]).any()}
-    assert isinstance(latents[1], Latent)
+    assert isinstance(latents[1], TermLatents)
     assert latents[0] is None
 
 

@@ -59,7 +59,7 @@ class Cells(NamedTuple):
         return Cells(self.rows[part] - first, self.columns[part], self.mean[part], cov)
 
 
-class Hidden(NamedTuple):
+class TermCells(NamedTuple):
     """Latent entries in the columns ``where`` of a model, which belong to one design."""
 
     where: slice
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
 
     C: Columns
     extra: Array | float = 0.0
-    V: tuple[Hidden, ...] = ()
+    V: tuple[TermCells, ...] = ()
 
 
 class Block(NamedTuple):

@@ -25,7 +25,7 @@ from ..inference import SVI, Gibbs
 from ..inference.draws import PAIRS, Pair
 from ..inference.latent import fit_params
 from ..inference.model import Model
-from ..inference.problem import Latent, Problem
+from ..inference.problem import Problem, TermLatents
 from ..inference.progress import Progress
 from ..inspection.arviz import Draws
 from ..inspection.cells import Imputed, impute, imputed
@@ -416,7 +416,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
         total = Serial().sum(
             lambda b, copies: design.sums(b.X, design.columns(b.X), copies, ()), blocks, copies
         )
-        latent = Latent(fit_params(design, total), (), total, total)
+        latent = TermLatents(fit_params(design, total), (), total, total)
         machines = []
         for machine in fit.machines:
             terms = tuple(

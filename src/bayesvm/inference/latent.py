@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.distributions import LOG_2PI
-from ..core.types import Array, Block, Cells, Coef, Hidden, Rows
+from ..core.types import Array, Block, Cells, Coef, Rows, TermCells
 from ..linalg.columns import plain
 from ..linalg.forms import corners
 from .model import Latents, Model
-from .problem import Latent, Problem, filled, hidden, moments, second_moment
+from .problem import Problem, TermLatents, cells_of_block, filled, moments, second_moment
 from .progress import stream
 
 Entries = tuple[Cells, ...]
@@ -45,7 +45,7 @@ class LatentRows(NamedTuple):
     c: Array
     unit: Array
     rows: Rows
-    hidden: tuple[Hidden, ...]  # one for each term with latent entries
+    terms: tuple[TermCells, ...]  # one for each term with latent entries
 
     @property
     def removed(self) -> Array:
@@ -55,16 +55,16 @@ class LatentRows(NamedTuple):
 
 def latent_rows(problem: Problem, b: Block) -> LatentRows:
     """The rows of a block with latent entries, which are replaced by their means."""
-    held = hidden(problem.model, problem.latents, b.at)
-    some = rows_with_entries(part for h in held for part in h.cells)
-    near = tuple(
-        Hidden(where, tuple(x._replace(rows=np.searchsorted(some, x.rows)) for x in cells))
-        for where, cells in held
+    terms = cells_of_block(problem.model, problem.latents, b.at)
+    chosen = rows_with_entries(part for h in terms for part in h.cells)
+    shifted = tuple(
+        TermCells(where, tuple(x._replace(rows=np.searchsorted(chosen, x.rows)) for x in cells))
+        for where, cells in terms
     )
-    X, at = b.X[some], b.at.start + some
+    X, at = b.X[chosen], b.at.start + chosen
     unit = np.broadcast_to(problem.unit, problem.y.shape)[at]
-    rows = filled(problem.model.rows(X), near)
-    return LatentRows(at, X, problem.y[at], problem.c[at], unit, rows, near)
+    rows = filled(problem.model.rows(X), shifted)
+    return LatentRows(at, X, problem.y[at], problem.c[at], unit, rows, shifted)
 
 
 def rows_with_entries(cells: Iterable[Cells]) -> Array:
@@ -97,11 +97,11 @@ def start_latents(problem: Problem) -> Latents:
             for (_, design, where), cells in zip(model.latent_terms, found, strict=True)
         ]
 
-    out: list[Latent | None] = [None] * len(model.terms)
+    out: list[TermLatents | None] = [None] * len(model.terms)
     blocks = list(problem.engine.collect(visit, problem.blocks, problem.copies))
     for (k, _, _), parts in zip(model.latent_terms, zip(*blocks, strict=True), strict=True):
         cells, known = zip(*parts, strict=True)
-        out[k] = Latent(None, joined(cells), reduce(add, known), None)
+        out[k] = TermLatents(None, joined(cells), reduce(add, known), None)
     problem = replace(problem, latents=tuple(out))
     return _collected(problem, lambda design, x: design.begin(x.sums))
 
@@ -134,7 +134,7 @@ def update_latents(
             local = likelihood.expected(part.y, m, v).times(part.unit)
         else:
             local = likelihood.draw(part.y, m, part.unit, own)
-        for (design, where, K, params), h in zip(terms, part.hidden, strict=True):
+        for (design, where, K, params), h in zip(terms, part.terms, strict=True):
             # gradient in the columns at their current values
             g = local.g + local.w * (m - C @ new.mean)
             push = np.outer(g, new.mean[where]) - local.w[:, None] * new.cov.cross(C, where)
@@ -149,7 +149,7 @@ def update_latents(
             out.append(tuple(cells))
         return out
 
-    def learn(design: Any, x: Latent) -> Any:
+    def learn(design: Any, x: TermLatents) -> Any:
         if rng is None:
             return design.update(x.params, x.sums)
         return design.draw(x.params, x.sums, rng)
@@ -182,7 +182,7 @@ def sum_latents(problem: Problem, latents: Latents) -> Latents:
 
 def _collected(
     problem: Problem,
-    learn: Callable[[Any, Latent], Any],
+    learn: Callable[[Any, TermLatents], Any],
     move: Callable[[int, LatentRows], list[Entries]] | None = None,
 ) -> Latents:
     """Entries updated in each block by a function, their sums, and parameters given the sums."""
@@ -190,7 +190,7 @@ def _collected(
 
     def visit(b: Block) -> list[tuple[Entries, Any, float]]:
         part = latent_rows(problem, b)
-        found = [h.cells for h in part.hidden] if move is None else move(b.number, part)
+        found = [h.cells for h in part.terms] if move is None else move(b.number, part)
         C = plain(part.rows.C)
         copies = part.c / part.unit
         return [
@@ -291,8 +291,8 @@ def predict_rows(model: Model, X: Any, params: tuple[Any, ...]) -> Rows:
     rows, found = model.rows(X), []
     for k, design, where in model.latent_terms:
         if params[k] is not None:
-            guess = Hidden(where, design.cells(X, plain(rows.C)[:, where]))
+            guess = TermCells(where, design.cells(X, plain(rows.C)[:, where]))
             C = plain(filled(rows, (guess,)).C)[:, where]
             cells = [conditional(x, *design.pull(params[k], X, C, x)) for x in guess.cells]
-            found.append(Hidden(where, tuple(cells)))
+            found.append(TermCells(where, tuple(cells)))
     return filled(rows, tuple(found)) if found else rows

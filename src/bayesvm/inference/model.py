@@ -20,7 +20,7 @@ from ..linalg.covariances import Point
 from ..priors import Prior, Ridge
 
 States = tuple[Any, ...]
-Latents = tuple[Any, ...]  # a Latent for each term with latent entries, None for the others
+Latents = tuple[Any, ...]  # TermLatents for each term with latent entries, None for the others
 
 
 class State(NamedTuple):

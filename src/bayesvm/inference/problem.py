@@ -35,9 +35,9 @@ from ..core.types import (
     Columns,
     Contribution,
     Covariance,
-    Hidden,
     Rows,
     Stats,
+    TermCells,
 )
 from ..data import Blocks, DaskBlocks, Serial, balanced_rows, block_rows
 from ..likelihoods import Likelihood
@@ -47,7 +47,7 @@ from .model import Latents, Model
 from .progress import stream
 
 
-class Latent(NamedTuple):
+class TermLatents(NamedTuple):
     """Latent entries of one design."""
 
     params: Any  # parameters of the distribution of the entries
@@ -56,7 +56,7 @@ class Latent(NamedTuple):
     sums: Any  # sums over all rows
     entropy: float = 0.0  # entropy of the entries
 
-    def take(self, rows: Array) -> Latent:
+    def take(self, rows: Array) -> TermLatents:
         """Entries of selected rows in ascending order; sums are still over all rows."""
         parts = []
         for cells in self.cells:
@@ -313,7 +313,7 @@ class Problem:
 def rows_of(model: Model, latents: Latents, block: Block) -> Rows:
     """Columns of a block, stored or computed, with latent entries at their means."""
     rows = model.rows(block.X) if block.rows is None else block.rows
-    return filled(rows, hidden(model, latents, block.at)) if latents else rows
+    return filled(rows, cells_of_block(model, latents, block.at)) if latents else rows
 
 
 def product(C: Columns, x: Array) -> Array:
@@ -358,23 +358,23 @@ def gather(rows: Rows, local: Contribution, form: str | None, mean: Array | None
 # Latent entries of a block
 
 
-def hidden(model: Model, latents: Latents, at: slice) -> tuple[Hidden, ...]:
+def cells_of_block(model: Model, latents: Latents, at: slice) -> tuple[TermCells, ...]:
     """Latent entries of consecutive rows, term by term."""
     out = []
     for k, _, where in model.latent_terms:
         parts = [cells.between(at.start, at.stop) for cells in latents[k].cells]
-        out.append(Hidden(where, tuple(part for part in parts if part.rows.size)))
+        out.append(TermCells(where, tuple(part for part in parts if part.rows.size)))
     return tuple(out)
 
 
-def filled(rows: Rows, hidden: tuple[Hidden, ...]) -> Rows:
+def filled(rows: Rows, terms: tuple[TermCells, ...]) -> Rows:
     """Rows with the means of latent entries in their columns, and their covariances in ``V``."""
     copy = plain(rows.C).copy()
     C = copy if isinstance(rows.C, np.ndarray) else replace(rows.C, A=copy)
-    for where, cells in hidden:
+    for where, cells in terms:
         for part in cells:
             copy[part.rows[:, None], where.start + part.columns] = part.mean
-    V = tuple(h for h in hidden if any(part.cov is not None for part in h.cells))
+    V = tuple(h for h in terms if any(part.cov is not None for part in h.cells))
     return Rows(C, rows.extra, V)
 
 
