@@ -251,8 +251,7 @@ def even_parts(order: Array, size: int) -> list[Array]:
     Every minibatch is scaled up to all rows.  A small last minibatch would give each of its rows a
     large weight, and its noise would remain at the end of an epoch.
     """
-    parts = max(-(-order.size // size), 1)
-    return np.split(order, np.arange(1, parts) * order.size // parts)
+    return np.array_split(order, max(-(-order.size // size), 1))
 
 
 def balanced_rows(y: Any, most: int, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -12,7 +12,6 @@ from scipy import sparse
 from ..core import arrays
 from ..core.arrays import kind_of
 from ..core.precision import Blocked, flat
-from ..core.tree import leaves
 from ..data import Dask, Gpu, Serial, Threads, block_rows, cut, sparse_rows
 from ..data.labels import Training
 from ..data.sources import DaskRows
@@ -238,7 +237,7 @@ def content(problem: Problem, y: Any, starts: Sequence[State | None]) -> Iterato
     yield arrays.to_numpy(y)
     yield [(term.name, term.design, term.prior) for term in problem.model.terms]
     yield problem.form
-    yield [[] if state is None else [*leaves(state)] for state in starts]
+    yield list(starts)
 
 
 def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State | None]:
