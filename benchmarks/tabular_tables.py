@@ -306,7 +306,7 @@ STYLES = {
     "peers of the same run": ("#4c6f91", "s", 5),
     "published": ("#8a8a8a", "o", 5),
 }
-LEFT = ("random_forest", "xgboost")  # names that would lie on one another
+LEFT = ("BayesianSVC()", "random_forest", "xgboost")  # names that would lie on one another
 LOW = ("xgboost", "lgbm_linear", "hgb")
 
 
@@ -345,7 +345,7 @@ def draw(
         ax.annotate(
             name,
             (spent, score),
-            (-6 if left else 6, -9 if low else 3),
+            (-6 if left else 6, -9 if low else 4),
             textcoords="offset points",
             ha="right" if left else "left",
             fontsize=8,
