@@ -20,6 +20,7 @@ from bayesvm.predictive.robust_covariance import (
     squared_scores,
     variance_factor_of,
 )
+from bayesvm.priors import Fixed
 
 
 def simulated(n, p, seed, share=0.0):
@@ -163,6 +164,17 @@ def test_pseudo_likelihoods_are_never_narrower():
     )
     assert np.all(robust >= model)
     assert robust[0] > 1.2 * model[0]
+
+
+def test_weak_effects_are_covered_with_a_nearly_flat_prior():
+    b, held = np.array([0.5, -0.3]), []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((300, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
+        y = rng.random(300) < expit(X @ b)
+        lower, upper = BayesianLinearSVC(Fixed(1e-4)).fit(X, y).coef_interval()
+        held.append((lower[0] < b) & (b < upper[0]))
+    assert np.mean(held) > 0.83
 
 
 def test_separated_rows_do_not_say_how_large_coefficients_are():
