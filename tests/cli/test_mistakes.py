@@ -144,7 +144,6 @@ def test_warnings_are_one_line_and_once(table, monkeypatch):
             "cannot be read as .csv",
         ),
         ("t.json", b'{"age": [1', "cannot be read as .json"),
-        ("t.json", b'"text"', "neither a list of records nor columns by name"),
         ("t.json", b'{"columns": ["a", "label"], "data": [[1, 2]]}', "neither a list of records"),
         (
             "t.csv",

@@ -155,7 +155,6 @@ def test_what_is_odd_about_predicted_rows(messy, tmp_path):
         ((0.5, 0.49), "The linear.* which is less than 3 % better"),
         ((0.5, 0.52), r"The linear.* against 0.520 of the kernel classifier \("),
         ((0.5, 0.4), "The kernel classifier is used"),
-        ((0.5, np.inf), "The linear classifier is used"),
     ],
 )
 def test_why_a_machine_is_used(losses, why):

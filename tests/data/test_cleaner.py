@@ -110,14 +110,16 @@ def test_numbers_that_name_rows_and_numbers_that_do_not():
     assert list(TableCleaner(drop=["x", "age"]).fit(table).columns_) == ["population"]
 
 
-def test_dates_in_several_formats_are_told():
+def test_several_formats_and_units_are_told():
     days = pd.date_range("2020-01-01", periods=100)
     cells = [*days[:50].strftime("%Y-%m-%d"), *days[50:].strftime("%d/%m/%Y")]
     rng = np.random.default_rng(0)
     addresses = [f"192.168.{k % 7}.1" for k in range(100)]  # are no dates
     table = pd.DataFrame({"day": cells, "host": addresses, "x": rng.standard_normal(100)})
-    (found,) = TableCleaner().fit(table).findings_
+    table["load"] = [f"{k} kg" if k % 3 else f"{k}000 g" for k in range(70)] + ["5 kg"] * 30
+    found, unit = TableCleaner().fit(table).findings_
     assert found[:2] == ("day", "dates in several formats, such as '2020-01-01', '2020-01-02'")
+    assert unit.problem.startswith("numbers in several units, such as '0")
     assert ("day", "date") not in kinds(TableCleaner(categorical=["day"]).fit(table))
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.types import Array
 from .cleaning_columns import (
+    NUMBER,
     OTHER,
     Date,
     Finding,
@@ -397,6 +398,10 @@ def _learn_levels(
         if k <= most:
             problem, kind = f"{rare} level{'s' * (rare > 1)} of fewer than {least} rows", "rare"
         action = f"pooled as {OTHER!r}, {rows} row{'s' * (rows > 1)}; {len(frequent)} kept"
+        matches = [NUMBER.fullmatch(text) for text in texts]
+        if k > most and all(matches) and len({match["unit"] for match in matches if match}) > 1:
+            problem = f"numbers in several units, such as {examples(texts)}"
+            action += "; write them in one unit"
         found.append(Finding(name, problem, action, kind))
     return Levels(tuple(frequent)), found
 
