@@ -89,7 +89,7 @@ def spike_slab(
         prior = SpikeSlab(expected_size=TRUE, nu=nu)
         scheme = Gibbs(draws=draws, burn_in=burn_in, chains=2)
         model = BayesianLinearSVC(prior, scheme, likelihood, random_state=seed).fit(X, y)
-        return model.inclusion_proba_, {"r_hat": model.machines_[0].change}
+        return model.inclusion_proba_, {"r_hat": model.machines_[0].ascent.change}
 
     return score
 

@@ -47,7 +47,7 @@ plt.show()
 # One chain was started with no column and one with all.  The near copies x0 and x1 alternate: while
 # one is in, the other is mostly zero.  The dashed line is the joint mode under a Laplace prior.
 
-print(f"largest R-hat of an inclusion indicator: {gibbs.machines_[0].change:.3f}")
+print(f"largest R-hat of an inclusion indicator: {gibbs.machines_[0].ascent.change:.3f}")
 ecme = BayesianLinearSVC(Lasso(), EM(learn="mode"), "logistic").fit(X, y)
 columns = [0, 1, 5]
 chosen = {"feature": [f"x{j}" for j in columns]}

@@ -183,7 +183,9 @@ def test_a_finished_file_gives_back_the_finished_fit(name, tmp_path):
     np.testing.assert_allclose(
         again.predict_proba(rows), first.predict_proba(rows), rtol=1e-6, atol=1e-9
     )
-    assert again.machines_[0].bound == pytest.approx(first.machines_[0].bound, rel=1e-9)
+    assert again.machines_[0].ascent.bound == pytest.approx(
+        first.machines_[0].ascent.bound, rel=1e-9
+    )
     assert again.n_iter_ == first.n_iter_
 
 

@@ -127,7 +127,7 @@ def test_one_chunk_with_a_flat_start_is_the_posterior_of_the_prior(covariance):
     )
     np.testing.assert_allclose(run.state.coef.mean, machine.posterior.mean, atol=1e-4)
     np.testing.assert_allclose(run.state.coef.cov.diag(), machine.posterior.variance(), rtol=1e-4)
-    assert run.bound == pytest.approx(machine.bound, rel=1e-7)
+    assert run.bound == pytest.approx(machine.ascent.bound, rel=1e-7)
 
 
 @pytest.mark.parametrize("options", [{}, {"likelihood": "hinge"}, {"prior": "ridge"}], ids=str)

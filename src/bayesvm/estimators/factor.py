@@ -581,8 +581,9 @@ def learn_table(
     machines = fit.machines
     if settings.is_drawn:  # compare chains by their fit: factors can rotate without changing it
         worst = [float(r_hat(m.draws.log_prob[:, :, None])[0]) for m in machines if m.draws]
-        pairs = zip(machines, worst, strict=True)
-        machines = [replace(m, converged=chains_agree(r), change=r) for m, r in pairs]
+        for k, r in enumerate(worst):
+            ascent = replace(machines[k].ascent, converged=chains_agree(r), change=r)
+            machines[k] = replace(machines[k], ascent=ascent)
     return Learned(machines, [LinearFit(machine) for machine in machines], columns, moments)
 
 

@@ -30,6 +30,7 @@ from ..gp.models import (
 from ..gp.posterior import ExactProcess, InducingProcess, Process
 from ..gp.sites import Distinct, TrainingData, extent_of, fit_sites, merge
 from ..inference import EM, SVI, VB, Gibbs
+from ..inference.em import Mode
 from ..inference.model import Model
 from ..inference.problem import Problem
 from ..inference.progress import Monitor, Run, Watch, silent
@@ -298,9 +299,9 @@ def _fit_columns(
     assert moments is not None
     support = []
     for machine, y in zip(fit.machines, labels.Y.T, strict=True):
-        weights = machine.dual
-        if weights is not None and weights.size == n:  # only the hinge has one dual for each row
-            support.append(weights > 1e-8 * labels.c)
+        mode = machine.ascent
+        if isinstance(mode, Mode) and mode.dual.size == n:  # the hinge has a dual for each row
+            support.append(mode.dual > 1e-8 * labels.c)
         else:
             m, v = machine.posterior.moments(rows.C)
             sd = np.sqrt(np.maximum(v + rows.extra, np.finfo(float).tiny))

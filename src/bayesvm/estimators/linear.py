@@ -23,6 +23,7 @@ from ..designs import Intercept, fit_columns
 from ..designs.missing import incomplete
 from ..inference import SVI, Gibbs
 from ..inference.draws import PAIRS, Pair
+from ..inference.em import Mode
 from ..inference.latent import fit_params
 from ..inference.model import Model
 from ..inference.problem import Problem, TermLatents
@@ -174,7 +175,8 @@ class LinearReports:
         return self._certified("gap")
 
     def _certified(self, name: str) -> float:
-        found = [m.certificate for m in self._fitted().machines if m.certificate is not None]
+        modes = [m.ascent for m in self._fitted().machines if isinstance(m.ascent, Mode)]
+        found = [mode.certificate for mode in modes if mode.certificate is not None]
         if not found:
             raise AttributeError("only inference='em' with a hinge loss has a certificate.")
         return max(float(getattr(certificate, name)) for certificate in found)
@@ -429,8 +431,8 @@ class LinearClassifier(LinearReports, BayesianClassifier):
                 params = tuple(each and each.params for each in latents)
                 post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
             model = replace(machine.model, terms=terms)
-            state = machine.state._replace(latents=latents)
-            machines.append(replace(machine, model=model, posterior=post, state=state))
+            ascent = replace(machine.ascent, state=machine.state._replace(latents=latents))
+            machines.append(replace(machine, model=model, posterior=post, ascent=ascent))
         return replace(fit, machines=machines)
 
     def impute(self, X: Any) -> tuple[Array, Array]:

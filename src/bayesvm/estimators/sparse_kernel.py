@@ -19,7 +19,7 @@ from ..data.labels import Training
 from ..designs import Basis, Chosen, Intercept, Standardised, fit_columns
 from ..gp.sites import Distinct, extent_of, merge
 from ..inference.model import Model, State
-from ..inference.progress import Progress, stream
+from ..inference.progress import Ascent, Progress, stream
 from ..inspection.arviz import Draws
 from ..inspection.tables import gaussian_table, pandas_for
 from ..kernels import Kernel, Scaled, with_columns, with_groups
@@ -208,9 +208,8 @@ class VectorClassifier(BayesianClassifier):
             if link is None:
                 link = ProbitLink() if held_out is None else CalibratedLink.fit(*held_out)
             ended = (sparse.value, sparse.path, sparse.n_iter, sparse.converged, sparse.change)
-            machines.append(
-                BinaryModel(model, GaussianPosterior(coef), State(coef, ()), link, *ended)
-            )
+            ascent = Ascent(State(coef, ()), *ended)
+            machines.append(BinaryModel(model, GaussianPosterior(coef), ascent, link))
         fit = Fit(
             machines, training.classes, training.masses, training.chosen, stopped, self._maximised
         )

@@ -27,7 +27,7 @@ from ..inference import VB
 from ..inference.cavi import bound_of
 from ..inference.model import Model, State
 from ..inference.problem import Problem
-from ..inference.progress import Progress, Run
+from ..inference.progress import Ascent, Progress, Run
 from ..inference.streaming import update_posterior
 from ..linalg.covariances import DiagonalCovariance, RootCovariance
 from ..predictive.fitted import BinaryModel, Fit
@@ -167,7 +167,7 @@ def learn(
         machines.append(machine)
         left_out.append(loo)
         now = stream.calls + 1
-        run(Progress("stream", now, now, machine.bound, machine.change))
+        run(Progress("stream", now, now, machine.ascent.bound, machine.ascent.change))
 
     result = Fit(machines, fit.classes, seen, stopped=run.stopped)
     if seen.sum() < stream.fitted + min(stream.fitted, buffer) or np.any(share[seen > 0] == 0):
@@ -216,7 +216,7 @@ def updated(
 ) -> BinaryModel:
     """A binary model after new rows, with its posterior as their prior."""
     post: Any = machine.posterior
-    bound = machine.bound if isinstance(post, GaussianPosterior) else np.nan
+    bound = machine.ascent.bound if isinstance(post, GaussianPosterior) else np.nan
     if isinstance(post, PointPosterior):
         prior = Coef(post.mean, post.curvature)
     elif isinstance(post, DrawsPosterior):
@@ -227,8 +227,8 @@ def updated(
     problem = problem.with_likelihood(scheme.seen(problem.model.likelihood))
     run = update_posterior(problem, prior, scheme, rng)
     state, path = State(run.state.coef, machine.state.priors), [bound + x for x in run.path]
-    end = (bound + run.bound, path, run.n_iter, run.converged, run.change)
-    return BinaryModel(problem.model, GaussianPosterior(state.coef), state, machine.link, *end)
+    run = replace(run, state=state, bound=bound + run.bound, path=path)
+    return BinaryModel(problem.model, GaussianPosterior(state.coef), run, machine.link)
 
 
 def unmet(problem: Problem) -> BinaryModel:
@@ -237,10 +237,8 @@ def unmet(problem: Problem) -> BinaryModel:
     P: Any = model.precision(model.init())
     cov = DiagonalCovariance(1.0 / np.maximum(P, 1e-8))  # the precision of a flat prior is zero
     state = State(Coef(np.zeros(model.width), cov), model.init())
-    bound = bound_of(problem, state)
-    return BinaryModel(
-        model, GaussianPosterior(state.coef), state, ProbitLink(), bound, [], 0, True
-    )
+    ascent = Ascent(state, bound_of(problem, state), converged=True)
+    return BinaryModel(model, GaussianPosterior(state.coef), ascent, ProbitLink())
 
 
 def variational(scheme: Any, bound: str = "auto") -> VB:

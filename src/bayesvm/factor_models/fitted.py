@@ -18,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 
 from ..core.types import Array, Design, Rows
+from ..inference.progress import Ascent
 from ..predictive.fitted import BinaryModel
 from ..predictive.links import Link
 from .kernel import KernelDraw, KernelFactors, KernelState, ScoreFunction
@@ -325,11 +326,7 @@ class KernelMachine:
     fitted: KernelFit | KernelDraws
     number: int
     link: Link
-    bound: float
-    path: list[float]
-    n_iter: int
-    converged: bool
-    change: float
+    ascent: Ascent
     draws: Any = None  # from a sampler
 
     @property

@@ -15,7 +15,7 @@ from ..core.types import Array
 from ..data.checkpoint import Checkpoint
 from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
-from ..inference.progress import Progress, stream
+from ..inference.progress import Ascent, Progress, stream
 from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.leave_one_out import effective
 from ..predictive.links import CalibratedLink, plain_link
@@ -57,8 +57,8 @@ def fit_kernel(
             link = CalibratedLink.fit(y, m[:, j], v[:, j], weight)
         share = end / len(problem.Y.T)  # one bound for all binary models, which share their factors
         draws = fitted.draws if isinstance(fitted, KernelDraws) else None
-        ended = (share, path, count, converged, change, draws)
-        machines.append(KernelMachine(fitted, j, link, *ended))
+        ascent = Ascent(None, share, path, count, converged, change)
+        machines.append(KernelMachine(fitted, j, link, ascent, draws))
     return machines
 
 

@@ -30,7 +30,7 @@ from ..core.types import Array, Coef, Columns, Design, Term
 from ..inference.draws import LIKELIHOOD, Draws, run_chains, worth_keeping
 from ..inference.gibbs import Gibbs
 from ..inference.model import Model, State
-from ..inference.progress import Progress, Watch, silent, stream
+from ..inference.progress import Ascent, Progress, Watch, silent, stream
 from ..linalg.covariances import Point
 from ..predictive.diagnostics import chains_agree, r_hat
 from ..predictive.fitted import BinaryModel
@@ -290,16 +290,13 @@ def machine_from_chains(
         link = CalibratedLink.fit(*loo)
     inflation = variance_factor_of(likelihood, loo, f.mean(axis=1), f.var(axis=1), unit=labels.unit)
     worst = float(np.max(r_hat(compared)))
+    state = State(Coef(post.mean, Point(model.width)), model.init())
+    path, n_draws = list(chains.fit.mean(axis=0)), chains.fit.shape[1]
     machine = BinaryModel(
         model,
         post,
-        State(Coef(post.mean, Point(model.width)), model.init()),
+        Ascent(state, np.nan, path, n_draws, chains_agree(worst), worst),
         link,
-        float("nan"),
-        list(chains.fit.mean(axis=0)),
-        chains.fit.shape[1],
-        chains_agree(worst),
-        worst,
         draws=Draws(chains.z, hyper, chains.fit),
         robust_covariance=RobustCovariance(inflation) if covariance == "robust" else None,
     )

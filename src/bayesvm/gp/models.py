@@ -20,6 +20,7 @@ from ..core.arrays import double, like
 from ..core.types import Array, Coef, Rows, Term
 from ..designs import Intercept
 from ..inference.model import Model, State
+from ..inference.progress import Ascent
 from ..linalg.covariances import DualCovariance, FullCovariance
 from ..predictive.fitted import BinaryModel, Fit
 from ..predictive.leave_one_out import LooMoments
@@ -160,7 +161,8 @@ def exact_binary_model(machine: BinaryModel) -> BinaryModel:
         return machine
     alpha = solve_triangular(design.L, mean[1:], lower=True, trans=1, check_finite=False)
     coef = Coef(mean, ExactCovariance(design, cov.w, intercept_variance))
-    changes = {"posterior": GaussianPosterior(coef), "state": machine.state._replace(coef=coef)}
+    ascent = replace(machine.ascent, state=machine.state._replace(coef=coef))
+    changes = {"posterior": GaussianPosterior(coef), "ascent": ascent}
     variance = ExactVariance(machine.model, cov.w)
     return ExactBinaryModel(**{**machine.__dict__, **changes}, alpha=alpha, variance=variance)
 
@@ -218,11 +220,11 @@ def machines_from_sites(
             moments = (M[:, k], v, residual)
             inflation = variance_factor_of(likelihood, loo, *moments, chosen=True, unit=labels.unit)
             robust = RobustCovariance(inflation)
-        machine = BinaryModel(
-            model, GaussianPosterior(coef), State(coef, model.init()), link,
-            float(fit.bounds[k]), [float(x[k]) for x in fit.path], fit.passes,
-            fit.converged, fit.change, robust_covariance=robust,
-        )  # fmt: skip
+        state, path = State(coef, model.init()), [float(x[k]) for x in fit.path]
+        bound = float(fit.bounds[k])
+        ascent = Ascent(state, bound, path, fit.passes, fit.converged, fit.change)
+        post = GaussianPosterior(coef)
+        machine = BinaryModel(model, post, ascent, link, robust_covariance=robust)
         if isinstance(process, ExactProcess):
             machine = ExactBinaryModel(**machine.__dict__, alpha=fit.A[:, k], variance=variance)
         machines.append(machine)

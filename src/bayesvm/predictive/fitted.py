@@ -13,10 +13,10 @@ from scipy.special import expit, ndtr, ndtri, softmax
 
 from ..core.types import Array, Coef, Rows, Term
 from ..inference.draws import Draws, Pair
-from ..inference.em import Certificate
 from ..inference.latent import predict_rows, rows_with_entries
 from ..inference.model import Model, State
 from ..inference.problem import latent_variance
+from ..inference.progress import Ascent
 from ..linalg.columns import plain
 from ..linalg.covariances import Point
 from .diagnostics import r_hat_of
@@ -39,24 +39,14 @@ DRAWS = 2000  # approximate number of joint draws of several classes for an inte
 
 @dataclass(frozen=True)
 class BinaryModel:
-    """Result of a fit of one binary classification, or of a regression.
-
-    ``change`` is the last change of the bound, or the largest R-hat of draws.
-    """
+    """Result of a fit of one binary classification, or of a regression."""
 
     model: Model
     posterior: Posterior
-    state: State
+    ascent: Ascent  # of draws: the path of the log likelihood, and the largest R-hat as change
     link: Link
-    bound: float
-    path: list[float]
-    n_iter: int
-    converged: bool
-    change: float = np.nan
     draws: Draws | None = None  # from a sampler
     warm_start_key: tuple[str, int] | None = None  # of the problem, see Problem.warm_start_key
-    certificate: Certificate | None = None  # of the optimality of a point estimate
-    dual: Array | None = None  # dual variables of a point estimate
     # covariances of random effects, (m, r, r), by term: draws if the effects were integrated out
     variances: Mapping[str, Array] = field(default_factory=dict)
     # None: report the posterior covariance
@@ -65,6 +55,12 @@ class BinaryModel:
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: self.__dict__[each.name] for each in fields(self)}
+
+    @property
+    def state(self) -> State:
+        """Coefficients, states of priors and latent entries."""
+        state: State = self.ascent.state
+        return state
 
     @property
     def params(self) -> tuple[Any, ...]:
@@ -298,23 +294,23 @@ class Fit:
 
     @property
     def n_iter(self) -> int:
-        return max(m.n_iter for m in self.machines)
+        return max(m.ascent.n_iter for m in self.machines)
 
     @property
     def converged(self) -> bool:
         converged = not self.stopped
         for machine in self.machines:
-            converged = converged and machine.converged
+            converged = converged and machine.ascent.converged
         return converged
 
     @property
     def bound(self) -> float:
-        return float(sum(m.bound for m in self.machines[: 1 if self.is_joint else None]))
+        return float(sum(m.ascent.bound for m in self.machines[: 1 if self.is_joint else None]))
 
     @property
     def path(self) -> Any:
         """History of the objective; a list of histories for classes that were fitted one by one."""
-        paths = [np.asarray(m.path) for m in self.machines]
+        paths = [np.asarray(m.ascent.path) for m in self.machines]
         return paths[0] if self.is_binary or self.is_joint else paths
 
     def unfinished(self, name: str, columns: Sequence[str] = ()) -> str:
@@ -324,7 +320,7 @@ class Fit:
         """
         if self.converged or self.stopped:
             return ""
-        worst = max(abs(m.change) for m in self.machines)
+        worst = max(abs(m.ascent.change) for m in self.machines)
         if any(m.draws is not None for m in self.machines):
             few = "too few draws to judge the chains. " if np.isnan(worst) else ""
             return (
@@ -339,11 +335,11 @@ class Fit:
 
     def _least_agreed(self, columns: Sequence[str]) -> str:
         """The coefficient with the largest R-hat, in words; empty if unknown."""
-        machine = max(self.machines, key=lambda m: abs(m.change))
+        machine = max(self.machines, key=lambda m: abs(m.ascent.change))
         if (
             not isinstance(machine, BinaryModel)
             or machine.draws is None
-            or np.isnan(machine.change)
+            or np.isnan(machine.ascent.change)
         ):
             return ""
         each = r_hat_of(machine.draws)

@@ -16,7 +16,6 @@ from ..data import Serial, rows_of_all_classes
 from ..inference import EM, VB, Gibbs
 from ..inference.cavi import bound_of
 from ..inference.draws import Draws
-from ..inference.em import Mode
 from ..inference.group_quadrature import Marginal, integrate_groups
 from ..inference.model import State
 from ..inference.multinomial import draw_classes, fit_em, fit_vb
@@ -126,10 +125,8 @@ def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
     """The binary model of a sampler, with the largest R-hat of its coefficients."""
     post = DrawsPosterior(draws.theta, draws.pairs, draws.conditional)
     path = list(draws.log_prob.mean(axis=0))
-    end = (float("nan"), path, draws.theta.shape[1], chains_agree(worst), worst)
-    return BinaryModel(
-        problem.model, post, draws.start, ProbitLink(), *end, draws, problem.warm_start_key
-    )
+    run = Ascent(draws.start, np.nan, path, draws.theta.shape[1], chains_agree(worst), worst)
+    return BinaryModel(problem.model, post, run, ProbitLink(), draws, problem.warm_start_key)
 
 
 def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
@@ -148,13 +145,8 @@ def binary_model(problem: Problem, ascent: Ascent) -> BinaryModel:
         elif problem.form == "arrow" and not problem.model.likelihood.is_tight:
             at_rows = response(problem, ascent.state)
         post = GaussianPosterior(coef, at_rows)
-    end = (ascent.bound, ascent.path, ascent.n_iter, ascent.converged, ascent.change)
-    machine = BinaryModel(
-        problem.model, post, ascent.state, ProbitLink(), *end, warm_start_key=problem.warm_start_key
-    )
-    if isinstance(ascent, Mode):
-        return replace(machine, certificate=ascent.certificate, dual=ascent.dual)
-    return machine
+    key = problem.warm_start_key
+    return BinaryModel(problem.model, post, ascent, ProbitLink(), warm_start_key=key)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -313,21 +305,14 @@ def fit_classes(
         fit = fit_vb if isinstance(scheme, VB) else fit_em
         run, covs = fit(problem, K, scheme, starts, watch)
         coefs = tuple(state.coef for state in run.state)
-        end = (run.bound, run.path, run.n_iter, run.converged, run.change)
-        machines = []
+        key, machines = problem.warm_start_key, []
         for k, state in enumerate(run.state):
             post: Posterior = CentredPosterior(coefs[k], every=coefs, number=k)
             if coefs[k].cov.is_point:
                 post = PointPosterior(coefs[k].mean, covs[k])
+            ascent = replace(run, state=state)
             machines.append(
-                BinaryModel(
-                    problem.model,
-                    post,
-                    state,
-                    ProbitLink(),
-                    *end,
-                    warm_start_key=problem.warm_start_key,
-                )
+                BinaryModel(problem.model, post, ascent, ProbitLink(), warm_start_key=key)
             )
     moments, inside = left_out_classes(machines, problem)
     own: Link = ProbitLink()  # of each class as a function of its f, with the others fixed
@@ -399,7 +384,8 @@ def against_rest(fit: Fit) -> Fit:
                 mean[where] -= np.log(K - 1.0)
         coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
         state, new = machine.state._replace(coef=coef), GaussianPosterior(coef)
-        machines.append(replace(machine, posterior=new, state=state, bound=np.nan))
+        ascent = replace(machine.ascent, state=state, bound=np.nan)
+        machines.append(replace(machine, posterior=new, ascent=ascent))
     if isinstance(link, SoftmaxLink):
         link = replace(link, a=link.a / grow, c=link.c / grow**2)
     return replace(fit, machines=machines, link=link, is_joint=False, left_out=None)
