@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesvm
 from bayesvm import PCVC, RVC, AdditiveSVC, BayesianLinearSVC, BayesianSVC, FactorSVC, MixedSVC
-from bayesvm.html_report import figures, words
+from bayesvm.html_report import words
 from bayesvm.html_report.scores import thinned
 from bayesvm.inference import Gibbs
 from bayesvm.terms import Columns, Intercept, Process
@@ -248,10 +248,6 @@ def test_intervals_of_rows_are_those_of_the_model():
     assert not np.allclose(found["p"], found["p_fitted"], atol=0.01)  # left out
     widest = report.telling["least_sure"].index[0]
     assert widest == (found["upper"] - found["lower"]).idxmax()
-
-
-def test_no_partial_effects_have_no_figures():
-    assert figures.partial({}, np.array(["no", "yes"]), "yes") == {}
 
 
 def test_labels_are_checked():

@@ -49,16 +49,6 @@ def test_scores_are_those_of_scikit_learn(K, ties):
     assert np.average(own["log_loss"], weights=mass) == pytest.approx(loss)
 
 
-def test_a_row_of_weight_two_is_two_rows():
-    some = held_out(40)
-    twice = HeldOut(*(np.repeat(getattr(some, k), 2) for k in ("rows", "codes", "folds")),
-                   np.ones(80), np.repeat(some.units, 2),
-                   {k: np.repeat(P, 2, axis=0) for k, P in some.proba.items()}, 80)  # fmt: skip
-    weighted = HeldOut(some.rows, some.codes, some.folds, np.full(40, 2.0), some.units, some.proba,
-                      40)  # fmt: skip
-    pd.testing.assert_frame_equal(scores.scores(twice), scores.scores(weighted))
-
-
 def test_intervals_hold_the_expected_score():
     """The log loss is 1/2 if p is uniform; 90 % of intervals hold that, within 3 sd."""
     some = [held_out(100, seed=s) for s in range(100)]

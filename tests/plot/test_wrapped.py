@@ -17,28 +17,15 @@ X = pd.DataFrame(5.0 + 3.0 * RNG.standard_normal((60, 2)), columns=["age", "dose
 Y = np.where(X["age"] + RNG.standard_normal(60) > 5.0, "yes", "no")
 
 
-def scaled(model):
-    return make_pipeline(StandardScaler(), model)
-
-
-def searched(model):
-    return GridSearchCV(model, {}, cv=2)
-
-
 def wrap(model):
     """A search in a pipeline."""
-    return scaled(searched(model))
-
-
-def by_hand(model, rows=X, **fit):
-    """The same model fitted to the rows that the scaler gives, and these."""
-    Z = StandardScaler().fit_transform(rows)
-    return model.fit(Z, Y, **fit), Z
+    return make_pipeline(StandardScaler(), GridSearchCV(model, {}, cv=2))
 
 
 def test_coefficients():
     display = plot.CoefficientDisplay.from_estimator(wrap(BayesianLinearSVC()).fit(X, Y))
-    want = plot.CoefficientDisplay.from_estimator(by_hand(BayesianLinearSVC())[0])
+    alone = BayesianLinearSVC().fit(StandardScaler().fit_transform(X), Y)
+    want = plot.CoefficientDisplay.from_estimator(alone)
     assert display.names == [["age", "dose"][int(name[1:])] for name in want.names]
     for name in ("mean", "lower", "upper"):
         np.testing.assert_allclose(getattr(display, name), getattr(want, name), rtol=1e-12)
@@ -54,16 +41,8 @@ def test_decision_band_is_over_the_columns_that_the_user_gave():
     assert display.open_ is not None
 
 
-def test_missing_cells():
-    holes = X.mask(RNG.random(X.shape) < 0.1)
-    model = wrap(BayesianLinearSVC(missing="model")).fit(holes, Y)
-    display = plot.MissingDisplay.from_estimator(model, holes)
-    assert display.names == ["age", "dose"]
-    assert sum(len(mean) for mean in display.mean) == holes.isna().to_numpy().sum()
-
-
 def test_path():
-    model = scaled(BayesianLinearSVC("lasso", "em"))
+    model = make_pipeline(StandardScaler(), BayesianLinearSVC("lasso", "em"))
     display = plot.PathDisplay.from_estimator(model, X, Y, nus=[0.01, 0.1])
     assert display.names == ["age", "dose"]
     Z = StandardScaler().fit_transform(X)
@@ -73,7 +52,7 @@ def test_path():
 
 def test_other_estimators_are_refused_for_what_they_are():
     """They are fitted, and displays said that they were not."""
-    for model in (LogisticRegression(), scaled(LogisticRegression())):
+    for model in (LogisticRegression(), wrap(LogisticRegression())):
         with pytest.raises(ValueError, match=r"estimator of bayesvm.*; got LogisticRegression"):
             plot.CoefficientDisplay.from_estimator(model.fit(X, Y))
     with pytest.raises(ValueError, match=r"has kernel_.*; got BayesianLinearSVC"):

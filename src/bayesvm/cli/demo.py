@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.progress import track
-from rich.table import Table
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_moons
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -101,17 +100,13 @@ def _models() -> dict[str, Any]:
     }
 
 
-def _scores(frame: Any, repeats: int) -> Table:
+def _scores(frame: Any, repeats: int) -> str:
     """Mean log loss, error and seconds of every model."""
     loss, error, seconds = (score_table(frame, k) for k in ("log_loss", "error", "fit_seconds"))
-    out = Table(title=f"Log loss and error (%) of test rows, mean over {repeats} splits")
-    out.add_column("model", no_wrap=True)
-    for name in (*loss.index, "seconds"):
-        out.add_column(name, justify="right")
-    for model in loss:
-        cells = [f"{loss.at[t, model]:.3f} {100 * error.at[t, model]:4.1f}" for t in loss.index]
-        out.add_row(model, *(cell.lstrip("0") for cell in cells), f"{seconds[model].mean():.2f}")
-    return out
+    percent = (100 * error).map("{:4.1f}".format)
+    table = (loss.map("{:.3f}".format) + " " + percent).T.assign(seconds=seconds.mean().round(2))
+    title = f"Log loss and error (%) of test rows, mean over {repeats} splits"
+    return f"{title}\n{table.rename_axis(index=None, columns=None).to_string()}"
 
 
 def _verdict(loss: Any) -> str:
