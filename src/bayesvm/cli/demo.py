@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,9 +56,13 @@ def demo(
         loss = score_table(frame, "log_loss")
         console.print(_scores(frame, repeats))
         console.print(_verdict(loss))
+        seeds = track(
+            range(simulations), "simulating", console=console, transient=True,
+            disable=not console.is_terminal,
+        )  # fmt: skip
         console.print(
-            f"90% intervals covered the true probability for {_coverage(simulations):.0%} of new "
-            f"rows ({simulations} simulated sets of 200 rows). The other models have no intervals."
+            f"90% intervals covered the true probability for {_coverage(seeds):.0%} of new rows "
+            f"({simulations} simulated sets of 200 rows). The other models have no intervals."
         )
         X, y = _tumours()
         model = BayesianLinearSVC(random_state=0).fit(X, y)
@@ -119,10 +124,10 @@ def _verdict(loss: Any) -> str:
     return "\n".join(lines)
 
 
-def _coverage(simulations: int) -> float:
+def _coverage(seeds: Iterable[int]) -> float:
     """Share of 90 % intervals of new rows that contain the true probability; logistic labels."""
     held = []
-    for seed in track(range(simulations), "simulating", transient=True):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         X, new = rng.standard_normal((200, 5)), rng.standard_normal((100, 5))
         slopes = 2 * np.ones(5) / np.sqrt(5)
