@@ -247,7 +247,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def converged_(self) -> bool:
         """Whether the stopping rule was met."""
-        return self.fit_.converged
+        return bool(self.fit_.converged)
 
     def _objective(self, kind: str) -> Fit:
         """The fit, if it has this kind of objective; else an error."""
