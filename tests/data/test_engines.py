@@ -142,7 +142,7 @@ def test_engines_have_a_precision_and_a_limit_of_memory(kind):
     assert (engine.dtype, engine.memory) == ("float32", 10)
     for wrong, text in (
         ({"dtype": "half"}, "dtype='half' is not known"),
-        ({"memory": -1}, "bytes"),
+        ({"memory": -1}, "'memory' parameter"),
     ):
         with pytest.raises(ValueError, match=text):
             kind(**wrong).check()
