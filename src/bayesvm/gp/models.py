@@ -23,7 +23,7 @@ from ..inference.model import Model, State
 from ..inference.progress import Ascent
 from ..linalg.covariances import DualCovariance, FullCovariance
 from ..predictive.fitted import BinaryModel, Fit
-from ..predictive.leave_one_out import LooMoments
+from ..predictive.leave_one_out import LooMoments, masses
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import GaussianPosterior, PointPosterior
 from ..predictive.robust_covariance import RobustCovariance, variance_factor_of
@@ -219,7 +219,9 @@ def machines_from_sites(
             residual = np.broadcast_to(process.residual, fit.v.shape)[labels.at]
             moments = (M[:, k], v, residual)
             inflation = variance_factor_of(likelihood, loo, *moments, chosen=True, unit=labels.unit)
-            robust = RobustCovariance(inflation)
+            # Student's distribution accounts for few rows of one label
+            rare = float(masses(loo.codes, labels.c / labels.unit).min())
+            robust = RobustCovariance((1.0 + 2.0 / max(rare, 1.0)) * inflation)
         state, path = State(coef, model.init()), [float(x[k]) for x in fit.path]
         bound = float(fit.bounds[k])
         ascent = Ascent(state, bound, path, fit.passes, fit.converged, fit.change)
