@@ -211,10 +211,8 @@ def test_classes_of_a_stream_are_checked_like_labels(classes, message):
 WEIGHTS = {
     "complex": (np.ones(N) + 1j, "must be real numbers, one for each row"),
     "list": ([1 + 0j] * N, "must be real numbers"),
-    "durations": (np.ones(N).astype("m8[D]"), "must be real numbers"),
     "text": (["1"] * N, "must be real numbers"),
     "one text": ("2", "must be real numbers"),
-    "set": ({1}, "must be real numbers"),
     "masked": (np.ma.masked_array(np.ones(N), np.arange(N) == 0), "has masked values"),
     "balanced": ("balanced", "To weigh classes instead, set class_weight="),
     "dict": ({0: 1.0, 1: 2.0}, "To weigh classes instead, set class_weight="),

@@ -46,11 +46,6 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[type, ...]]] = {
 # Where rows are stored
 
 
-def is_large(X: Any) -> bool:
-    """Whether a table has too many rows to merge equal rows and to search all rows at once."""
-    return kind_of(X) == "source" or X.shape[0] > MERGED_ROWS
-
-
 def check_in_memory(X: Any, what: str, kinds: Sequence[str] = ("memory",)) -> None:
     """Raise an error for rows that are read in chunks or, by default, stored on a device."""
     if kind_of(X) not in kinds:
@@ -67,8 +62,13 @@ def read_elsewhere(estimator: Any, X: Any, reset: bool) -> Any:
         raise ValueError(f"X must have rows and columns; got shape {tuple(X.shape)}.")
     if not X.shape[0]:
         raise ValueError("X has no rows.")
-    if kind_of(X) != "source":
-        X = _finite_floats(X)
+    if kind_of(X) != "source":  # checked on its device
+        xp = arrays.of(X)
+        if xp.isdtype(X.dtype, "complex floating"):
+            raise ValueError(f"Complex data not supported: X must hold real numbers; got {X.dtype}")
+        X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
+        if not bool(xp.all(xp.isfinite(X))):
+            raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
     elif reset and X.grouped and not estimator._has_effects:
         warn(
             f"the source has groups, which {type(estimator).__name__} leaves aside: MixedSVC has "
@@ -81,17 +81,6 @@ def read_elsewhere(estimator: Any, X: Any, reset: bool) -> Any:
         known = list(getattr(estimator, "feature_names_in_", X.names))
         if list(X.names) != known:
             raise ValueError(f"the columns of X must be {known}, in that order; got {X.names}.")
-    return X
-
-
-def _finite_floats(X: Any) -> Any:
-    """A tensor of finite numbers in single or double precision, checked on its device."""
-    xp = arrays.of(X)
-    if xp.isdtype(X.dtype, "complex floating"):
-        raise ValueError(f"Complex data not supported: X must hold real numbers; got {X.dtype}.")
-    X = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
-    if not bool(xp.all(xp.isfinite(X))):
-        raise ValueError("Input X contains NaN or infinity; drop or impute such rows.")
     return X
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
+from ..core.arrays import kind_of
 from ..core.types import Array
 from ..data import block_rows, cut, tables
 from ..data.engines import one_blas_thread
@@ -246,7 +247,8 @@ class BayesianSVC(BayesianClassifier):
                 )
         run = self._run()
         data = self._read_training(X, y, sample_weight)
-        large = tables.is_large(data.X) and not self._precomputed
+        large = kind_of(data.X) == "source" or data.X.shape[0] > tables.MERGED_ROWS
+        large = large and not self._precomputed  # else equal rows are merged
         settings = self._settings(self._scheme(), Logistic() if large else SoftHinge())
         fit = (fit_blocks if large else fit_rows)(data, settings, run)
         self._stream = None

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tree import filled, leaves
-from ..core.types import Array
+from ..core.types import Array, filled, leaves
 from ..data.checkpoint import Checkpoint
 from ..inference.draws import run_chains, worth_keeping
 from ..inference.gibbs import Gibbs

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from ..core.tree import filled, leaves
-from ..core.types import Array
+from ..core.types import Array, filled, leaves
 from ..data import Serial
 from .model import Latents, Model, States
 from .problem import Problem

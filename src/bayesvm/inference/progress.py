@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..core.tree import filled, leaves
-from ..core.types import Array
+from ..core.types import Array, filled, leaves
 from ..data.checkpoint import Checkpoint, fingerprint, seed_in
 
 

@@ -22,8 +22,7 @@ from scipy.linalg.lapack import dtrtri
 from ..core import arrays
 from ..core.arrays import double, like
 from ..core.precision import Precision, add_precision, parted, scaled_cholesky
-from ..core.tree import DATA
-from ..core.types import Array, Columns, Covariance
+from ..core.types import DATA, Array, Columns, Covariance
 from .arrow import ArrowCovariance
 from .columns import scaled, squared
 from .forms import Bordered, ByClass, Dense, Factored
