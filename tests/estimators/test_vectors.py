@@ -265,10 +265,7 @@ def test_all_pruned_keeps_the_bias_and_says_so():
         (PCVC(random_state=0, tune="evidence"), "'tune' parameter"),
         (PCVC(random_state=0, n_candidates=1), "'n_candidates' parameter"),
         (RVC(random_state=0, solver="newton"), "'solver' parameter"),
-        (
-            RVC(random_state=0, tol=float("nan")),
-            "'tol' parameter",
-        ),
+        (RVC(random_state=0, tol=float("nan")), "'tol' parameter"),
         (RVC(random_state=0, kernel="tanh"), "kernel='tanh' is not known"),
         (RVC(random_state=0, likelihood="hinge"), "choose one of 'auto', 'probit', 'logistic'"),
     ],
