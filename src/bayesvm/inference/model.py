@@ -110,7 +110,11 @@ class Model:
 
     def closed(self) -> Model:
         """The model with open variances replaced by variances that are learned in the fit."""
-        return self.with_priors([Ridge() if prior.is_open else prior for prior in self.priors])
+        priors = list(self.priors)
+        for k, prior in enumerate(priors):
+            if prior.is_open:
+                priors[k] = Ridge()
+        return self.with_priors(priors)
 
     @property
     def names(self) -> tuple[str, ...]:
