@@ -8,6 +8,7 @@ import time
 import warnings
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -95,7 +96,9 @@ def fit(
 
     The table may be as it comes: what is wrong in it is listed, with what was done about it.
     """
-    begin, clock, console = time.monotonic(), Clock(time_limit), plain_console()
+    begin, console = time.monotonic(), plain_console()
+    end = np.inf if time_limit is None else begin + time_limit
+    stop = partial(is_over, end)
     path = output or data.with_suffix(".bayesvm")
     check_inputs(data)
     check_share("--level", level)
@@ -141,14 +144,14 @@ def fit(
         if len(models) > 1 and len(rows.y) > max_rows:
             some = rows.take(thinned(rows.codes, max_rows))
             where = f"{max_rows} of {len(rows.y)} rows, each left out,"
-        fits = {name: fit_rows(name, each, some, clock, step) for name, each in models.items()}
+        fits = {name: fit_rows(name, each, some, stop, step) for name, each in models.items()}
         used = kind
         if len(fits) > 1:
             losses = {name: each.loss for name, each in fits.items()}
             used, why = choose(losses, where)
             console.print(why)
         if some is not rows:
-            fits[used] = fit_rows(used, models[used], rows, clock, step)
+            fits[used] = fit_rows(used, models[used], rows, stop, step)
         model, seconds = fits[used].model, fits[used].seconds
         hint = f", or try --model {'kernel' if used == 'linear' else 'linear'}"
         for text in fits[used].warnings:  # of the class in Python, or empty if both were tried
@@ -168,8 +171,8 @@ def fit(
             try:
                 # no fold is started that would exceed the time limit
                 held = cross_validated(
-                    model, rows, False, jobs=jobs, callbacks=[clock],
-                    ready=lambda: clock.left > 0.8 * seconds,
+                    model, rows, False, jobs=jobs, callbacks=[stop],
+                    ready=lambda: end - time.monotonic() > 0.8 * seconds,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"the model is in {path}, without its check") from None
@@ -195,18 +198,9 @@ def fit(
     )
 
 
-class Clock:
-    """The remaining time; as a callback it stops fits at the time limit."""
-
-    def __init__(self, limit: float | None) -> None:
-        self.end = np.inf if limit is None else time.monotonic() + limit
-
-    @property
-    def left(self) -> float:
-        return self.end - time.monotonic()
-
-    def __call__(self, progress: Any) -> bool:
-        return self.left <= 0
+def is_over(end: float, _: Any) -> bool:
+    """Whether a time has come; a callback of fits."""
+    return time.monotonic() >= end
 
 
 def build(kind: str, options: dict[str, Any], grouped: bool) -> Any:
@@ -241,7 +235,7 @@ class Fitted(NamedTuple):
     warnings: list[str]
 
 
-def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) -> Fitted:
+def fit_rows(kind: str, model: Pipeline, rows: Rows, stop: Any, step: Any) -> Fitted:
     """Fit the estimator of a pipeline with a fitted cleaner, within the time limit."""
     step(f"fitting {KINDS[kind]} to {len(rows.y)} rows")
     begin, loss, X = time.monotonic(), np.inf, model[0].transform(rows.X)
@@ -252,7 +246,7 @@ def fit_rows(kind: str, model: Pipeline, rows: Rows, clock: Clock, step: Any) ->
             f"column {name!r} has a cell of {size:.3g}, beyond the range of single precision; mend "
             f"the cell, or leave the column out: --drop {name}"
         )
-    estimator = model[1].set_params(callbacks=[clock])
+    estimator = model[1].set_params(callbacks=[stop])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(X, rows.y, **rows.fit_options)

@@ -31,8 +31,7 @@ def show_findings(
     classes = ", ".join(map(printable, rows.classes))
     columns = f"{counted(rows.X.shape[1], 'column')}, {len(cleaner.columns_)} of them used"
     used = f"{counted(total, 'row')}, {len(rows.y)} of them used"
-    text = f"{printable(data)}: {used}; {columns}; classes {classes}"
-    console.print(text)
+    console.print(f"{printable(data)}: {used}; {columns}; classes {classes}")
     if not findings:
         return
     table = Table("column", "found", "done", box=None, pad_edge=False)
