@@ -170,19 +170,10 @@ def test_a_cell_may_be_long(tmp_path):
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize("kind", ["regressor", "cleaner", "foreign"])
+@pytest.mark.parametrize("kind", [bayesvm.BayesianSVR, bayesvm.TableCleaner, StandardScaler])
 def test_models_of_another_kind_are_refused(kind, table):
-    frame = pd.read_csv(table)
-    model = {
-        "regressor": lambda: bayesvm.BayesianSVR().fit(frame[["age"]], frame["age"]),
-        "cleaner": lambda: bayesvm.TableCleaner().fit(frame),
-        "foreign": lambda: StandardScaler().fit(frame[["age"]]),
-    }[kind]()
-    path = table.with_name("m.bayesvm")
-    try:
-        bayesvm.save(model, path)
-    except ValueError:
-        pytest.skip("it cannot be saved")
+    frame, path = pd.read_csv(table), table.with_name("m.bayesvm")
+    bayesvm.save(kind().fit(frame[["age"]], frame["age"]), path)
     for args in (("predict", path, table), ("report", path, table, "-t", "label")):
         done = invoke(*args)
         assert done.exit_code == 2, done.output
