@@ -156,7 +156,7 @@ def estimate(data: Data, method: str, settings: str, seed: int) -> Any:
     burn_in, draws = sweeps(settings)
     prior: Any = Lasso() if method == ESTIMATES[3] else Bridge(alpha=None)
     if method == ESTIMATES[2]:
-        prior = Lasso(nu=1.0 / by_ecme.fit(X, y).machines_[0].state.priors[-1].rate)
+        prior = Lasso(nu=1.0 / by_ecme.fit(X, y).machines_[0].ascent.state.priors[-1].rate)
     return machine(prior, Gibbs(draws, burn_in, chains=1, leaps=0), seed).fit(X, y)
 
 

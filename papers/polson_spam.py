@@ -102,7 +102,7 @@ def solve(task: Task) -> dict[str, Any]:
     machine = model.machines_[0]
     out["nu"] = float(value) if method == "lasso" else SLAB
     if method == "ECME":
-        out["nu"] = round(1.0 / machine.state.priors[-1].rate, 5)
+        out["nu"] = round(1.0 / machine.ascent.state.priors[-1].rate, 5)
     out["trace"] = ""
     if method == "spike" and float(value) == max(INCLUSIONS) and task["chain"] < 2:
         theta = machine.draws.theta[0][:, machine.model.slices[-1]]

@@ -234,7 +234,7 @@ def test_what_travels_is_as_large_as_the_model(reference):
     """The sums of a partition: a corner, a block and a border for each group, nothing of rows."""
     da = pytest.importorskip("dask.array")
     model = reference["an intercept"].machines_[0].model
-    coef = reference["an intercept"].machines_[0].state.coef
+    coef = reference["an intercept"].machines_[0].ascent.state.coef
     sent = []
     for copies in (1, 8):
         tall = da.from_array(np.tile(X, (copies, 1)), chunks=(N * copies // 2, P))
@@ -251,7 +251,7 @@ def test_codes_in_any_library_are_the_columns_they_stand_for(reference):
     machine = reference["slopes, crossed"].machines_[0]
     away = pytest.importorskip("torch").from_numpy
     C, D = (machine.model.rows(learn_groups(x, TWO)[1]).C for x in (X, away(X)))
-    cov, x, w = machine.state.coef.cov, RNG.standard_normal(C.shape[1]), RNG.random(N)
+    cov, x, w = machine.ascent.state.coef.cov, RNG.standard_normal(C.shape[1]), RNG.random(N)
     np.testing.assert_allclose(computed(cov.quad(D)), cov.quad(C), rtol=1e-10)
     np.testing.assert_allclose(computed(D @ away(x)), C @ x, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(computed(D.T @ away(w)), C.T @ w, rtol=1e-10)

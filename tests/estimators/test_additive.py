@@ -311,8 +311,8 @@ def test_degrees_of_freedom_are_the_trace_of_the_smoother():
     X, y = curve_data(CURVES["sine"], 1)
     model = AdditiveSVC([SMOOTH[0], (*SMOOTH[1], Fixed(0.5)), SMOOTH[2]]).fit(X, y)
     machine = model.machines_[0]
-    covariance = machine.state.coef.cov.dense()
-    P = machine.model.precision(machine.state.priors)
+    covariance = machine.ascent.state.coef.cov.dense()
+    P = machine.model.precision(machine.ascent.state.priors)
     at = machine.model.slices[[t.name for t in machine.model.terms].index("s")]
     S = np.linalg.inv(covariance) - np.diag(P)  # weighted products of the columns
     edf = np.trace((covariance @ S)[at, at])

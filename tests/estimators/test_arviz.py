@@ -88,7 +88,7 @@ def test_prior_draws_have_the_scale_that_was_learned():
     model = BayesianLinearSVC(prior="ridge", random_state=0).fit(X, Y)
     tree = model.to_arviz(X, n=4000)
     prior = values(tree, "prior")
-    variance = model.machines_[0].state.priors[1].variance
+    variance = model.machines_[0].ascent.state.priors[1].variance
     sd = np.sqrt(variance) / X.std(axis=0)
     assert_allclose(prior["coef"][0].std(axis=0), sd, rtol=4 / np.sqrt(8000))
     y = values(tree, "prior_predictive")["y"]

@@ -63,10 +63,8 @@ def test_support_is_what_violates_the_margin(plain):
     assert plain.support_proba_.shape == (120,)
     np.testing.assert_array_equal(plain.support_, np.flatnonzero(plain.support_proba_ > 0.5))
     m, v = plain.machines_[0].moments(X)
-    sign = np.where(y == 1, 1.0, -1.0)
-    wrong = sign * m < 1
-    agree = np.mean(wrong == (plain.support_proba_ > 0.5))
-    assert agree > 0.98
+    wrong = np.where(y == 1, 1.0, -1.0) * m < 1
+    assert np.mean(wrong == (plain.support_proba_ > 0.5)) > 0.98
 
 
 # ----- invariances

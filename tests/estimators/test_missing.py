@@ -191,7 +191,7 @@ def test_left_out_moments_resemble_refits():
     data = Training.of(X, y, None, None)
     problem = model._problem(data, choose_parts(model))
     problem = replace(problem, y=np.where(y == 1, 1.0, -1.0))
-    problem = replace(problem, latents=machine.state.latents)
+    problem = replace(problem, latents=machine.ascent.state.latents)
     m, v = machine.posterior.left_out(problem)
     rows = np.flatnonzero(np.isnan(X).any(axis=1))[:12]
     fitted, _ = problem.moments(machine.posterior.coef)

@@ -44,7 +44,7 @@ def test_callbacks_hear_of_every_chunk(name):
         signs = np.where(np.tile(Y, k) == 1, 1.0, -1.0)
         blocks, c = Blocks(np.tile(X, (k, 1)), 100), np.ones(300 * k)
         problem = Problem(machine.model, blocks, Serial(), signs, c)
-        exact = bound_of(problem, machine.state)
+        exact = bound_of(problem, machine.ascent.state)
         assert heard[-1].bound == pytest.approx(exact, rel=1e-10)
     np.testing.assert_allclose(model.predict_proba(X), quiet.predict_proba(X), rtol=1e-6, atol=1e-9)
 

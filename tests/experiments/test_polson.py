@@ -51,7 +51,7 @@ def test_starts_end_near_the_linear_programme(monkeypatch, tmp_path):
     scheme = EM(learn="mode")
     model = BayesianLinearSVC(Lasso(), scheme, "hinge", intercept_scale=1e6, probability="probit")
     model.fit(X, y)
-    slopes, over = model.coef_[0] * X.std(axis=0), model.machines_[0].state.priors[-1].rate
+    slopes, over = model.coef_[0] * X.std(axis=0), model.machines_[0].ascent.state.priors[-1].rate
     loss = np.maximum(1.0 - y * model.decision_function(X), 0.0).sum()
     least = 2.0 * loss + over * (1.0 + np.abs(slopes).sum()) - 6 * np.log(over)
     reached = learned.loc[learned["scales"] == "meant", "objective"]
@@ -126,7 +126,7 @@ def test_both_steps_for_the_scale_lead_to_the_minimum_of_the_library():
         assert np.diff(path).max() < 1e-8  # no step raises the objective
     model = averages.machine(Lasso(), EM(learn="mode"), 0).set_params(intercept_scale=1e6)
     model.fit(data.X, data.y)
-    over, slopes = model.machines_[0].state.priors[-1].rate, model.coef_[0]
+    over, slopes = model.machines_[0].ascent.state.priors[-1].rate, model.coef_[0]
     u = 1.0 - data.y * (data.X @ slopes + model.intercept_[0])
     size = np.abs(slopes).sum()
     least = 2.0 * np.maximum(u, 0.0).sum() + over * (1.0 + size) - 10 * np.log(over)

@@ -70,7 +70,7 @@ def test_a_column_with_outliers_keeps_its_coefficient():
     A[:2, 0], A[2:4, 0] = 300.0, -300.0
     y[:4] = [True, True, False, False]
     model = BayesianLinearSVC().fit(A, y)
-    assert np.abs(model.machines_[0].state.coef.mean).max() > 10
+    assert np.abs(model.machines_[0].ascent.state.coef.mean).max() > 10
 
 
 @pytest.mark.parametrize("inference", ["vb", "em", "svi", VB(bound="tight")])

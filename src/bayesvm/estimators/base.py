@@ -310,7 +310,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
                 "Variational inclusion probabilities are overconfident: the approximation treats "
                 "columns as independent. Use inference='gibbs' for the probabilities."
             )
-        if first.draws is None and any(each and each.cells for each in first.state.latents):
+        if first.draws is None and any(each and each.cells for each in first.ascent.state.latents):
             notes.append(
                 "Missing cells were modelled by variational inference, whose intervals understate "
                 "the uncertainty of the cells and are too narrow. Use inference='gibbs'."

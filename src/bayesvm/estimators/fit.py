@@ -260,7 +260,7 @@ def warm_starts(estimator: Any, problem: Problem, n_classes: int) -> list[State 
         if before != now or machine.warm_start_key != problem.warm_start_key:
             starts.append(None)
             continue
-        pairs = zip(old, new, machine.state.priors, strict=True)
+        pairs = zip(old, new, machine.ascent.state.priors, strict=True)
         priors = (s if a.prior == b.prior else b.prior.init(b.design.width) for a, b, s in pairs)
-        starts.append(State(machine.state.coef, tuple(priors)))
+        starts.append(State(machine.ascent.state.coef, tuple(priors)))
     return starts

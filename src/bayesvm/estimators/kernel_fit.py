@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..core import arrays
-from ..core.types import Array, Rows
+from ..core.types import Array, Rows, Term
 from ..data import Blocks, Serial, block_rows, cut, rows_of_all_classes
 from ..data.labels import Training
-from ..designs import Standardised, fit_columns
+from ..designs import Intercept, Standardised, fit_columns
 from ..designs.input_warping import levelled, warped
 from ..gp.evidence import Evidence, maximise, parameter_prior
 from ..gp.inducing import PointCount, Smooth, Whitened, inducing_points
@@ -25,7 +25,6 @@ from ..gp.models import (
     exact_process,
     far_variance,
     machines_from_sites,
-    whitened_model,
 )
 from ..gp.posterior import ExactProcess, InducingProcess, Process
 from ..gp.sites import Distinct, TrainingData, extent_of, fit_sites, merge
@@ -40,6 +39,7 @@ from ..likelihoods import Logistic
 from ..predictive.fitted import BinaryModel
 from ..predictive.leave_one_out import LooMoments
 from ..predictive.links import SoftmaxLink
+from ..priors import Fixed
 from . import options as check
 from .fit import choose_engine, fit_models, in_blocks
 
@@ -69,10 +69,11 @@ class Settings:
 
     def model(self, design: Whitened) -> Model:
         """The process as a linear model, with the likelihood of the maximised bound."""
+        intercept = Term("level", Intercept(), Fixed(1.0 / self.intercept_variance))
         likelihood = self.likelihood.tightened(self.scheme.is_tight)
-        model = whitened_model(design, self.intercept_variance, likelihood)
         single = getattr(self.params["engine"], "dtype", "auto") == "float32"
-        return replace(model, dtype="float32") if single else model
+        terms = (intercept, Term("gp", design, Fixed(1.0)))
+        return Model(terms, likelihood, "float32" if single else "float64")
 
     def link(self, moments: LooMoments) -> SoftmaxLink | None:
         """The link over more than two classes, unless each class has its own."""
@@ -252,21 +253,15 @@ def _fit_chains(
     if settings.rule == "sample":
         amplitude = 16.0 if likelihood.normalised else 4.0
         prior = parameter_prior(design.kernel, data.extent, amplitude)
-    given = settings.params
-    options = (
-        model,
-        settings.scheme,
-        given["probability"],
-        given["covariance"],
-        rng,
-        run,
-        given["n_jobs"],
-    )
+    given, scheme = settings.params, settings.scheme
+    link = (given["probability"], given["covariance"])
     machines, support, parts = [], [], []
     for y in data.labels.Y.T:
         labels = replace(data.labels, y=y)
         target = Sampled(process, data.X, labels, likelihood, prior)
-        machine, violation, loo = machine_from_chains(target, *options)
+        machine, violation, loo = machine_from_chains(
+            target, model, scheme, *link, rng, run, given["n_jobs"]
+        )
         machines.append(machine)
         support.append(violation)
         parts.append(loo)

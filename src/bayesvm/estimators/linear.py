@@ -431,7 +431,7 @@ class LinearClassifier(LinearReports, BayesianClassifier):
                 params = tuple(each and each.params for each in latents)
                 post = replace(post, pairs=tuple(Pair(theta, params) for theta in flat))
             model = replace(machine.model, terms=terms)
-            ascent = replace(machine.ascent, state=machine.state._replace(latents=latents))
+            ascent = replace(machine.ascent, state=machine.ascent.state._replace(latents=latents))
             machines.append(replace(machine, model=model, posterior=post, ascent=ascent))
         return replace(fit, machines=machines)
 

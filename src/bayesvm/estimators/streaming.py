@@ -160,7 +160,7 @@ def learn(
             machine, loo = with_link(learned, probability, "model", codes)
         else:  # the mean of f is zero: the link gives the class shares
             c = effective(weighted.c, weighted.unit)
-            loo = LooMoments(y_buffered, *weighted.moments(machine.state.coef), c)
+            loo = LooMoments(y_buffered, *weighted.moments(machine.ascent.state.coef), c)
             positive, negative = masses(y_buffered, c) + 0.5
             shares = CalibratedLink(1.0, float(np.log(positive / negative)), 0.0)
             machine = replace(machine, link=shares)
@@ -226,7 +226,7 @@ def updated(
     scheme = replace(scheme, bound="tight")
     problem = problem.with_likelihood(scheme.seen(problem.model.likelihood))
     run = update_posterior(problem, prior, scheme, rng)
-    state, path = State(run.state.coef, machine.state.priors), [bound + x for x in run.path]
+    state, path = State(run.state.coef, machine.ascent.state.priors), [bound + x for x in run.path]
     run = replace(run, state=state, bound=bound + run.bound, path=path)
     return BinaryModel(problem.model, GaussianPosterior(state.coef), run, machine.link)
 

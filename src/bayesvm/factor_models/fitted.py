@@ -169,7 +169,7 @@ class LinearFit(Fitted):
     def models(self) -> Sequence[Loadings | Drawn]:
         if self.chains:
             return [pair.params[-1] for pair in self.machine.posterior.pairs]
-        state = self.machine.state
+        state = self.machine.ascent.state
         if state.latents:
             return [state.latents[-1].params]
         return [self.machine.model.terms[-1].design.q]
@@ -177,7 +177,7 @@ class LinearFit(Fitted):
     def slopes(self) -> Array:
         if self.chains:
             return np.mean([t**2 for t in self._coefficients()[1]], axis=0)
-        coef = self.machine.state.coef
+        coef = self.machine.ascent.state.coef
         return np.asarray(coef.mean[1:] ** 2 + coef.cov.diag()[1:])
 
     def _coefficients(self) -> Pair:

@@ -17,8 +17,7 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import ndtr, ndtri
 
 from ..core.arrays import double, like
-from ..core.types import Array, Coef, Rows, Term
-from ..designs import Intercept
+from ..core.types import Array, Coef, Rows
 from ..inference.model import Model, State
 from ..inference.progress import Ascent
 from ..linalg.covariances import DualCovariance, FullCovariance
@@ -27,7 +26,6 @@ from ..predictive.leave_one_out import LooMoments, masses
 from ..predictive.links import CalibratedLink, plain_link
 from ..predictive.posterior import GaussianPosterior, PointPosterior
 from ..predictive.robust_covariance import RobustCovariance, variance_factor_of
-from ..priors import Fixed
 from .inducing import Whitened
 from .posterior import ExactProcess, InducingProcess, factor
 from .sites import Labels, SiteFit
@@ -38,12 +36,6 @@ class KernelFit(Fit):
     """Fitted binary models, and each training row's probability of violating the margin."""
 
     support: Array | None = None  # (n, machines), if all rows were in memory
-
-
-def whitened_model(design: Whitened, intercept_variance: float, likelihood: Any) -> Model:
-    """The process as a linear model: an intercept and whitened columns."""
-    intercept = Term("level", Intercept(), Fixed(1.0 / intercept_variance))
-    return Model((intercept, Term("gp", design, Fixed(1.0))), likelihood)
 
 
 def intercept_variance_of(model: Model) -> float:
@@ -153,7 +145,7 @@ def exact_binary_model(machine: BinaryModel) -> BinaryModel:
     """Convert a model fitted with one row per point of an exact process; drop its columns."""
     design = machine.model.terms[-1].design
     intercept_variance = intercept_variance_of(machine.model)
-    post, (mean, cov) = machine.posterior, machine.state.coef
+    post, (mean, cov) = machine.posterior, machine.ascent.state.coef
     if isinstance(post, PointPosterior) and isinstance(post.curvature, DualCovariance):
         curvature = ExactCovariance(design, post.curvature.w, intercept_variance)
         return replace(machine, posterior=replace(post, curvature=curvature))
@@ -161,7 +153,7 @@ def exact_binary_model(machine: BinaryModel) -> BinaryModel:
         return machine
     alpha = solve_triangular(design.L, mean[1:], lower=True, trans=1, check_finite=False)
     coef = Coef(mean, ExactCovariance(design, cov.w, intercept_variance))
-    ascent = replace(machine.ascent, state=machine.state._replace(coef=coef))
+    ascent = replace(machine.ascent, state=machine.ascent.state._replace(coef=coef))
     changes = {"posterior": GaussianPosterior(coef), "ascent": ascent}
     variance = ExactVariance(machine.model, cov.w)
     return ExactBinaryModel(**{**machine.__dict__, **changes}, alpha=alpha, variance=variance)

@@ -131,7 +131,7 @@ def lacks_groups(model: Any, X: Any, groups: Any) -> bool:
 
 def has_prior(fit: Fit) -> bool:
     """Whether the prior of the coefficients is Gaussian given its scale, and can be sampled."""
-    model, states = fit.machines[0].model, fit.machines[0].state.priors
+    model, states = fit.machines[0].model, fit.machines[0].ascent.state.priors
     if model.is_latent or len(states) != len(model.terms):
         return False
     mixed = len(model.terms) == 1 and model.terms[0].name == "gp"  # each draw has its own kernel
@@ -142,7 +142,8 @@ def from_prior(machine: BinaryModel, n: int, rng: np.random.Generator) -> Array:
     """Draws of the coefficients from their Gaussian prior, with the learned scale."""
     model, draws = machine.model, machine.draws
     out = rng.standard_normal((n, model.width))
-    for term, state, where in zip(model.terms, machine.state.priors, model.slices, strict=True):
+    priors = machine.ascent.state.priors
+    for term, state, where in zip(model.terms, priors, model.slices, strict=True):
         prior, p = term.prior, where.stop - where.start
         drawn = None if draws is None else draws.hyper.get(term.name)
         if prior.is_blocked:

@@ -80,7 +80,7 @@ def _learned(machines: Sequence[BinaryModel], k: int) -> tuple[Array, Array, Arr
     each: list[list[Array]] = []
     for machine in machines:
         parts: list[Any] = [(np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0))]
-        for cells in machine.state.latents[k].cells:
+        for cells in machine.ascent.state.latents[k].cells:
             row = np.repeat(cells.rows, cells.columns.shape[1])
             var = np.diagonal(cells.cov, axis1=1, axis2=2)
             parts.append((row, cells.columns.ravel(), cells.mean.ravel(), var.ravel()))

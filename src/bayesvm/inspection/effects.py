@@ -217,7 +217,7 @@ class GroupReports:
         if drawn is not None:
             return drawn
         j = next(j for j, one in enumerate(self._fitted().machines) if one is machine)
-        s, rng = machine.state.priors[k], stream(0, "scatter", j, k)
+        s, rng = machine.ascent.state.priors[k], stream(0, "scatter", j, k)
         draws: Array = term.prior.scatter(s, term.design.width, VARIANCES, rng)
         if machine.draws is not None:  # the same number as for factors that were sampled
             draws = draws[np.arange(machine.draws.log_prob.size) % VARIANCES]

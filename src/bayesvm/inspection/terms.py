@@ -45,9 +45,9 @@ def degrees_of_freedom(machine: BinaryModel) -> dict[str, float]:
     out: dict[str, float] = {}
     if not isinstance(machine.posterior, GaussianPosterior):
         return out
-    variance = machine.state.coef.cov.diag()
+    variance = machine.ascent.state.coef.cov.diag()
     model = machine.model
-    for term, where, s in zip(model.terms, model.slices, machine.state.priors, strict=True):
+    for term, where, s in zip(model.terms, model.slices, machine.ascent.state.priors, strict=True):
         if not (term.design.has_labels or term.design.is_grouped):
             precision = term.prior.precisions(s, term.design.width)
             out[term.name] = term.design.width - float(np.sum(precision * variance[where]))
@@ -103,7 +103,7 @@ def _partial(machine: BinaryModel, X: Any, k: int, level: Array | None) -> tuple
         C.resize((own.shape[0], model.width))
     V = tuple(h for h in rows.V if h.where == where)
     if V and post.has_spread:
-        drawn = Coef(post.mean, machine.state.coef.cov)
+        drawn = Coef(post.mean, machine.ascent.state.coef.cov)
         coef = post.coef if isinstance(post, GaussianPosterior) else drawn
         m, v = moments(Rows(C, 0.0, V), coef)
     else:

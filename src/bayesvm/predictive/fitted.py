@@ -14,7 +14,7 @@ from scipy.special import expit, ndtr, ndtri, softmax
 from ..core.types import Array, Coef, Rows, Term
 from ..inference.draws import Draws, Pair
 from ..inference.latent import predict_rows, rows_with_entries
-from ..inference.model import Model, State
+from ..inference.model import Model
 from ..inference.problem import latent_variance
 from ..inference.progress import Ascent
 from ..linalg.columns import plain
@@ -43,7 +43,7 @@ class BinaryModel:
 
     model: Model
     posterior: Posterior
-    ascent: Ascent  # of draws: the path of the log likelihood, and the largest R-hat as change
+    ascent: Ascent  # its state is a State; of draws, the change is the largest R-hat
     link: Link
     draws: Draws | None = None  # from a sampler
     warm_start_key: tuple[str, int] | None = None  # of the problem, see Problem.warm_start_key
@@ -57,15 +57,9 @@ class BinaryModel:
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     @property
-    def state(self) -> State:
-        """Coefficients, states of priors and latent entries."""
-        state: State = self.ascent.state
-        return state
-
-    @property
     def params(self) -> tuple[Any, ...]:
         """Parameters of latent entries, for each term."""
-        return tuple(each and each.params for each in self.state.latents)
+        return tuple(each and each.params for each in self.ascent.state.latents)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -199,21 +193,21 @@ class BinaryModel:
         term, drawn = self.model.terms[k], self.drawn_covariances(k)
         if drawn is not None:
             return drawn.mean(axis=0)
-        out = term.prior.spread(self.state.priors[k], term.design.width)
+        out = term.prior.spread(self.ascent.state.priors[k], term.design.width)
         return np.asarray(out if np.ndim(out) else out * np.eye(term.design.r))
 
     @property
     def inclusion(self) -> Array | None:
         """Posterior inclusion probability of each coefficient; ``None`` without selection."""
         if self.draws is None:
-            return self.model.gates(self.state.priors)
+            return self.model.gates(self.ascent.state.priors)
         chance = self.draws.inclusion
         return None if chance is None else chance.mean(axis=0)
 
     def sign_proba(self) -> Array:
         """Probability of a positive sign of each coefficient, given that it is not zero."""
         if self.draws is None:
-            coef = self.state.coef
+            coef = self.ascent.state.coef
             return ndtr(coef.mean / np.sqrt(coef.cov.diag()))
         flat = self.draws.theta.reshape(-1, self.draws.theta.shape[-1])
         inside = np.count_nonzero(flat, axis=0)
@@ -230,7 +224,7 @@ class BinaryModel:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # never included: no draws
                 return np.nanquantile(np.where(flat == 0, np.nan, flat), levels, axis=0)
-        coef, q = self.state.coef, np.array(levels)[:, None]
+        coef, q = self.ascent.state.coef, np.array(levels)[:, None]
         mean, sd = coef.mean[where], np.sqrt(coef.cov.diag()[where])
         below = chance * ndtr(-mean / sd)
         with np.errstate(divide="ignore", invalid="ignore"):

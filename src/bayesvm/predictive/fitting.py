@@ -118,7 +118,7 @@ def find_posterior(
     else:
         ascent = result if turn is None else replace(result, state=turn.state(result.state))
         machine = binary_model(problem, ascent)
-    return PosteriorFit(machine, replace(problem, latents=machine.state.latents))
+    return PosteriorFit(machine, replace(problem, latents=machine.ascent.state.latents))
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
@@ -255,7 +255,7 @@ def with_link(
     robust = None
     if covariance == "robust":
         rare = float(masses(y, c / subset.unit).min())
-        priors = machine.state.priors
+        priors = machine.ascent.state.priors
         robust = robust_covariance(problem, post, priors, subset, loo, rare, marginal)
     return replace(machine, link=link, robust_covariance=robust, effect_scale=scale), loo
 
@@ -383,7 +383,7 @@ def against_rest(fit: Fit) -> Fit:
             if term.name == "intercept":
                 mean[where] -= np.log(K - 1.0)
         coef = Coef(mean, FullCovariance(*scaled_cholesky(np.linalg.inv(grow**2 * cov))))
-        state, new = machine.state._replace(coef=coef), GaussianPosterior(coef)
+        state, new = machine.ascent.state._replace(coef=coef), GaussianPosterior(coef)
         ascent = replace(machine.ascent, state=state, bound=np.nan)
         machines.append(replace(machine, posterior=new, ascent=ascent))
     if isinstance(link, SoftmaxLink):

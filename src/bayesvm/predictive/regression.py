@@ -148,7 +148,7 @@ def with_residuals(
         subset, share = problem.thinned(max_rows, np.random.default_rng(0)), problem.n / max_rows
     loo = LooMoments(subset.y, *machine.posterior.left_out(subset), subset.c * share)
     if covariance == "robust":
-        post, priors = machine.posterior, machine.state.priors
+        post, priors = machine.posterior, machine.ascent.state.priors
         robust = robust_covariance(problem, post, priors, subset, loo, problem.weight)
         machine = replace(machine, robust_covariance=robust)
     noise: Any = problem.model.likelihood
