@@ -190,8 +190,7 @@ def _left_out(model: Any, method: str) -> LooPredictions:
     if left_out is None:
         raise ValueError(
             f"{method} needs leave-one-out predictions, which this fit of {type(model).__name__} "
-            "does not store. FactorSVC stores them with classifier='linear', other "
-            "classifiers unless partial_fit was used."
+            "does not store. FactorSVC(classifier='linear') does; a fit by partial_fit does not."
         )
     return left_out
 
