@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtri
 
-from ..likelihoods import Logistic
 from ..likelihoods.base import NODES, WEIGHTS
 from ..likelihoods.logistic import LOGITS, SHARES
 from ..predictive import links
@@ -24,7 +23,7 @@ def logit(link: Any, m: Columns, v: Any) -> Columns:
     """Log odds of the positive label for f ~ N(m, v)."""
     if isinstance(link, links.CalibratedLink | links.ProbitLink):
         return link.logit(m, v)
-    if not isinstance(link.likelihood, Logistic):
+    if not link.likelihood.is_logit:
         raise ValueError(f"it has no link but the likelihood {type(link.likelihood).__name__}")
     if not isinstance(v, Value):
         return m
