@@ -83,6 +83,13 @@ METRICS = {
 }
 
 
+def wrong_signed(model: Any, y: Any) -> np.ndarray:
+    """Whether each vector's weight has the sign of the other class, for two classes."""
+    model = getattr(model, "steps", [("model", model)])[-1][1]
+    hit = np.asarray(y)[model.support_] == model.classes_[1]
+    return np.where(hit, 1, -1) * np.ravel(model.dual_coef_) < 0
+
+
 def settings(method: str, parts: int) -> str:
     """What the result of a method depends on, in words: a change of it makes old results void."""
     if method == "SVC":

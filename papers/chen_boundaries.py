@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesvm import __version__
 from bayesvm.datasets.simulators import CHEN
-from bayesvm.plot.planes import wrong_signed
 
 from . import chen, chen_grid, chen_synthetic
 from .chen_tuning import middle
@@ -64,7 +63,7 @@ def solve(task: Task) -> dict[str, float]:
         "error": found["error"],
         "mean_error": mean_error,
         "vectors": found["vectors"],
-        "wrong_signed": float(np.sum(wrong_signed(model, y))),
+        "wrong_signed": float(np.sum(chen.wrong_signed(model, y))),
         "length": boundary(model, X_test),
         "theta": theta,
         "seconds": found["seconds"],

@@ -17,7 +17,6 @@ import numpy as np
 from bayesvm import __version__
 from bayesvm.datasets import load_benchmark, load_raetsch, simulate_chen
 from bayesvm.datasets.simulators import CHEN
-from bayesvm.plot.planes import wrong_signed
 
 from . import chen
 from .running import Task, table_of
@@ -87,7 +86,7 @@ def solve(task: Task) -> dict[str, float]:
     X, y, X_test, y_test = data(task)
     model = model_of(task, X, y)
     found = chen.assess(model, X, y, X_test, y_test)
-    return found | {"wrong_signed": float(np.sum(wrong_signed(model, y)))}
+    return found | {"wrong_signed": float(np.sum(chen.wrong_signed(model, y)))}
 
 
 def report(frame: Any, console: Any) -> None:

@@ -39,7 +39,7 @@ def test_everything_that_goes_wrong_is_found(cleaner):
     names = ["signed_up", "signed_up_month", "signed_up_weekday", "last_call", "last_call_weekday"]
     names += ["income", "discount", "fee", "age", "sex", "plan", "city"]
     assert cleaner.get_feature_names_out().tolist() == names
-    assert list(cleaner.findings_frame().columns) == ["column", "problem", "action", "kind"]
+    assert list(pd.DataFrame(cleaner.findings_).columns) == ["column", "problem", "action", "kind"]
 
 
 def test_values_are_those_written(cleaner, messy):

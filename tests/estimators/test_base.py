@@ -106,8 +106,8 @@ def test_a_summary_says_where_the_width_is_the_models():
     for why, model in fits.items():
         assert why in model.summary().attrs["note"]
     plain = BayesianLinearSVC("spike_slab", likelihood="hinge", covariance="model").fit(X, y)
-    complete = BayesianLinearSVC(missing="model").fit(X, y)
-    for model in (BayesianLinearSVC().fit(X, y), complete):
+    complete = BayesianLinearSVC("fixed", missing="model").fit(X, y)
+    for model in (BayesianLinearSVC("fixed").fit(X, y), complete):
         assert "note" not in model.summary().attrs
     assert "those of the posterior" not in plain.summary().attrs["note"]
     for model in (plain, fits["selection prior"]):

@@ -68,7 +68,7 @@ def test_moments_without_a_row_are_near_those_of_another_fit(epsilon):
     X, y = numbers(40, 3)
     lik = EpsilonInsensitive(1.5, epsilon).tightened()
     scheme = VB(bound="tight", tol=1e-11)
-    machine, problem, _ = find_posterior(make_problem(X, y, likelihood=lik), scheme, RNG)
+    machine, problem, *_ = find_posterior(make_problem(X, y, likelihood=lik), scheme, RNG)
     m, _ = machine.posterior.left_out(problem)
     exact = np.empty(40)
     for i in range(40):

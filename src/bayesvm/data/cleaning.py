@@ -201,19 +201,6 @@ class TableCleaner(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 names[part] = None
         return np.array(list(names), dtype=object)
 
-    def findings_frame(self) -> Any:
-        """Findings as a data frame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            Columns column, problem, action and kind.
-        """
-        import pandas as pd
-
-        check_is_fitted(self, "columns_")
-        return pd.DataFrame(self.findings_, columns=list(Finding._fields))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []

@@ -659,7 +659,7 @@ class AdditiveSVC(GroupReports, BayesianClassifier):
         rng, parts = self._generator(random_state, n), []
         for machine in self._fitted().machines:
             T = self._coefficients_of(machine)[2]
-            parts.append(np.asarray(machine.reported.sample(n, rng) @ T.T))
+            parts.append(np.asarray(machine.coefficients.sample(n, rng) @ T.T))
         return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
 
     def _drawn(self, thetas: Sequence[Array], X: Any) -> Draws:

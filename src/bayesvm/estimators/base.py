@@ -305,6 +305,11 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
         """A summary with notes on its standard errors and on biased coefficients."""
         first, left_out = self.machines_[0], self.fit_.left_out
         notes = [frame.attrs.get("note", ""), self._width_note()]
+        if (robust := first.robust_covariance) is not None and robust.coef is not None:
+            notes.append(
+                "Means and intervals are for the prior variance that the evidence supports; "
+                "coef_, which predicts, is shrunk more."
+            )
         if first.model.has_gates and first.draws is None and first.posterior.has_spread:
             notes.append(
                 "Variational inclusion probabilities are overconfident: the approximation treats "

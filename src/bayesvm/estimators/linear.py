@@ -105,7 +105,7 @@ class LinearReports:
         """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
         (_, where, scale), covs = self._coef_term(), []
         for machine in self._fitted().machines:
-            cov = machine.reported.covariance(where)
+            cov = machine.coefficients.covariance(where)
             with np.errstate(over="ignore"):  # of columns in tiny units it may be too large
                 cov /= scale
                 cov /= scale[:, None]
@@ -116,7 +116,7 @@ class LinearReports:
     def coef_std_(self) -> Array:
         """Posterior standard deviations of ``coef_``, of the same shape."""
         _, where, scale = self._coef_term()
-        variances = [m.reported.variance()[where] for m in self._fitted().machines]
+        variances = [m.coefficients.variance()[where] for m in self._fitted().machines]
         return self._as_reported(np.sqrt(np.stack(variances)) / scale)
 
     def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
@@ -146,7 +146,7 @@ class LinearReports:
         T, (_, where, scale) = self._to_user(), self._coef_term()
         level = np.append(self._unit.level, np.zeros(scale.size))
         if machine.inclusion is None or (not given and machine.draws is not None):
-            return machine.reported.quantiles(T, levels) + level
+            return machine.coefficients.quantiles(T, levels) + level
         chance = np.ones_like(scale) if given else machine.inclusion[where]
         coef = machine.slab_quantiles(levels, chance, where) / scale
         intercept = machine.reported.quantiles(T[:1], levels)
@@ -207,7 +207,7 @@ class LinearReports:
         if X is not None:
             return draw_f(self, n, X, random_state)
         rng = self._generator(random_state, n)
-        pairs = [self._user(m.reported.sample(n, rng)) for m in self._fitted().machines]
+        pairs = [self._user(m.coefficients.sample(n, rng)) for m in self._fitted().machines]
         coef, intercept = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
         if len(pairs) == 1:
             coef, intercept = coef[:, 0], intercept[:, 0]

@@ -52,7 +52,7 @@ def coefficient_table(
 
     These come before the diagnostics of draws, and replace columns of the same name.
     """
-    post, draws = machine.reported, machine.draws
+    post, draws = machine.coefficients, machine.draws
     table = {"mean": T @ post.mean + shift}
     if post.has_spread:
         table["sd"] = np.sqrt(post.reported_moments(T)[1])

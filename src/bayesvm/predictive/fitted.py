@@ -71,6 +71,14 @@ class BinaryModel:
         robust = self.robust_covariance
         return self.posterior if robust is None else robust.posterior(self.posterior)
 
+    @property
+    def coefficients(self) -> Posterior:
+        """The posterior that summaries of coefficients report: see :mod:`.robust_covariance`."""
+        robust = self.robust_covariance
+        if robust is None or robust.coef is None:
+            return self.reported
+        return GaussianPosterior(robust.coef)
+
     # ----- f at new rows
 
     def columns(self, X: Any) -> Rows:

@@ -68,6 +68,7 @@ class PosteriorFit(NamedTuple):
     machine: BinaryModel
     problem: Problem
     marginal: Marginal | None = None  # derivatives with groups integrated out, if they were
+    chosen: bool = False  # whether the variance of a prior was chosen for predictions
 
 
 def find_posterior(
@@ -90,7 +91,7 @@ def find_posterior(
     if problem.model.likelihood.is_learned and not isinstance(scheme, Gibbs):
         small, start = learn_scale(small, scheme, rng, start, watch)
         problem = problem.with_likelihood(small.model.likelihood)
-    if problem.model.is_open:
+    if chosen := problem.model.is_open:
         priors, near_optimum = select_ridge(small)
         small = replace(small, model=small.model.with_priors(priors))
         if start is not None:
@@ -118,7 +119,8 @@ def find_posterior(
     else:
         ascent = result if turn is None else replace(result, state=turn.state(result.state))
         machine = binary_model(problem, ascent)
-    return PosteriorFit(machine, replace(problem, latents=machine.ascent.state.latents))
+    problem = replace(problem, latents=machine.ascent.state.latents)
+    return PosteriorFit(machine, problem, None, chosen)
 
 
 def from_draws(problem: Problem, draws: Draws, worst: float) -> BinaryModel:
@@ -229,7 +231,7 @@ def with_link(
     other link is fitted with half the weight on rows treated as rows of new groups, whose random
     effects have a larger variance.
     """
-    machine, problem, marginal = fit
+    machine, problem, marginal, chosen = fit
     likelihood, grouped, post = problem.model.likelihood, problem.model.grouped, machine.posterior
     if probability == "calibrated" and grouped and likelihood.normalised and post.has_spread:
         probability = "normalised"
@@ -256,7 +258,7 @@ def with_link(
     if covariance == "robust":
         rare = float(masses(y, c / subset.unit).min())
         priors = machine.ascent.state.priors
-        robust = robust_covariance(problem, post, priors, subset, loo, rare, marginal)
+        robust = robust_covariance(problem, post, priors, subset, loo, rare, marginal, chosen)
     return replace(machine, link=link, robust_covariance=robust, effect_scale=scale), loo
 
 

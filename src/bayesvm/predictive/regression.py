@@ -119,7 +119,7 @@ def choose_epsilon(
     given: Any = problem.model.likelihood
     # selection priors require the augmented bound
     seen = given.tightened(not problem.model.has_gates)
-    machine, problem, _ = find_posterior(
+    machine, problem, *_ = find_posterior(
         problem.with_likelihood(seen), VB(tol=1e-5, warm_rows=0), rng
     )
     y, c = problem.y, problem.c
@@ -142,7 +142,7 @@ def with_residuals(
 
     The sampling error of the 5 % quantile of 10,000 rows is 0.2 % of the rows.
     """
-    machine, problem, _ = fit
+    machine, problem, *_ = fit
     subset, share = problem, 1.0
     if problem.n > max_rows:
         subset, share = problem.thinned(max_rows, np.random.default_rng(0)), problem.n / max_rows

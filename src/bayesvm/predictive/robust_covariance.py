@@ -14,7 +14,9 @@ The units are rows, :math:`s_i = g_i c_i / (1 - h_i v_i)` with the leave-one-out
 count as rows.  The term *tP* accounts for the shrinkage :math:`-WP\theta`: *t* is the mean of
 :math:`P_jE\theta_j^2`.  A ridge chosen for predictions is stronger than the evidence supports, so
 *A*, *J* and :math:`E\theta^2` are computed for the prior precision :math:`P/s`, with *s* chosen by
-the evidence.  A pseudo-likelihood has no evidence; there *t* is one.
+the evidence.  A pseudo-likelihood has no evidence; there *t* is one.  Summaries of coefficients
+report the estimate for :math:`P/s` and its sandwich covariance, because an interval about an
+estimate with a known bias would not cover.
 
 With few units, or units with equal labels, *J* is uncertain and tends to be too small.
 Correlations are therefore taken from :math:`(nJ + KA)/(n + K)`, for *n* units and *K* coefficients,
@@ -65,6 +67,7 @@ class RobustCovariance:
     root: Array | None = None
     effect_root: Array | None = None  # for effects: without the directions that a link corrects
     link_root: Array | None = None  # for probabilities: also without shrinkage
+    coef: Coef | None = None  # for summaries, if a prior variance was chosen for predictions
 
     def posterior(self, post: Any, which: str = "root") -> Any:
         """A posterior with the covariance of one of the roots."""
@@ -105,6 +108,7 @@ def robust_covariance(
     loo: LooMoments,
     rare: float,
     marginal: Marginal | None = None,
+    chosen: bool = False,
 ) -> RobustCovariance | None:
     """The robust covariance of a posterior; ``None`` if the posterior keeps its covariance.
 
@@ -129,7 +133,7 @@ def robust_covariance(
     # coefficients drawn as zero have infinite precision
     if whole and simple and np.all(np.isfinite(P)):
         with suppress(np.linalg.LinAlgError):
-            return _by_rows(problem, coef, P, rare)
+            return _by_rows(problem, coef, P, rare, chosen)
     inside, residual = subset.moments(coef), subset.residual()
     inflation = variance_factor_of(model.likelihood, loo, *inside, residual, unit=subset.unit)
     if model.grouped and whole and problem.form == "arrow":
@@ -153,7 +157,7 @@ def _by_groups(marginal: Marginal, post: Any, inflation: float) -> RobustCovaria
 
 
 def _by_rows(
-    problem: Problem, coef: Coef, P: Array, rare: float, rounds: int = 8
+    problem: Problem, coef: Coef, P: Array, rare: float, chosen: bool, rounds: int = 8
 ) -> RobustCovariance:
     """The sandwich over rows, at the posterior whose prior variances maximise the evidence.
 
@@ -181,11 +185,12 @@ def _by_rows(
         t = float(np.mean((P * (coef.mean**2 + cov.diag()))[shrunk]))
         if shift(old, coef) < 0.1:
             break
-    spread, shrinkage = _sandwich(
-        A, squared_scores(problem, old), P, np.where(shrunk, t, 1.0), problem.weight
-    )
-    # Student's distribution accounts for few rows of one label
-    whole = (1.0 + 2.0 / max(rare, 1.0)) * (spread + shrinkage)
+    J, units, supported = squared_scores(problem, old), problem.weight, None
+    spread, shrinkage = _sandwich(A, J, P, np.where(shrunk, t, 1.0), units)
+    student = 1.0 + 2.0 / max(rare, 1.0)  # Student's distribution, for few rows of one label
+    if chosen:
+        more, less = _sandwich(A, J, np.where(shrunk, P / s, P), np.ones(P.size), units)
+        supported = Coef(coef.mean, RootCovariance(_root(student * (more + less))))
     terms = zip(problem.model.terms, problem.model.slices, strict=True)
     level = np.array([at.start for term, at in terms if term.name == "intercept"], dtype=int)
     B = np.column_stack([mean, np.eye(P.size)[:, level]])
@@ -193,9 +198,10 @@ def _by_rows(
     pull = np.linalg.solve(A + np.diag(P), np.diag(P))  # shrinkage is -pull theta
     square = coef.cov.dense() + np.outer(coef.mean, coef.mean)
     return RobustCovariance(
-        root=_root(whole),
+        root=_root(student * (spread + shrinkage)),
         effect_root=free @ _root(spread + pull @ square @ pull.T),
         link_root=free @ _root(spread),
+        coef=supported,
     )
 
 
