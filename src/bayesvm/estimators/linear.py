@@ -102,7 +102,7 @@ class LinearReports:
 
     @property
     def coef_cov_(self) -> Array:
-        """Posterior covariance of ``coef_``: (p, p), or (n_classes, p, p)."""
+        """Covariance of the coefficients of ``summary()``: (p, p), or (n_classes, p, p)."""
         (_, where, scale), covs = self._coef_term(), []
         for machine in self._fitted().machines:
             cov = machine.coefficients.covariance(where)
@@ -114,13 +114,13 @@ class LinearReports:
 
     @property
     def coef_std_(self) -> Array:
-        """Posterior standard deviations of ``coef_``, of the same shape."""
+        """Standard deviations of the coefficients of ``summary()``, of the shape of ``coef_``."""
         _, where, scale = self._coef_term()
         variances = [m.coefficients.variance()[where] for m in self._fitted().machines]
         return self._as_reported(np.sqrt(np.stack(variances)) / scale)
 
     def coef_interval(self, level: float = 0.9) -> tuple[Array, Array]:
-        """Central posterior interval of each coefficient.
+        """Central posterior interval of each coefficient, as in ``summary()``.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class LinearReports:
             samplers also r_hat and ess; under EM only the estimate.  A selection prior adds
             ``inclusion``, a probability, and given inclusion the intervals and ``positive``, the
             probability of a positive sign.  Levels of a category are differences to its first
-            level.  ``frame.attrs["note"]`` may contain a note on the standard deviations.
+            level.  ``frame.attrs["note"]`` may contain a note.  ``coef_`` may be shrunk more.
         """
         return self._with_note(self._coefficient_frame(level))
 
