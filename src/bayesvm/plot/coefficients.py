@@ -113,7 +113,7 @@ class CoefficientDisplay(_Intervals):
         model = inside.model
         machine, j, label = machine_for(model, label)
         scale = machine.model.find("coef")[0].design.scale
-        coef, lower, upper = np.atleast_2d(model.coef_)[j], None, None
+        coef, lower, upper = model._user(machine.coefficients.mean)[0], None, None
         unit = scale if standardized else np.ones(coef.size)
         size = np.abs(coef) * scale
         if machine.posterior.has_spread:
