@@ -100,8 +100,8 @@ class OneBlasThread(ContextDecorator):
     """A context or decorator under which BLAS uses one thread.
 
     Most products of a fit are small.  BLAS on all cores wastes processor time on them: ten times
-    as much on 16 cores, for a longer fit.  The limit is that of the process: it ends with the last
-    of the contexts that several threads may be in.
+    as much on 16 cores, for a longer fit.  The limit applies to the whole process; if several
+    threads fit at once, it ends with the last fit.
     """
 
     def __init__(self) -> None:

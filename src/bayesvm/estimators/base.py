@@ -75,7 +75,7 @@ class BayesianEstimator(BaseEstimator):  # type: ignore[misc]
     # ----- parameters and display
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with ``deep`` also those of components, as ``prior__precision``.
+        """Parameters by name; with ``deep`` also parameters of components: ``prior__precision``.
 
         Parameters
         ----------

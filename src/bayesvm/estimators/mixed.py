@@ -351,7 +351,7 @@ class MixedSVC(GroupReports, LinearClassifier):
     ) -> Any:
         """Draws of the fixed effects, or of f at rows ``X`` in ``groups``.
 
-        The shapes are those of :meth:`BayesianLinearSVC.sample_posterior`.  Random effects of
+        Shapes are as in :meth:`BayesianLinearSVC.sample_posterior`.  Random effects of
         unseen or unknown groups are drawn too, separately for each row.
         """
         if X is not None:

@@ -235,7 +235,7 @@ class VectorClassifier(BayesianClassifier):
     def sample_posterior(self, n: int = 1000, X: Any = None, random_state: Any = None) -> Array:
         """Draws of the weights, ``(n, n_vectors)``, or of f at rows ``X``.
 
-        The shapes are those of :meth:`BayesianLinearSVC.sample_posterior`.  Draws are from the
+        Shapes are as in :meth:`BayesianLinearSVC.sample_posterior`.  Draws are from the
         Gaussian approximation of the posterior, which ignores sign constraints.
         """
         if X is not None:
